@@ -1,0 +1,1 @@
+"""How things are said over NATS JetStream. The only importer of nats."""

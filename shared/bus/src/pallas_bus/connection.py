@@ -1,0 +1,285 @@
+"""One connection of one service to NATS, which survives restarts of the server.
+
+Everything that must be re-issued after a reconnect (pulls, watches, cursors) registers itself with `on_reconnect`;
+nats-py by itself leaves consumers blind for many seconds. Handlers never see any of this.
+"""
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
+from opentelemetry import propagate
+
+from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
+
+log = logging.getLogger(__name__)
+
+WRONG_LAST_SEQUENCE = 10071
+STREAM_FULL = 10077
+MAX_MSGS_PER_SUBJECT = 10077
+NO_STREAM_CODES = frozenset({10059})
+PENDING_BYTES = 64 * 1024 * 1024
+MAX_PENDING_MESSAGES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the broker put a message. `duplicate` means it had this message id already."""
+
+    stream: str
+    seq: int
+    duplicate: bool = False
+
+
+@dataclass
+class Bus:
+    """The connection, with acknowledged publishing. Made by `connect`.
+
+    `service` is the catalogue's name of who speaks; `instance` tells replicas apart.
+    """
+
+    service: str
+    instance: str
+    client: Client
+    timeout: float = 5.0
+    _acks: dict[str, asyncio.Future[Msg]] = field(default_factory=dict[str, "asyncio.Future[Msg]"])
+    _ack_prefix: str = ""
+    _ack_number: int = 0
+    _on_reconnect: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker can be spoken to right now."""
+        return self.client.is_connected
+
+    @property
+    def max_payload(self) -> int:
+        """The broker's limit for one message, in bytes."""
+        return self.client.max_payload
+
+    def on_reconnect(self, action: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        """Run `action` after every reconnect; returns what takes it off again."""
+        self._on_reconnect.append(action)
+
+        def remove() -> None:
+            with suppress(ValueError):
+                self._on_reconnect.remove(action)
+
+        return remove
+
+    def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        """Run `work` as a task that is kept alive, logged when it fails and cancelled when the bus closes."""
+
+        async def run() -> None:
+            await work
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background work failed", exc_info=error)
+
+    async def send(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, reply: str = ""
+    ) -> None:
+        """Publish without waiting for anything.
+
+        Raises:
+            Unavailable: the connection is closed, or its buffer is full while it reconnects.
+            Rejected: the payload is over the broker's limit.
+        """
+        try:
+            await self.client.publish(subject, payload, reply=reply, headers=dict(headers) if headers else None)
+        except NatsError as error:
+            raise _translated(error, f"publish to {subject!r}") from error
+
+    async def put(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> Stored:
+        """Publish to the stream of `subject` and wait until the broker has stored it.
+
+        Raises:
+            Conflict: an expected sequence did not match (`wrong_last_sequence`).
+            Unavailable: no answer within `timeout`, no such stream, or the stream is full (`queue_full`).
+            Rejected: the broker refuses the message for good.
+        """
+        self._ack_number += 1
+        token = str(self._ack_number)
+        answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._acks[token] = answer
+        try:
+            await self.send(subject, payload, headers, reply=self._ack_prefix + token)
+            async with asyncio.timeout(timeout or self.timeout):
+                message = await answer
+        except TimeoutError as error:
+            raise Unavailable(f"the broker did not confirm a message on {subject!r} in time") from error
+        finally:
+            del self._acks[token]
+        return _stored(subject, message)
+
+    async def api(self, subject: str, body: object, timeout: float | None = None) -> dict[str, Any]:
+        """Call the JetStream API.
+
+        Raises:
+            Unavailable: nobody answered.
+            PallasError: the API answered with an error; `facts["err_code"]` has its code.
+        """
+        message = await self.request(f"$JS.API.{subject}", json.dumps(body).encode(), timeout=timeout)
+        answer: dict[str, Any] = json.loads(message.data)
+        if "error" in answer:
+            raise _api_error(answer["error"], subject)
+        return answer
+
+    async def request(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> Msg:
+        """Ask and wait for one answer.
+
+        Raises:
+            Unavailable: nobody listens (`no_responders`) or nobody answered in time.
+        """
+        try:
+            return await self.client.request(
+                subject, payload, timeout=timeout or self.timeout, headers=dict(headers) if headers else None
+            )
+        except NoRespondersError as error:
+            raise Unavailable(f"nobody answers on {subject!r}", code="no_responders") from error
+        except (NatsError, TimeoutError) as error:
+            raise _translated(error, f"request to {subject!r}") from error
+
+    async def start(self) -> None:
+        """Open the inbox on which acknowledgements arrive."""
+        self._ack_prefix = self.client.new_inbox() + "."
+        await self.client.subscribe(self._ack_prefix + "*", cb=self._acknowledged, pending_bytes_limit=PENDING_BYTES)
+
+    async def _acknowledged(self, message: Msg) -> None:
+        waiting = self._acks.get(message.subject[len(self._ack_prefix) :])
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    async def reconnected(self) -> None:
+        """Run what asked to be run after a reconnect; one failure does not keep the others from running."""
+        log.info("reconnected", extra={"server": _server(self.client)})
+        for action in list(self._on_reconnect):
+            self.spawn(action())
+
+    async def stop(self) -> None:
+        """Stop background work, flush what was published and close."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not self.client.is_closed:
+            with suppress(NatsError, TimeoutError, OSError):
+                if self.client.is_connected:
+                    await self.client.flush(timeout=2)
+            await self.client.close()
+
+
+def trace_headers(headers: dict[str, str] | None = None) -> dict[str, str]:
+    """Add the current trace context to `headers` (nothing when no trace is active)."""
+    carrier = headers if headers is not None else {}
+    propagate.inject(carrier)
+    return carrier
+
+
+def _server(client: Client) -> str | None:
+    url = client.connected_url
+    return url.netloc.rpartition("@")[2] if url else None
+
+
+def _stored(subject: str, message: Msg) -> Stored:
+    if message.headers and message.headers.get("Status") == "503":
+        raise Unavailable(f"no stream takes {subject!r}", code="no_stream")
+    answer: dict[str, Any] = json.loads(message.data)
+    if "error" in answer:
+        raise _api_error(answer["error"], subject)
+    return Stored(answer["stream"], answer["seq"], answer.get("duplicate", False))
+
+
+def _api_error(error: dict[str, Any], subject: str) -> PallasError:
+    code = error.get("err_code", 0)
+    text = f"the broker refused {subject!r}: {error.get('description', 'no reason given')}"
+    if code == WRONG_LAST_SEQUENCE:
+        return Conflict(text, code="wrong_last_sequence", err_code=code)
+    if code == STREAM_FULL:
+        return Unavailable(text, code="queue_full", err_code=code)
+    if error.get("code") == 404:
+        return Unavailable(text, code="no_stream", err_code=code)
+    if error.get("code") == 503:
+        return Unavailable(text, err_code=code)
+    return Rejected(text, err_code=code)
+
+
+def _translated(error: Exception, attempted: str) -> PallasError:
+    if isinstance(error, nats.errors.MaxPayloadError):
+        return Rejected(f"{attempted}: larger than the broker takes", code="too_large")
+    return Unavailable(f"{attempted}: {type(error).__name__}")
+
+
+@asynccontextmanager
+async def connect(
+    url: str, service: str, *, instance: str | None = None, timeout: float = 5.0, options: Mapping[str, Any] | None = None
+) -> AsyncIterator[Bus]:
+    """Connect to NATS and stay connected: `url` may list several servers with commas.
+
+    The first connection is tried for `timeout` seconds.
+
+    Raises:
+        Unavailable: no server could be reached.
+    """
+    client = Client()
+    bus = Bus(service, instance or f"{service}-{uuid.uuid4().hex[:8]}", client, timeout)
+
+    async def disconnected() -> None:
+        log.warning("disconnected from the broker")
+
+    async def failed(error: Exception) -> None:
+        log.warning("broker error", extra={"error": f"{type(error).__name__}: {error}"})
+
+    async def closed() -> None:
+        bus.closed.set()
+
+    try:
+        async with asyncio.timeout(timeout):
+            await client.connect(
+                servers=[server.strip() for server in url.split(",")],
+                name=bus.instance,
+                allow_reconnect=True,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.1,
+                ping_interval=10,
+                max_outstanding_pings=2,
+                pending_size=PENDING_BYTES,
+                connect_timeout=2,
+                disconnected_cb=disconnected,
+                reconnected_cb=bus.reconnected,
+                error_cb=failed,
+                closed_cb=closed,
+                inbox_prefix=f"_INBOX.{service}".encode(),
+                **(options or {}),
+            )
+    except (TimeoutError, OSError, NatsError) as error:
+        with suppress(NatsError, OSError):
+            await client.close()
+        raise Unavailable(f"cannot connect to NATS for {service}: {type(error).__name__}") from error
+    await bus.start()
+    try:
+        yield bus
+    finally:
+        await bus.stop()

@@ -1,0 +1,90 @@
+"""Reading stored messages with no consumer: the batched direct get of JetStream, which any replica may do."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from nats.aio.msg import Msg
+from pallas_contracts.errors import Unavailable
+
+from pallas_bus.connection import Bus
+
+BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One stored message: its subject, position, time and headers."""
+
+    subject: str
+    seq: int
+    time: datetime
+    data: bytes
+    headers: dict[str, str]
+
+
+async def read(
+    bus: Bus, stream: str, subject: str, *, after: int = 0, batch: int = BATCH, timeout: float = 5.0
+) -> AsyncIterator[Record]:
+    """Yield what the stream holds on `subject` (wildcards allowed) behind position `after`, in order.
+
+    Raises:
+        Unavailable: the broker did not answer within `timeout` seconds.
+    """
+    position = after
+    while True:
+        records, pending = await _get(
+            bus, stream, {"seq": position + 1, "next_by_subj": subject, "batch": batch}, timeout
+        )
+        for record in records:
+            yield record
+        if not pending or not records:
+            return
+        position = records[-1].seq
+
+
+async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0) -> list[Record]:
+    """Return the last message of every subject that matches one of `subjects` (wildcards allowed)."""
+    records, _ = await _get(bus, stream, {"multi_last": list(subjects)}, timeout)
+    return records
+
+
+async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> tuple[list[Record], int]:
+    """One batched direct get: the records and how many more there are."""
+    records: list[Record] = []
+    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def collect(message: Msg) -> None:
+        headers = message.headers or {}
+        status = headers.get("Status")
+        if status is None:
+            records.append(_record(message, headers))
+        elif not done.done():
+            if status in ("204", "404"):
+                done.set_result(int(headers.get("Nats-Num-Pending", "0")))
+            else:
+                done.set_exception(Unavailable(f"reading {stream} failed: {headers.get('Description', status)}"))
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.client.subscribe(inbox, cb=collect)
+    try:
+        await bus.send(f"$JS.API.DIRECT.GET.{stream}", json.dumps(body).encode(), reply=inbox)
+        async with asyncio.timeout(timeout):
+            return records, await done
+    except TimeoutError as error:
+        raise Unavailable(f"reading {stream} took longer than {timeout} s") from error
+    finally:
+        await subscription.unsubscribe()
+
+
+def _record(message: Msg, headers: dict[str, str]) -> Record:
+    return Record(
+        subject=headers["Nats-Subject"],
+        seq=int(headers["Nats-Sequence"]),
+        time=datetime.fromisoformat(headers["Nats-Time-Stamp"]),
+        data=message.data,
+        headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
+    )

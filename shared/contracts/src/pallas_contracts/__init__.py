@@ -1,0 +1,1 @@
+"""What is said between the parts of Pallas. Needs pydantic and nothing else."""

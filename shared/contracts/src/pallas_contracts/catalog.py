@@ -1,0 +1,192 @@
+"""The catalogue: every subject, stream, bucket and question of Pallas, once.
+
+Documentation, JSON Schemas and the broker's permissions are generated from here.
+"""
+
+from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer, GatewayPresence, WorkerPresence
+from pallas_contracts.contract import Bucket, Contract, Question, Stream, Template
+from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
+from pallas_contracts.ids import Token
+from pallas_contracts.message import Message
+from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome, TurnRequested
+
+GATEWAY = "agent-gateway"
+WORKER = "agent-worker"
+REGISTRY = "registry"
+MONITOR = "health-monitor"
+CLI = "cli"
+
+PRESENCE_TTL = 6.0
+"""Seconds after the last beat at which a worker or gateway counts as gone; they beat three times in it."""
+
+TURN_QUEUE = Stream(
+    "TURN_QUEUE",
+    ("pallas.v1.turn.requested.*.*",),
+    owner=GATEWAY,
+    retention="workqueue",
+    refuse_when_full=True,
+    max_per_subject=10_000,
+    summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
+)
+
+TURN_LOG = Stream(
+    "TURN_LOG",
+    (
+        "pallas.v1.turn.claim.*.*.*",
+        "pallas.v1.turn.event.*.*.*",
+        "pallas.v1.turn.content.*.*.*",
+        "pallas.v1.turn.outcome.*.*.*",
+    ),
+    owner=GATEWAY,
+    max_age=7 * 86_400.0,
+    live="pallas.v1.live",
+    summary="The truth about every turn: claims, events, content (which expires earlier) and the outcome.",
+)
+
+STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG)
+
+TURN_REQUESTED = Contract(
+    "turn.requested",
+    Template("pallas.v1.turn.requested.{team}.{agent}"),
+    TurnRequested,
+    owners=(GATEWAY,),
+    stream=TURN_QUEUE,
+    summary="A caller wants a tool of an agent called.",
+)
+TURN_CLAIM = Contract(
+    "turn.claim",
+    Template("pallas.v1.turn.claim.{team}.{agent}.{turn}"),
+    TurnClaim,
+    owners=(WORKER, GATEWAY, CLI),
+    stream=TURN_LOG,
+    summary="A worker takes the turn, or somebody cancels it. The last one counts; nothing follows a cancel.",
+)
+TURN_EVENT = Contract(
+    "turn.event",
+    Template("pallas.v1.turn.event.{team}.{agent}.{turn}"),
+    TurnEvents,
+    owners=(WORKER,),
+    stream=TURN_LOG,
+    summary="What happened in an attempt, without content.",
+)
+TURN_CONTENT = Contract(
+    "turn.content",
+    Template("pallas.v1.turn.content.{team}.{agent}.{turn}"),
+    TurnEvents,
+    owners=(WORKER,),
+    stream=TURN_LOG,
+    summary="What was said in an attempt; expires earlier than the rest.",
+)
+TURN_OUTCOME = Contract(
+    "turn.outcome",
+    Template("pallas.v1.turn.outcome.{team}.{agent}.{turn}"),
+    TurnOutcome,
+    owners=(WORKER,),
+    stream=TURN_LOG,
+    summary="How the turn ended. The first one is kept, any other is refused.",
+)
+
+CONTRACTS: tuple[Contract[TurnRequested] | Contract[TurnClaim] | Contract[TurnEvents] | Contract[TurnOutcome], ...] = (
+    TURN_REQUESTED,
+    TURN_CLAIM,
+    TURN_EVENT,
+    TURN_CONTENT,
+    TURN_OUTCOME,
+)
+
+
+class LegacyCall(Message):
+    """Which turn a request id of a handshake-era session stands for."""
+
+    team: Token
+    agent: Token
+    turn_id: Token
+
+
+AGENTS = Bucket(
+    "agents",
+    Template("{team}.{agent}"),
+    AgentDefinition,
+    owner=WORKER,
+    writers=(WORKER, CLI),
+    summary="What can be called. An agent stays when no worker is alive; it leaves when its team says so.",
+)
+WORKERS = Bucket(
+    "workers",
+    Template("{worker}"),
+    WorkerPresence,
+    owner=WORKER,
+    writers=(WORKER,),
+    ttl=PRESENCE_TTL,
+    summary="Who is alive to execute turns.",
+)
+GATEWAYS = Bucket(
+    "gateways",
+    Template("{gateway}"),
+    GatewayPresence,
+    owner=GATEWAY,
+    writers=(GATEWAY,),
+    ttl=PRESENCE_TTL,
+    summary="Who is alive to terminate MCP, and which agents' own ports it has bound.",
+)
+PROBES = Bucket(
+    "probes",
+    Template("{key}"),
+    ProbeResult,
+    owner=MONITOR,
+    writers=(MONITOR,),
+    summary="The last probe of each dependency.",
+)
+HEALTH = Bucket(
+    "health",
+    Template("{team}.{agent}"),
+    AgentHealth,
+    owner=MONITOR,
+    writers=(MONITOR,),
+    summary="The folded health of each agent.",
+)
+CALLS = Bucket(
+    "calls",
+    Template("{session}.{request}"),
+    LegacyCall,
+    owner=GATEWAY,
+    writers=(GATEWAY,),
+    ttl=3600.0,
+    summary="Turns of handshake-era requests by session and request id, so that any replica can cancel them.",
+)
+
+BUCKETS: tuple[
+    Bucket[AgentDefinition]
+    | Bucket[WorkerPresence]
+    | Bucket[GatewayPresence]
+    | Bucket[ProbeResult]
+    | Bucket[AgentHealth]
+    | Bucket[LegacyCall],
+    ...,
+] = (AGENTS, WORKERS, GATEWAYS, PROBES, HEALTH, CALLS)
+
+READ_AGENT = Question(
+    "agent.read",
+    Template("pallas.v1.agent.read.{team}.{agent}"),
+    AgentRead,
+    AgentReadAnswer,
+    askers=(GATEWAY,),
+    answerer=WORKER,
+    timeout=10.0,
+    summary="A prompt, resource or completion that only the agent's owner knows.",
+)
+CHECK_HEALTH = Question(
+    "health.check",
+    Template("pallas.v1.health.check.{team}.{agent}"),
+    HealthAsked,
+    AgentHealth,
+    askers=(GATEWAY, CLI),
+    answerer=MONITOR,
+    timeout=0.8,
+    summary="Probe what an agent depends on now, and fold it.",
+)
+
+QUESTIONS: tuple[Question[AgentRead, AgentReadAnswer] | Question[HealthAsked, AgentHealth], ...] = (
+    READ_AGENT,
+    CHECK_HEALTH,
+)

@@ -1,0 +1,50 @@
+"""Health, as the monitor publishes it (interface contract section 3).
+
+`AgentHealth` is what `get_health` answers and the registry folds in.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from pallas_contracts.ids import Token
+from pallas_contracts.message import Message
+
+type HealthStatus = Literal["ok", "degraded", "error"]
+
+
+class ProbeResult(Message):
+    """One probe of one dependency (KV bucket `health`, key `probe.{key}`).
+
+    `error` is a short reason that names no address and no credential; None means it answered. `duration_ms` is how long
+    the whole probe took.
+    """
+
+    key: Token
+    name: str
+    kind: Literal["mcp", "model", "stdio"]
+    error: str | None = None
+    duration_ms: float = 0.0
+    at: datetime
+
+
+class AgentHealth(Message):
+    """The folded health of one agent (KV bucket `health`, key `agent.{team}.{agent}`).
+
+    `message` is there whenever `status` is not ok. `interval` is the monitor's probe interval in seconds: older than
+    two of them is stale.
+    """
+
+    team: Token
+    agent: Token
+    status: HealthStatus
+    message: str | None = None
+    workers: int = 0
+    interval: float
+    at: datetime
+
+
+class HealthAsked(Message):
+    """Ask the monitor to probe an agent's dependencies now; the answer is its `AgentHealth`."""
+
+    team: Token
+    agent: Token

@@ -1,0 +1,42 @@
+"""Names and ids that travel in subjects.
+
+A token is `[a-z0-9_-]{1,64}`; everything that becomes part of a subject or a KV key is one. Turn ids are version 7
+UUIDs in hex, so they sort by the time they were made.
+"""
+
+import re
+import secrets
+import time
+from typing import Annotated, NewType
+
+from pydantic import StringConstraints
+
+from pallas_contracts.errors import Rejected
+
+TOKEN_PATTERN = r"^[a-z0-9_-]{1,64}$"  # noqa: S105 - a pattern, not a secret
+_TOKEN = re.compile(TOKEN_PATTERN)
+
+type Token = Annotated[str, StringConstraints(pattern=TOKEN_PATTERN)]
+
+TeamName = NewType("TeamName", str)
+AgentName = NewType("AgentName", str)
+TurnId = NewType("TurnId", str)
+
+
+def check_token(value: str, what: str) -> str:
+    """Return `value` if it may stand in a subject.
+
+    Raises:
+        Rejected: naming `what` and the value, when it is not `[a-z0-9_-]{1,64}`.
+    """
+    if not _TOKEN.match(value):
+        raise Rejected(f"{what} {value!r} must be 1 to 64 characters of a-z, 0-9, '_' and '-'", code="bad_token")
+    return value
+
+
+def new_turn_id() -> TurnId:
+    """Make a version 7 UUID (RFC 9562) as 32 hex digits: 48 bits of milliseconds, then 74 random bits."""
+    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    value = value & ~(0xF << 76) | (0x7 << 76)
+    value = value & ~(0x3 << 62) | (0x2 << 62)
+    return TurnId(f"{value:032x}")

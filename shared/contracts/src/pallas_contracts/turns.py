@@ -1,0 +1,261 @@
+"""A turn, from request to outcome.
+
+What happened (`TurnEvents` on `turn.event`, claims, the outcome) holds no content; what was said (`TurnEvents` on
+`turn.content`) does, and is kept for a shorter time. Both share one numbering per attempt, so a reader that knows the
+outcome's `events` knows whether it has seen everything.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from pallas_contracts.ids import Token
+from pallas_contracts.message import Message
+
+type JsonObject = dict[str, Any]
+
+
+class Principal(Message):
+    """Who calls: `peer` is an unauthenticated caller, named by its address."""
+
+    type: Literal["peer", "user", "team", "turn"] = "peer"
+    id: str = "unknown"
+    name: str | None = None
+
+
+class ClientContext(Message):
+    """What the caller's MCP client declared, for tools that answer differently by it."""
+
+    protocol_version: str
+    capabilities: JsonObject = Field(default_factory=dict[str, Any])
+    log_level: str | None = None
+    progress: bool = False
+
+
+class TurnRequested(Message):
+    """One call of one tool of one agent (subject `turn.requested`, removed when the turn is concluded).
+
+    `input_responses` and `request_state` come back from a caller that was asked for more input (`InputRequired`).
+    """
+
+    turn_id: Token
+    team: Token
+    agent: Token
+    tool: str
+    arguments: JsonObject = Field(default_factory=dict[str, Any])
+    principal: Principal = Principal()
+    parent: Token | None = None
+    correlation: str | None = None
+    client: ClientContext
+    input_responses: JsonObject | None = None
+    request_state: str | None = None
+    requested_at: datetime
+
+
+class Claimed(Message):
+    """A worker takes the turn. The stream refuses it unless it follows the claim it supersedes."""
+
+    type: Literal["claimed"] = "claimed"
+    attempt: int
+    worker: Token
+    at: datetime
+
+
+class CancelRequested(Message):
+    """The turn's tombstone. It takes the place of a claim and nothing may follow it, so a cancel sticks."""
+
+    type: Literal["cancelled"] = "cancelled"
+    reason: str
+    at: datetime
+
+
+class TurnClaim(Message):
+    """Who may act for the turn (subject `turn.claim`): the last message on the turn's claim subject decides."""
+
+    turn_id: Token
+    team: Token
+    agent: Token
+    claim: Annotated[Claimed | CancelRequested, Field(discriminator="type")]
+
+
+class TurnEvent(Message):
+    """What all events share: its number within the attempt, from 1, and the time in milliseconds since the epoch."""
+
+    seq: int = 0
+    at: int = 0
+
+
+class Step(TurnEvent):
+    """The loop of an agent moves on: a model turn or a tool step (interface contract section 5)."""
+
+    type: Literal["step"] = "step"
+    agent: str
+    n: int
+    kind: Literal["llm", "tool"]
+
+
+class ToolStarted(TurnEvent):
+    """A tool is about to be called. `leaf` is False for a sub-agent, whose own tools are logged by themselves."""
+
+    type: Literal["tool_started"] = "tool_started"
+    call: str
+    server: str
+    tool: str
+    leaf: bool = True
+
+
+class ToolCompleted(TurnEvent):
+    """The tool answered."""
+
+    type: Literal["tool_completed"] = "tool_completed"
+    call: str
+    server: str
+    tool: str
+    duration_ms: float
+
+
+class ToolFailed(TurnEvent):
+    """The tool answered with an error or could not be called. `code` is a word, never the tool's text."""
+
+    type: Literal["tool_failed"] = "tool_failed"
+    call: str
+    server: str
+    tool: str
+    duration_ms: float
+    code: str
+
+
+class ModelCalled(TurnEvent):
+    """A model answered: what it cost."""
+
+    type: Literal["model_called"] = "model_called"
+    agent: str
+    model: str
+    duration_ms: float
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class ToolProgress(TurnEvent):
+    """Content: a downstream tool reported progress."""
+
+    type: Literal["tool_progress"] = "tool_progress"
+    call: str
+    server: str
+    tool: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class Progress(TurnEvent):
+    """Content: a function reported its own progress, passed on as it is."""
+
+    type: Literal["progress"] = "progress"
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class LogMessage(TurnEvent):
+    """Content: a function wrote an MCP log message."""
+
+    type: Literal["log"] = "log"
+    level: str
+    data: Any
+    logger: str | None = None
+
+
+class TextDelta(TurnEvent):
+    """Content: a piece of a model's text. It stays in the log."""
+
+    type: Literal["text_delta"] = "text_delta"
+    agent: str
+    text: str
+
+
+class Result(TurnEvent):
+    """Content: the turn's answer as an MCP tool result (`content` blocks, camelCase as on the wire)."""
+
+    type: Literal["result"] = "result"
+    content: tuple[JsonObject, ...] = ()
+    structured: Any = None
+    meta: JsonObject | None = None
+    is_error: bool = False
+
+
+class InputRequired(TurnEvent):
+    """Content: the tool needs more from the caller, who calls again with the responses and `request_state`."""
+
+    type: Literal["input_required"] = "input_required"
+    input_requests: JsonObject
+    request_state: str | None = None
+
+
+class Fault(TurnEvent):
+    """Content: the sentence that explains a failed turn to its caller. `data` is for protocol errors only."""
+
+    type: Literal["fault"] = "fault"
+    message: str
+    protocol_code: int | None = None
+    data: JsonObject | None = None
+
+
+type LogEvent = Step | ToolStarted | ToolCompleted | ToolFailed | ModelCalled
+"""What happened, without content."""
+
+type ContentEvent = ToolProgress | Progress | LogMessage | TextDelta | Result | InputRequired | Fault
+"""What was said."""
+
+type AnyEvent = Annotated[LogEvent | ContentEvent, Field(discriminator="type")]
+
+CONTENT_TYPES: frozenset[str] = frozenset(
+    {"tool_progress", "progress", "log", "text_delta", "result", "input_required", "fault"}
+)
+
+
+class TurnEvents(Message):
+    """Events of one attempt that were emitted together, in order (subjects `turn.event` and `turn.content`)."""
+
+    turn_id: Token
+    team: Token
+    agent: Token
+    attempt: int
+    events: tuple[AnyEvent, ...]
+
+
+class TurnOutcome(Message):
+    """How the turn ended (subject `turn.outcome`; the stream keeps the first and refuses any other).
+
+    `events` is the number of the attempt's last event. `code` is a word of `TURN_ERRORS` when the status is failed.
+    """
+
+    turn_id: Token
+    team: Token
+    agent: Token
+    attempt: int
+    status: Literal["completed", "failed", "cancelled", "input_required"]
+    code: str | None = None
+    retryable: bool = False
+    events: int = 0
+    requested_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime
+
+
+TURN_ERRORS: dict[str, str] = {
+    "model_failed": "The model could not be called or answered with an error.",
+    "context_overflow": "Message and history do not fit the model's context window.",
+    "vision_required": "Images were sent to a model that cannot see.",
+    "turn_timeout": "The turn ran longer than its agent allows.",
+    "iterations_exceeded": "The agent's loop took more steps than its agent allows.",
+    "tool_unavailable": "A downstream server could not be reached at all.",
+    "worker_lost": "The worker died and the turn cannot safely be executed again.",
+    "cancelled": "The turn was cancelled.",
+    "busy": "Too many turns are waiting.",
+    "agent_failed": "The agent could not be started.",
+    "invalid_arguments": "The arguments do not fit the tool's schema.",
+    "internal": "Something in Pallas went wrong; the log has it under the turn's id.",
+}
+"""The stable codes of failed turns, with what each means."""

@@ -6,7 +6,7 @@ Cancellation is ordinary task cancellation: a runtime lets `CancelledError` pass
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
 from pallas_contracts.turns import AnyEvent, ClientContext, InputRequired, Result, ToolStarted
@@ -104,20 +104,6 @@ class HostedAgent:
     runtime: AgentRuntime
 
 
-@dataclass(frozen=True, slots=True)
-class HostedTeam:
-    """The agents of one team folder. `failed` maps agents that could not be started to the reason.
-
-    `close` ends what the team shares (connections, stdio children).
-    """
-
-    team: str
-    version: str
-    agents: Sequence[HostedAgent]
-    failed: dict[str, str] = field(default_factory=dict[str, str])
-    shared: Any = None
-
-
 class TeamRuntime(Protocol):
     """What all agents of a team share: pooled connections and model clients."""
 
@@ -128,3 +114,14 @@ class TeamRuntime(Protocol):
     def stdio_health(self) -> dict[str, str | None]:
         """The key of each stdio dependency, with None when it answers and else with what is wrong."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostedTeam:
+    """The agents of one team folder. `failed` maps agents that could not be started to the reason."""
+
+    team: str
+    version: str
+    agents: Sequence[HostedAgent]
+    shared: TeamRuntime
+    failed: dict[str, str] = field(default_factory=dict[str, str])

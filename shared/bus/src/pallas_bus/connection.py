@@ -8,16 +8,16 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
-from nats.errors import NoRespondersError
+from nats.errors import MaxPayloadError, NoRespondersError
 from opentelemetry import propagate
 
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
@@ -26,10 +26,7 @@ log = logging.getLogger(__name__)
 
 WRONG_LAST_SEQUENCE = 10071
 STREAM_FULL = 10077
-MAX_MSGS_PER_SUBJECT = 10077
-NO_STREAM_CODES = frozenset({10059})
 PENDING_BYTES = 64 * 1024 * 1024
-MAX_PENDING_MESSAGES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +160,16 @@ class Bus:
         except (NatsError, TimeoutError) as error:
             raise _translated(error, f"request to {subject!r}") from error
 
+    async def subscribe(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
+        """Call `heard` for every message on `subject`, one after the other."""
+        return await self.client.subscribe(  # pyright: ignore[reportUnknownMemberType] - untyped future in nats-py
+            subject, cb=heard, pending_bytes_limit=PENDING_BYTES
+        )
+
     async def start(self) -> None:
         """Open the inbox on which acknowledgements arrive."""
         self._ack_prefix = self.client.new_inbox() + "."
-        await self.client.subscribe(self._ack_prefix + "*", cb=self._acknowledged, pending_bytes_limit=PENDING_BYTES)
+        await self.subscribe(self._ack_prefix + "*", self._acknowledged)
 
     async def _acknowledged(self, message: Msg) -> None:
         waiting = self._acks.get(message.subject[len(self._ack_prefix) :])
@@ -227,15 +230,20 @@ def _api_error(error: dict[str, Any], subject: str) -> PallasError:
 
 
 def _translated(error: Exception, attempted: str) -> PallasError:
-    if isinstance(error, nats.errors.MaxPayloadError):
+    if isinstance(error, MaxPayloadError):
         return Rejected(f"{attempted}: larger than the broker takes", code="too_large")
     return Unavailable(f"{attempted}: {type(error).__name__}")
 
 
 @asynccontextmanager
 async def connect(
-    url: str, service: str, *, instance: str | None = None, timeout: float = 5.0, options: Mapping[str, Any] | None = None
-) -> AsyncIterator[Bus]:
+    url: str,
+    service: str,
+    *,
+    instance: str | None = None,
+    timeout: float = 5.0,
+    options: Mapping[str, Any] | None = None,
+) -> AsyncGenerator[Bus]:
     """Connect to NATS and stay connected: `url` may list several servers with commas.
 
     The first connection is tried for `timeout` seconds.
@@ -262,7 +270,7 @@ async def connect(
                 name=bus.instance,
                 allow_reconnect=True,
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=0.1,
+                reconnect_time_wait=0.1,  # pyright: ignore[reportArgumentType] - seconds, fractions work
                 ping_interval=10,
                 max_outstanding_pings=2,
                 pending_size=PENDING_BYTES,

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from nats.aio.msg import Msg
-from pallas_contracts.errors import Unavailable
 
 from pallas_bus.connection import Bus
+from pallas_contracts.errors import Unavailable
 
 BATCH = 1000
 
@@ -69,7 +69,7 @@ async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> t
                 done.set_exception(Unavailable(f"reading {stream} failed: {headers.get('Description', status)}"))
 
     inbox = bus.client.new_inbox()
-    subscription = await bus.client.subscribe(inbox, cb=collect)
+    subscription = await bus.subscribe(inbox, collect)
     try:
         await bus.send(f"$JS.API.DIRECT.GET.{stream}", json.dumps(body).encode(), reply=inbox)
         async with asyncio.timeout(timeout):

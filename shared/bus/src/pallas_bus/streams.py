@@ -7,11 +7,10 @@ import asyncio
 import logging
 from typing import Any
 
+from pallas_bus.connection import Bus
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import Message
-
-from pallas_bus.connection import Bus
 
 log = logging.getLogger(__name__)
 

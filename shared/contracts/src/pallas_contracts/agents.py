@@ -155,7 +155,7 @@ class WorkerPresence(Message):
 
 
 class GatewayPresence(Message):
-    """A living gateway (KV bucket `gateways`, key `{gateway}`). `ports` maps `{team}.{agent}` to a port it has bound."""
+    """A living gateway (KV bucket `gateways`, key `{gateway}`). `ports` maps `{team}.{agent}` to a bound port."""
 
     gateway: Token
     url: str

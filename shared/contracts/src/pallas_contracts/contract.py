@@ -27,7 +27,9 @@ class Template:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile("^" + _FIELD.sub(r"(?P<\1>[^.]+)", re.escape(self.text).replace(r"\{", "{").replace(r"\}", "}")) + "$")
+        return re.compile(
+            "^" + _FIELD.sub(r"(?P<\1>[^.]+)", re.escape(self.text).replace(r"\{", "{").replace(r"\}", "}")) + "$"
+        )
 
     def subject(self, **ids: str) -> str:
         """Build a subject.

@@ -1,0 +1,1 @@
+"""A process that starts, stops and reports: settings, logs, probes, metrics, tracing, signals."""

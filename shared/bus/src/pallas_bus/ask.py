@@ -1,0 +1,72 @@
+"""Questions that are answered at once, over `nats.micro`: one of the answerers replies, whoever it is."""
+
+from collections.abc import Awaitable, Callable
+
+import nats.micro
+from nats.micro.request import Request
+from nats.micro.service import EndpointConfig, Service, ServiceConfig
+from pydantic import ValidationError
+
+from pallas_bus.connection import Bus, trace_headers
+from pallas_contracts.contract import Question
+from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable, find_error
+from pallas_contracts.message import Message
+
+type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
+
+_KINDS: dict[str, type[PallasError]] = {kind.kind: kind for kind in (Rejected, NotFound, Denied, Conflict, Unavailable)}
+
+
+async def answering(bus: Bus, *, version: str = "0.1.0", description: str = "") -> Service:
+    """Announce this process as a service that answers questions (`nats micro ls` shows it)."""
+    return await nats.micro.add_service(  # pyright: ignore[reportUnknownMemberType] - untyped kwargs in nats-py
+        bus.client, ServiceConfig(name=bus.service, version=version, description=description)
+    )
+
+
+async def answer[Q: Message, A: Message](
+    bus: Bus, service: Service, question: Question[Q, A], handler: Answer[Q, A], **ids: str
+) -> None:
+    """Answer `question` for `ids` (an id left out means all of them) with `handler`, each in a task of its own.
+
+    What the handler raises travels to the asker as its kind and code; anything else as `internal`.
+    """
+
+    async def reply(request: Request) -> None:
+        try:
+            answered = await handler(question.question.model_validate_json(request.data))
+        except ValidationError as error:
+            await request.respond_error("rejected:undecodable", f"{error.error_count()} faults in the question")
+        except Exception as error:  # noqa: BLE001 - the asker has to hear that it failed, whatever it was
+            known = find_error(error) or PallasError(f"{question.name} failed with {type(error).__name__}")
+            await request.respond_error(f"{known.kind}:{known.code}", known.message)
+        else:
+            await request.respond(answered.model_dump_json().encode())
+
+    async def handle(request: Request) -> None:
+        bus.spawn(reply(request))
+
+    name = "-".join([question.name.replace(".", "-"), *ids.values()])
+    await service.add_endpoint(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
+
+
+async def ask[Q: Message, A: Message](
+    bus: Bus, question: Question[Q, A], body: Q, *, timeout: float | None = None, **ids: str
+) -> A:
+    """Ask and wait for the answer.
+
+    Raises:
+        Unavailable: nobody answers (`no_responders`), or not within `timeout` (default: the question's own) seconds.
+        PallasError: whatever the answerer raised, of the same kind and code.
+    """
+    message = await bus.request(
+        question.template.subject(**ids),
+        body.model_dump_json().encode(),
+        headers=trace_headers(),
+        timeout=timeout or question.timeout,
+    )
+    headers = message.headers or {}
+    if (code := headers.get("Nats-Service-Error-Code")) is not None:
+        kind, _, word = code.partition(":")
+        raise _KINDS.get(kind, PallasError)(headers.get("Nats-Service-Error", "no reason given"), code=word or None)
+    return question.answer.model_validate_json(message.data)

@@ -1,0 +1,197 @@
+"""A KV bucket kept in memory: read without waiting, told of every change, right again after a reconnect.
+
+It listens to the bucket's republished changes and reads a snapshot whenever it may have missed some, so it needs no
+consumer on the server. Entries of a bucket with a TTL also expire here, because the broker expires them silently.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from pallas_bus.connection import Bus
+from pallas_bus.direct import read_last
+from pallas_bus.streams import bucket_subject, live_subject
+from pallas_contracts.contract import Bucket
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import Message
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.5
+_EXPIRY_CHECK = 0.5
+_GONE = frozenset({"DEL", "PURGE"})
+
+
+@dataclass(slots=True)
+class _Entry[M: Message]:
+    value: M
+    seq: int
+    seen: float
+
+
+@dataclass
+class Table[M: Message]:
+    """The entries of a bucket by key. Made by `watch`; a mapping for readers."""
+
+    bus: Bus
+    bucket: Bucket[M]
+    _entries: dict[str, _Entry[M]] = field(default_factory=dict[str, "_Entry[M]"])
+    _gone: dict[str, int] = field(default_factory=dict[str, int])
+    _listeners: list[Callable[[str, M | None], None]] = field(default_factory=list["Callable[[str, M | None], None]"])
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str) -> M | None:
+        """Return the value of `key`, or None."""
+        entry = self._entries.get(key)
+        return entry.value if entry else None
+
+    def items(self) -> Iterator[tuple[str, M]]:
+        """Iterate over keys and values, by key."""
+        return iter([(key, self._entries[key].value) for key in sorted(self._entries)])
+
+    def values(self) -> Iterator[M]:
+        """Iterate over the values, by key."""
+        return iter([value for _, value in self.items()])
+
+    def on_change(self, listener: Callable[[str, M | None], None]) -> None:
+        """Call `listener(key, value)` for every entry now and for each later change; None means it is gone."""
+        self._listeners.append(listener)
+        for key, value in self.items():
+            listener(key, value)
+
+    async def refresh(self) -> None:
+        """Read a snapshot; what it does not hold any more is gone.
+
+        Raises:
+            Unavailable: the bucket cannot be read.
+        """
+        started = time.monotonic()
+        records = await read_last(self.bus, f"KV_{self.bucket.name}", bucket_subject(self.bucket, ">"))
+        prefix = len(bucket_subject(self.bucket, ""))
+        present = {record.subject[prefix:] for record in records}
+        for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
+            self._remove(key, self._entries[key].seq)
+        for record in records:
+            self._apply(record.subject[prefix:], record.data, record.headers.get("KV-Operation"), record.seq)
+        self.synced.set()
+
+    async def keep(self) -> None:
+        """Refresh until it works; then drop what expires, for ever."""
+        while True:
+            try:
+                await self.refresh()
+                break
+            except Unavailable as error:
+                log.debug("bucket not there yet", extra={"bucket": self.bucket.name, "reason": error.message})
+                await asyncio.sleep(_RETRY)
+        if self.bucket.ttl is None:
+            return
+        while True:
+            await asyncio.sleep(_EXPIRY_CHECK)
+            oldest = time.monotonic() - self.bucket.ttl
+            for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
+                self._remove(key, self._entries[key].seq)
+
+    async def changed(self, message: Msg) -> None:
+        """Take one republished change."""
+        headers = message.headers or {}
+        key = message.subject[len(live_subject(f"kv.{self.bucket.name}.")) :]
+        self._apply(key, message.data, headers.get("KV-Operation"), int(headers.get("Nats-Sequence", "0")))
+
+    def _apply(self, key: str, data: bytes, operation: str | None, seq: int) -> None:
+        known = self._entries.get(key)
+        if seq < (known.seq if known else self._gone.get(key, 0)):
+            return
+        if operation in _GONE:
+            self._remove(key, seq)
+            return
+        try:
+            value = self.bucket.message.model_validate_json(data)
+        except ValidationError as error:
+            log.warning(
+                "unreadable entry", extra={"bucket": self.bucket.name, "key": key, "faults": error.error_count()}
+            )
+            return
+        same = known is not None and known.value == value
+        self._entries[key] = _Entry(value, seq, time.monotonic())
+        self._gone.pop(key, None)
+        if not same:
+            self._tell(key, value)
+
+    def _remove(self, key: str, seq: int) -> None:
+        self._gone[key] = seq
+        if self._entries.pop(key, None) is not None:
+            self._tell(key, None)
+
+    def _tell(self, key: str, value: M | None) -> None:
+        for listener in self._listeners:
+            listener(key, value)
+
+
+@asynccontextmanager
+async def watch[M: Message](bus: Bus, bucket: Bucket[M]) -> AsyncGenerator[Table[M]]:
+    """Keep `bucket` in memory. The table starts empty and is `synced` once the bucket has been read."""
+    table = Table(bus, bucket)
+    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.changed)
+    remove = bus.on_reconnect(table.refresh)
+    keeper = bus.spawn(table.keep())
+    try:
+        yield table
+    finally:
+        remove()
+        keeper.cancel()
+        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
+            await subscription.unsubscribe()
+
+
+async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
+    """Store `value` and wait until it is.
+
+    Raises:
+        Unavailable: the bucket cannot be written now.
+    """
+    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode())
+
+
+async def beat[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
+    """Store `value` without waiting; for presence, where the next beat makes up for a lost one."""
+    with suppress(Unavailable):
+        await bus.send(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode())
+
+
+async def delete[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
+    """Remove an entry; removing what is not there is no error.
+
+    Raises:
+        Unavailable: the bucket cannot be written now.
+    """
+    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)
+
+
+async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
+    """Read one entry, or None when there is none.
+
+    Raises:
+        Unavailable: the bucket cannot be read now.
+        PallasError: the entry cannot be decoded (`undecodable`).
+    """
+    records = await read_last(bus, f"KV_{bucket.name}", bucket_subject(bucket, bucket.key.subject(**ids)))
+    if not records or records[0].headers.get("KV-Operation") in _GONE:
+        return None
+    try:
+        return bucket.message.model_validate_json(records[0].data)
+    except ValidationError as error:
+        raise PallasError(f"entry {ids!r} of bucket {bucket.name!r} cannot be read", code="undecodable") from error

@@ -1,0 +1,239 @@
+"""Turns that wait for a worker: how they are put in, and how a worker pulls them for its free slots.
+
+The worker has one durable consumer per agent. While it has slots it keeps a pull waiting at each; when an agent is
+known to have more, it asks without waiting, so that the next free slot goes to a turn that is there. A turn that
+arrives when the last slot has just gone is given back at once and reaches another worker within a millisecond.
+"""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from pallas_bus.connection import Bus, Stored, trace_headers
+from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.turns import TurnRequested
+
+log = logging.getLogger(__name__)
+
+NANOSECONDS = 1_000_000_000
+PULL_EXPIRES = 30.0
+ACK_WAIT = 10.0
+
+
+async def submit(bus: Bus, request: TurnRequested) -> Stored:
+    """Put a turn into its agent's queue and wait until it is stored.
+
+    Raises:
+        Unavailable: the queue is full (`queue_full`) or the broker did not answer in time.
+        Rejected: the request is larger than the broker takes (`too_large`).
+    """
+    subject = TURN_REQUESTED.template.subject(team=request.team, agent=request.agent)
+    headers = trace_headers({"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{request.turn_id}"})
+    return await bus.put(subject, request.model_dump_json().encode(), headers)
+
+
+def consumer_name(team: str, agent: str) -> str:
+    """The name of an agent's durable consumer."""
+    return f"{team}__{agent}"
+
+
+async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: int | None) -> None:
+    """Make or update the durable consumer of an agent. `max_concurrency` bounds its running turns over all workers."""
+    name = consumer_name(team, agent)
+    config = {
+        "durable_name": name,
+        "name": name,
+        "ack_policy": "explicit",
+        "ack_wait": int(ACK_WAIT * NANOSECONDS),
+        "deliver_policy": "all",
+        "replay_policy": "instant",
+        "max_deliver": -1,
+        "max_ack_pending": max_concurrency or -1,
+        "max_waiting": 512,
+        "filter_subject": TURN_REQUESTED.template.subject(team=team, agent=agent),
+    }
+    await bus.api(
+        f"CONSUMER.DURABLE.CREATE.{TURN_QUEUE.name}.{name}", {"stream_name": TURN_QUEUE.name, "config": config}
+    )
+
+
+async def delete_consumer(bus: Bus, team: str, agent: str) -> None:
+    """Remove an agent's consumer.
+
+    Raises:
+        Unavailable: there is none, or the broker does not answer.
+    """
+    await bus.api(f"CONSUMER.DELETE.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A turn in this worker's hands. Exactly one of `ack`, `give_back` and `reject` ends it; `working` keeps it.
+
+    `delivered` counts deliveries, which are not attempts: a turn that was given back was not attempted.
+    """
+
+    bus: Bus
+    data: bytes
+    headers: dict[str, str]
+    reply: str
+    delivered: int
+    waiting: int
+
+    async def ack(self) -> None:
+        """The turn is concluded; it leaves the queue."""
+        await self.bus.send(self.reply, b"+ACK")
+
+    async def give_back(self, delay: float = 0.0) -> None:
+        """Somebody else shall take it, after `delay` seconds."""
+        body = json.dumps({"delay": int(delay * NANOSECONDS)}) if delay else ""
+        await self.bus.send(self.reply, f"-NAK {body}".strip().encode())
+
+    async def reject(self) -> None:
+        """It can never be handled; it leaves the queue."""
+        await self.bus.send(self.reply, b"+TERM")
+
+    async def working(self) -> None:
+        """It is still being worked on: do not deliver it to anybody else yet."""
+        await self.bus.send(self.reply, b"+WPI")
+
+
+class _Pull(Enum):
+    NONE = "none"
+    ASKED = "asked"
+    WAITING = "waiting"
+
+
+@dataclass(slots=True)
+class _Source:
+    """One agent's consumer as this worker pulls from it."""
+
+    agent: str
+    consumer: str
+    subscription: Subscription
+    inbox: str
+    state: _Pull = _Pull.NONE
+    number: int = 0
+
+
+@dataclass
+class TurnPuller:
+    """Pulls turns of several agents into the free slots of one worker.
+
+    `room(agent)` says how many more turns of that agent may start now (0: none); `take(agent, delivery)` starts one and
+    returns False when there is no room after all.
+    """
+
+    bus: Bus
+    room: Callable[[str], int]
+    take: Callable[[str, Delivery], bool]
+    _sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
+    _turn_order: deque[str] = field(default_factory=deque[str])
+    _stopped: bool = False
+
+    async def start(self) -> None:
+        """Pull again after every reconnect, because waiting pulls die with the connection."""
+        self.bus.on_reconnect(self._reconnected)
+
+    async def add(self, key: str, team: str, agent: str) -> None:
+        """Start to pull the turns of an agent, known as `key` to `room` and `take`."""
+        inbox = self.bus.client.new_inbox()
+
+        async def arrived(message: Msg) -> None:
+            await self._arrived(source, message)
+
+        subscription = await self.bus.subscribe(f"{inbox}.*", arrived)
+        source = _Source(key, consumer_name(team, agent), subscription, inbox)
+        self._sources[key] = source
+        self._turn_order.append(key)
+        await self.refill()
+
+    async def remove(self, key: str) -> None:
+        """Stop to pull the turns of an agent; those that run go on."""
+        if (source := self._sources.pop(key, None)) is not None:
+            self._turn_order.remove(key)
+            await source.subscription.unsubscribe()
+
+    async def stop(self) -> None:
+        """Pull nothing more."""
+        self._stopped = True
+        for key in list(self._sources):
+            await self.remove(key)
+
+    async def refill(self) -> None:
+        """Ask for turns as far as there is room: call this whenever a slot becomes free."""
+        if self._stopped or not self.bus.connected:
+            return
+        asked = sum(source.state is _Pull.ASKED for source in self._sources.values())
+        for key in list(self._turn_order):
+            source = self._sources.get(key)
+            if source is None or source.state is not _Pull.NONE:
+                continue
+            if self.room(key) <= asked:
+                continue
+            asked += 1
+            await self._pull(source, wait=False)
+
+    async def _pull(self, source: _Source, *, wait: bool) -> None:
+        source.state = _Pull.WAITING if wait else _Pull.ASKED
+        source.number += 1
+        body: dict[str, Any] = (
+            {"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)}
+            if wait
+            else {
+                "batch": 1,
+                "no_wait": True,
+            }
+        )
+        await self.bus.send(
+            f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{source.consumer}",
+            json.dumps(body).encode(),
+            reply=f"{source.inbox}.{source.number}",
+        )
+
+    async def _arrived(self, source: _Source, message: Msg) -> None:
+        if source.agent not in self._sources:
+            return
+        current = message.subject.rpartition(".")[2] == str(source.number)
+        headers = dict(message.headers or {})
+        if (status := headers.get("Status")) is not None:
+            if current and status != "100":
+                await self._nothing(source, status)
+            return
+        if current:
+            source.state = _Pull.NONE
+        delivery = _delivery(self.bus, message, headers)
+        if self._stopped or not self.take(source.agent, delivery):
+            await delivery.give_back()
+        else:
+            self._turn_order.remove(source.agent)
+            self._turn_order.append(source.agent)
+        if current and not delivery.waiting and self.room(source.agent):
+            await self._pull(source, wait=True)
+        await self.refill()
+
+    async def _nothing(self, source: _Source, status: str) -> None:
+        """The pull ended without a turn. Whatever the reason, waiting for one is right while there is room."""
+        source.state = _Pull.NONE
+        if status not in ("404", "408"):
+            log.warning("a pull was refused", extra={"agent": source.agent, "status": status})
+        if self.room(source.agent):
+            await self._pull(source, wait=True)
+        await self.refill()
+
+    async def _reconnected(self) -> None:
+        for source in self._sources.values():
+            source.state = _Pull.NONE
+        await self.refill()
+
+
+def _delivery(bus: Bus, message: Msg, headers: dict[str, str]) -> Delivery:
+    fields = message.reply.split(".")
+    return Delivery(bus, message.data, headers, message.reply, delivered=int(fields[-5]), waiting=int(fields[-1]))

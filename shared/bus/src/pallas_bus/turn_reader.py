@@ -1,0 +1,201 @@
+"""The log of a turn as a gateway reads it: every event once, in order, whatever was lost on the way.
+
+Live messages come over one subscription for all turns of this process. A gap (events that the numbering says exist but
+that did not arrive) and a reconnect are repaired by reading the log itself, which any replica can do from any position.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from pallas_bus.connection import Bus
+from pallas_bus.direct import read
+from pallas_bus.streams import live_subject
+from pallas_bus.turn_writer import Address
+from pallas_contracts.catalog import TURN_LOG
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvents, TurnOutcome
+
+log = logging.getLogger(__name__)
+
+GAP_PATIENCE = 0.1
+_REPAIR_RETRY = 0.5
+
+type Said = Claimed | CancelRequested | AnyEvent | TurnOutcome
+
+
+@dataclass
+class TurnFeed:
+    """One turn as it happens: claims, then the attempt's events by number, at last the outcome.
+
+    `position` is the place in the log up to which this feed has seen everything that is stored.
+    """
+
+    address: Address
+    position: int = 0
+    attempt: int = 0
+    _next: int = 1
+    _early: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
+    _outcome: TurnOutcome | None = None
+    _said: deque[Said] = field(default_factory=deque["Said"])
+    _wake: asyncio.Future[None] | None = None
+    ended: bool = False
+
+    def __aiter__(self) -> AsyncIterator[Said]:
+        return self
+
+    async def __anext__(self) -> Said:
+        while not self._said:
+            if self.ended:
+                raise StopAsyncIteration
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+        return self._said.popleft()
+
+    @property
+    def waits_for_gap(self) -> bool:
+        """Whether something is known to exist that has not arrived."""
+        return not self.ended and (bool(self._early) or self._outcome is not None)
+
+    def hear(self, kind: str, data: bytes) -> None:
+        """Take one message of the turn, live or from the log; what was heard before changes nothing."""
+        match kind:
+            case "claim":
+                self._claimed(TurnClaim.model_validate_json(data).claim)
+            case "event" | "content":
+                self._happened(TurnEvents.model_validate_json(data))
+            case "outcome":
+                self._outcome = TurnOutcome.model_validate_json(data)
+                self._advance(self._outcome.attempt)
+            case _:
+                return
+        self._drain()
+
+    def _claimed(self, claim: Claimed | CancelRequested) -> None:
+        if isinstance(claim, CancelRequested):
+            self._say(claim)
+        elif claim.attempt > self.attempt:
+            self._advance(claim.attempt)
+            self._say(claim)
+
+    def _happened(self, batch: TurnEvents) -> None:
+        self._advance(batch.attempt)
+        if batch.attempt == self.attempt:
+            self._early.update({event.seq: event for event in batch.events if event.seq >= self._next})
+
+    def _advance(self, attempt: int) -> None:
+        """A newer attempt makes everything of the older one void."""
+        if attempt > self.attempt:
+            self.attempt, self._next = attempt, 1
+            self._early.clear()
+
+    def _drain(self) -> None:
+        while (event := self._early.pop(self._next, None)) is not None:
+            self._next += 1
+            self._say(event)
+        outcome = self._outcome
+        if outcome is not None and not self.ended and self._next > outcome.events:
+            self.ended = True
+            self._say(outcome)
+
+    def _say(self, said: Said) -> None:
+        self._said.append(said)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def give_up_gap(self) -> None:
+        """What is still missing after the log has been read has expired or was never stored: go on without it."""
+        if self._early:
+            self._next = min(self._early)
+        elif self._outcome is not None:
+            self._next = self._outcome.events + 1
+        self._drain()
+
+
+@dataclass
+class TurnFeeds:
+    """All turns this process follows. Made by `follow_turns`."""
+
+    bus: Bus
+    _feeds: dict[str, list[TurnFeed]] = field(default_factory=dict[str, "list[TurnFeed]"])
+    _repairing: set[int] = field(default_factory=set[int])
+
+    def open(self, address: Address) -> TurnFeed:
+        """Follow a turn that has not been requested yet: nothing of it can have been missed."""
+        feed = TurnFeed(address)
+        self._feeds.setdefault(address.turn_id, []).append(feed)
+        return feed
+
+    async def resume(self, address: Address, after: int = 0) -> TurnFeed:
+        """Follow a turn that may be under way or over, from its beginning, behind position `after`."""
+        feed = self.open(address)
+        feed.position = after
+        await self._repair(feed)
+        return feed
+
+    def close(self, feed: TurnFeed) -> None:
+        """Stop following."""
+        feeds = self._feeds.get(feed.address.turn_id, [])
+        if feed in feeds:
+            feeds.remove(feed)
+        if not feeds:
+            self._feeds.pop(feed.address.turn_id, None)
+
+    async def heard(self, message: Msg) -> None:
+        """Take one republished message of any turn."""
+        *_, kind, _team, _agent, turn_id = message.subject.split(".")
+        for feed in self._feeds.get(turn_id, ()):
+            try:
+                feed.hear(kind, message.data)
+            except ValidationError as error:
+                log.warning(
+                    "unreadable turn message", extra={"subject": message.subject, "faults": error.error_count()}
+                )
+            if feed.waits_for_gap and id(feed) not in self._repairing:
+                self._repairing.add(id(feed))
+                self.bus.spawn(self._mind_gap(feed))
+
+    async def reread(self) -> None:
+        """After a reconnect: read what was stored meanwhile."""
+        await asyncio.gather(*(self._repair(feed) for feeds in list(self._feeds.values()) for feed in list(feeds)))
+
+    async def _mind_gap(self, feed: TurnFeed) -> None:
+        try:
+            await asyncio.sleep(GAP_PATIENCE)
+            if feed.waits_for_gap:
+                await self._repair(feed)
+                feed.give_up_gap()
+        finally:
+            self._repairing.discard(id(feed))
+
+    async def _repair(self, feed: TurnFeed) -> None:
+        while not feed.ended:
+            try:
+                async for record in read(self.bus, TURN_LOG.name, feed.address.everything, after=feed.position):
+                    feed.hear(record.subject.split(".")[3], record.data)
+                    feed.position = record.seq
+            except Unavailable as error:
+                log.warning("cannot read the log", extra={"turn": feed.address.turn_id, "reason": error.message})
+                await asyncio.sleep(_REPAIR_RETRY)
+            else:
+                return
+
+
+@asynccontextmanager
+async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
+    """Listen to what happens to turns, for as many feeds as are opened."""
+    feeds = TurnFeeds(bus)
+    subscription = await bus.subscribe(live_subject("pallas.v1.turn.>"), feeds.heard)
+    remove = bus.on_reconnect(feeds.reread)
+    try:
+        yield feeds
+    finally:
+        remove()
+        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
+            await subscription.unsubscribe()

@@ -1,0 +1,231 @@
+"""The log of a turn as a worker writes it: one claim, numbered events, one outcome.
+
+Everything an attempt writes is fenced to its claim: the broker refuses what a superseded attempt still tries to say, so
+readers never have to judge. Events emitted in the same moment travel together.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+
+from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.direct import read_last
+from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.contract import Template
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import (
+    CONTENT_TYPES,
+    AnyEvent,
+    CancelRequested,
+    Claimed,
+    ToolStarted,
+    TurnClaim,
+    TurnEvents,
+    TurnOutcome,
+    TurnRequested,
+)
+
+log = logging.getLogger(__name__)
+
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+CONTENT_TTL = 900.0
+_CONFIRM_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a turn lives in the log."""
+
+    team: str
+    agent: str
+    turn_id: str
+
+    @classmethod
+    def of(cls, request: TurnRequested) -> "Address":
+        """The address of a requested turn."""
+        return cls(request.team, request.agent, request.turn_id)
+
+    def on(self, template: Template) -> str:
+        """The turn's subject of that contract."""
+        return template.subject(team=self.team, agent=self.agent, turn=self.turn_id)
+
+    @property
+    def everything(self) -> str:
+        """The subject filter that matches all of the turn's messages."""
+        return f"pallas.v1.turn.*.{self.team}.{self.agent}.{self.turn_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """The last word on who may act for a turn: `seq` is its position, which the next claim must name."""
+
+    seq: int
+    claim: Claimed | CancelRequested | None
+
+
+async def claim(bus: Bus, address: Address, worker: str, *, attempt: int, after: int) -> int:
+    """Claim the turn for `attempt`, directly behind the claim at position `after` (0: none). Returns the position.
+
+    Raises:
+        Conflict: somebody else claimed or cancelled it (`wrong_last_sequence`).
+        Unavailable: the broker did not answer.
+    """
+    said = TurnClaim(
+        turn_id=address.turn_id,
+        team=address.team,
+        agent=address.agent,
+        claim=Claimed(attempt=attempt, worker=worker, at=utc_now()),
+    )
+    stored = await bus.put(
+        address.on(TURN_CLAIM.template), said.model_dump_json().encode(), trace_headers({EXPECTED: str(after)})
+    )
+    return stored.seq
+
+
+async def request_cancel(bus: Bus, address: Address, reason: str) -> bool:
+    """Write the turn's tombstone behind whatever claim there is. Returns False when it was cancelled already.
+
+    Raises:
+        Unavailable: the broker did not answer, or claims kept changing.
+    """
+    said = TurnClaim(
+        turn_id=address.turn_id,
+        team=address.team,
+        agent=address.agent,
+        claim=CancelRequested(reason=reason, at=utc_now()),
+    )
+    for _ in range(_CONFIRM_TRIES):
+        state = await claim_state(bus, address)
+        if isinstance(state.claim, CancelRequested):
+            return False
+        try:
+            await bus.put(
+                address.on(TURN_CLAIM.template),
+                said.model_dump_json().encode(),
+                trace_headers({EXPECTED: str(state.seq)}),
+            )
+        except PallasError as error:
+            if error.code != "wrong_last_sequence":
+                raise
+        else:
+            return True
+    raise Unavailable(f"the claims of turn {address.turn_id!r} kept changing")
+
+
+async def claim_state(bus: Bus, address: Address) -> ClaimState:
+    """Read the last claim of a turn."""
+    records = await read_last(bus, TURN_LOG.name, address.on(TURN_CLAIM.template))
+    if not records:
+        return ClaimState(0, None)
+    return ClaimState(records[0].seq, TurnClaim.model_validate_json(records[0].data).claim)
+
+
+async def stored_outcome(bus: Bus, address: Address) -> TurnOutcome | None:
+    """Read the turn's outcome, or None while it has none."""
+    records = await read_last(bus, TURN_LOG.name, address.on(TURN_OUTCOME.template))
+    return TurnOutcome.model_validate_json(records[0].data) if records else None
+
+
+@dataclass
+class TurnWriter:
+    """What one attempt says. `fence` is the position of its claim, `content_ttl` the seconds its content is kept."""
+
+    bus: Bus
+    address: Address
+    attempt: int
+    fence: int
+    content_ttl: float = CONTENT_TTL
+    _seq: int = 0
+    _events: list[AnyEvent] = field(default_factory=list["AnyEvent"])
+    _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
+    _flushing: asyncio.Task[None] | None = None
+
+    @property
+    def last_event(self) -> int:
+        """The number of the last event that was emitted."""
+        return self._seq
+
+    def emit(self, event: AnyEvent) -> None:
+        """Number the event and publish it with whatever else is emitted in this moment. Never fails."""
+        self._add(event)
+        if self._flushing is None:
+            self._flushing = self.bus.spawn(self._flush_soon())
+
+    async def tool_starting(self, event: ToolStarted) -> None:
+        """Publish the event and wait until it is stored.
+
+        Raises:
+            Conflict: the attempt has been superseded or cancelled.
+            Unavailable: the broker did not answer.
+        """
+        self._add(event)
+        await self._publish(wait=True)
+
+    async def conclude(self, outcome: TurnOutcome) -> bool:
+        """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
+
+        Raises:
+            Unavailable: the broker could not be reached for long.
+        """
+        await self._publish(wait=False)
+        subject = self.address.on(TURN_OUTCOME.template)
+        payload = outcome.model_dump_json().encode()
+        for tried in range(1, _CONFIRM_TRIES + 1):
+            try:
+                await self.bus.put(subject, payload, trace_headers({EXPECTED: "0"}))
+            except PallasError as error:
+                if error.code == "wrong_last_sequence":
+                    return await self._is_ours(outcome)
+                if not isinstance(error, Unavailable) or tried == _CONFIRM_TRIES:
+                    raise
+            else:
+                return True
+        raise AssertionError("unreachable")
+
+    async def _is_ours(self, outcome: TurnOutcome) -> bool:
+        """Whether the stored outcome is the one we wrote (its confirmation was lost)."""
+        stored = await stored_outcome(self.bus, self.address)
+        return stored is not None and (stored.attempt, stored.ended_at) == (outcome.attempt, outcome.ended_at)
+
+    def _add(self, event: AnyEvent) -> None:
+        self._seq += 1
+        numbered = event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000})
+        (self._contents if event.type in CONTENT_TYPES else self._events).append(numbered)
+
+    async def _flush_soon(self) -> None:
+        self._flushing = None
+        try:
+            await self._publish(wait=False)
+        except PallasError as error:
+            log.warning("events were not published", extra={"turn": self.address.turn_id, "reason": error.message})
+
+    async def _publish(self, *, wait: bool) -> None:
+        events, self._events = self._events, []
+        contents, self._contents = self._contents, []
+        headers = {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
+        if contents:
+            kept = {**headers, "Nats-TTL": f"{int(self.content_ttl)}s"}
+            await self.bus.send(self.address.on(TURN_CONTENT.template), self._batch(contents), trace_headers(kept))
+        if not events:
+            return
+        subject = self.address.on(TURN_EVENT.template)
+        if wait:
+            await self.bus.put(subject, self._batch(events), trace_headers(headers))
+        else:
+            await self.bus.send(subject, self._batch(events), trace_headers(headers))
+
+    def _batch(self, events: list[AnyEvent]) -> bytes:
+        return (
+            TurnEvents(
+                turn_id=self.address.turn_id,
+                team=self.address.team,
+                agent=self.address.agent,
+                attempt=self.attempt,
+                events=tuple(events),
+            )
+            .model_dump_json()
+            .encode()
+        )

@@ -1,0 +1,76 @@
+"""`/livez`, `/readyz` and `/metrics`, in front of whatever else a process serves.
+
+A process answers them from its first moment on: it is alive while it waits for the broker, and ready only when all it
+needs is there and it is not draining.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+def _registry() -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=True)
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    return registry
+
+
+@dataclass
+class Probes:
+    """What a process says of itself. `checks` maps a word to a function that returns None or what is missing."""
+
+    metrics: CollectorRegistry = field(default_factory=_registry)
+    checks: dict[str, Callable[[], str | None]] = field(default_factory=dict[str, Callable[[], str | None]])
+    started: bool = False
+    draining: bool = False
+
+    def missing(self) -> dict[str, str]:
+        """Why the process is not ready: empty when it is."""
+        if self.draining:
+            return {"process": "draining"}
+        if not self.started:
+            return {"process": "starting"}
+        answers = {name: check() for name, check in self.checks.items()}
+        return {name: answer for name, answer in answers.items() if answer is not None}
+
+
+def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
+    """Serve the probes, and everything else by `inner()` once there is one (503 before)."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return
+        match scope["path"]:
+            case "/livez":
+                await _answer(send, 200, b'{"status":"ok"}', "application/json")
+            case "/readyz":
+                missing = probes.missing()
+                body = {"status": "not ready", "missing": missing} if missing else {"status": "ok"}
+                await _answer(send, 503 if missing else 200, json.dumps(body).encode(), "application/json")
+            case "/metrics":
+                await _answer(send, 200, generate_latest(probes.metrics), CONTENT_TYPE_LATEST)
+            case _ if (served := inner()) is not None:
+                await served(scope, receive, send)
+            case _ if probes.started:
+                await _answer(send, 404, b'{"error":"not found"}', "application/json")
+            case _:
+                await _answer(send, 503, b'{"error":"starting"}', "application/json")
+
+    return app
+
+
+async def _answer(send: Send, status: int, body: bytes, content_type: str) -> None:
+    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,130 @@
+"""The life of a process: settings, logs, probes, the service, a signal, drain, end.
+
+Exit codes: 0 after a signal, 1 when the service failed, 2 when it cannot start as it was told to.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from starlette.types import ASGIApp
+
+from pallas_contracts.errors import PallasError, Rejected
+from pallas_runtime.http import bind, listening
+from pallas_runtime.logs import configure_logs
+from pallas_runtime.probes import Probes, with_probes
+from pallas_runtime.settings import Settings
+from pallas_runtime.telemetry import start_tracing
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Process:
+    """What a service is given besides its settings. `failed` ends the process when somebody sets it."""
+
+    service: str
+    instance: str
+    port: int
+    probes: Probes
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Service(Protocol):
+    """What `build` yields: what it serves over HTTP besides the probes, and how it lets go of its work."""
+
+    @property
+    def http(self) -> ASGIApp | None:
+        """The ASGI application, or None."""
+        ...
+
+    async def drain(self) -> None:
+        """Take nothing new and finish what is under way; it is cut off after `drain_seconds`."""
+        ...
+
+
+type Build[S: Settings] = Callable[[S, Process], AbstractAsyncContextManager[Service]]
+
+
+def run[S: Settings](service: str, settings_type: type[S], build: Build[S]) -> None:
+    """Run `service` until SIGTERM or SIGINT, and exit."""
+    sys.exit(_run(service, settings_type, build, os.environ))
+
+
+def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], environ: Mapping[str, str]) -> int:
+    import uvloop
+
+    try:
+        settings = settings_type.from_env(environ)
+        listener = bind(settings.host, settings.port)
+    except Rejected as error:
+        print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - there is no log yet
+        return 2
+    instance = settings.instance or f"{service}-{uuid.uuid4().hex[:8]}"
+    configure_logs(service, instance, settings.log_level, settings.log_format)
+    stop_tracing = start_tracing(service, instance, environ)
+    process = Process(service, instance, listener.getsockname()[1], Probes())
+
+    async def main() -> int:
+        served: list[Service] = []
+        app = with_probes(process.probes, lambda: served[0].http if served else None)
+        async with listening(app, listener, drain_seconds=settings.drain_seconds):
+            return await _live(settings, process, build, served)
+
+    try:
+        return uvloop.run(main())
+    except Rejected as error:
+        print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - for whoever started it by hand
+        return 2
+    except PallasError as error:
+        log.error("cannot go on", extra={"reason": error.message})
+        return 1
+    finally:
+        stop_tracing()
+
+
+async def _live[S: Settings](settings: S, process: Process, build: Build[S], served: list[Service]) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    building = asyncio.create_task(_build_and_wait(settings, process, build, served, stop))
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({building, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if not building.done() and not process.probes.started:
+        building.cancel()
+        await asyncio.wait({building})
+        return 0
+    stopped.cancel()
+    return await building
+
+
+async def _build_and_wait[S: Settings](
+    settings: S, process: Process, build: Build[S], served: list[Service], stop: asyncio.Event
+) -> int:
+    async with build(settings, process) as service:
+        served.append(service)
+        process.probes.started = True
+        log.info("started", extra={"port": process.port})
+        await _first(stop.wait(), process.failed.wait())
+        process.probes.draining = True
+        log.info("draining", extra={"seconds": settings.drain_seconds})
+        try:
+            async with asyncio.timeout(settings.drain_seconds):
+                await service.drain()
+        except TimeoutError:
+            log.warning("drained too slowly; what is left is cut off")
+    return 1 if process.failed.is_set() else 0
+
+
+async def _first(*waits: Awaitable[object]) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()

@@ -1,0 +1,70 @@
+"""What every test may ask for: a NATS server of this run, connections to it, a name nobody else uses.
+
+Servers are real. `nats_url` is shared by the whole run, so a test uses its own `team`; a test that stops the server
+takes `nats_server`, which is its own.
+"""
+
+import os
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+import pytest
+from tests.embedded import NatsServer, nats_binary
+
+from pallas_bus.connection import Bus, connect
+
+
+class Connecting(Protocol):
+    """Connects a service to the run's NATS server (or to `url`) until the test ends."""
+
+    def __call__(self, service: str, *, url: str | None = None, instance: str | None = None) -> Awaitable[Bus]:
+        """Return the connection."""
+        ...
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop of async tests: nats-py needs asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def nats_url() -> Generator[str]:
+    """The run's NATS server: PALLAS_TEST_NATS_URL, else an embedded one, else a container."""
+    if given := os.environ.get("PALLAS_TEST_NATS_URL"):
+        yield given
+    elif nats_binary() is not None:
+        with NatsServer() as server:
+            yield server.url
+    else:
+        from testcontainers.community.nats import NatsContainer
+
+        with NatsContainer("nats:2", jetstream=True) as container:
+            yield container.nats_uri()
+
+
+@pytest.fixture
+def nats_server() -> Generator[NatsServer]:
+    """A NATS server of this test alone, running, to stop, kill and restart. Ask for it before `bus`."""
+    with NatsServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def bus(request: pytest.FixtureRequest) -> AsyncGenerator[Connecting]:
+    """Connect services: `await bus("agent-gateway")`. The connections are closed after the test."""
+    async with AsyncExitStack() as stack:
+
+        async def make(service: str, *, url: str | None = None, instance: str | None = None) -> Bus:
+            server: str = url or request.getfixturevalue("nats_url")
+            return await stack.enter_async_context(connect(server, service, instance=instance))
+
+        yield make
+
+
+@pytest.fixture
+def team() -> str:
+    """A team name that no other test uses."""
+    return f"t{uuid.uuid4().hex[:12]}"

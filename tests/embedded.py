@@ -1,0 +1,154 @@
+"""Real servers as child processes, for tests that need them to stop, die and come back.
+
+A server keeps its port and its store over `restart`, so clients see what they would see of a server in production.
+Ready means that it has greeted on its socket; nothing here sleeps for a guessed time.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+_STARTS_WITHIN = 20.0
+_STOPS_WITHIN = 20.0
+_RETRY = 0.005
+_CONFIG = """\
+listen: "127.0.0.1:{port}"
+max_payload: {max_payload}
+jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: 8GB }}
+"""
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def nats_binary() -> Path | None:
+    """Return the nats-server of this environment or of the PATH, or None."""
+    installed = Path(sys.executable).parent / "nats-server"
+    found = str(installed) if installed.exists() else shutil.which("nats-server")
+    return Path(found) if found else None
+
+
+class NatsServer:
+    """One nats-server with JetStream on loopback. Use it as a context manager, or `start` and `close` it.
+
+    `folder` holds its configuration, log and store; by default it is a temporary one that `close` removes.
+    """
+
+    def __init__(self, folder: Path | None = None, *, port: int | None = None, max_payload: str = "8MB") -> None:
+        self._temporary = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="pallas-nats-"))
+        self.port = port or free_port()
+        self.max_payload = max_payload
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients connect; the same after a restart."""
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the server has written so far."""
+        path = self.folder / "nats.log"
+        return path.read_text("utf-8", errors="replace") if path.exists() else ""
+
+    def start(self) -> Self:
+        """Start the server and wait until it greets.
+
+        Raises:
+            RuntimeError: there is no binary, or the server ended or stayed silent; with its log.
+        """
+        if (binary := nats_binary()) is None:
+            raise RuntimeError("there is no nats-server: `uv sync` installs it")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "nats.conf"
+        store = json.dumps(str(self.folder / "store"))
+        config.write_text(_CONFIG.format(port=self.port, max_payload=self.max_payload, store=store), "utf-8")
+        with (self.folder / "nats.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                [str(binary), "--config", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._wait_for_greeting()
+        return self
+
+    def stop(self) -> None:
+        """Ask the server to end (SIGTERM) and wait until it has. Nothing happens when it is not running."""
+        self._end(signal.SIGTERM)
+
+    def kill9(self) -> None:
+        """End the server as a crash would (SIGKILL) and wait until it is gone."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop (or kill) the server and start it on the same port with the same store."""
+        self._end(signal.SIGKILL if kill else signal.SIGTERM)
+        self.start()
+
+    def close(self) -> None:
+        """Stop the server and remove its folder if it is a temporary one."""
+        self.stop()
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            os.kill(process.pid, number)
+        try:
+            process.wait(_STOPS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+    def _wait_for_greeting(self) -> None:
+        process = self._process
+        assert process is not None
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while process.poll() is None and time.monotonic() < deadline:
+            if (info := greeting(self.port)) is not None and info.get("jetstream"):
+                return
+            time.sleep(_RETRY)
+        self.kill9()
+        raise RuntimeError(f"nats-server on port {self.port} did not start:\n{self.log}")
+
+
+def greeting(port: int) -> dict[str, Any] | None:
+    """Return the INFO with which a NATS server greets on that loopback port, or None when none does."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+            line = connection.makefile("rb").readline()
+    except OSError:
+        return None
+    return json.loads(line.removeprefix(b"INFO ")) if line.startswith(b"INFO ") else None

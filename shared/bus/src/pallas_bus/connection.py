@@ -9,7 +9,7 @@ import json
 import logging
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 WRONG_LAST_SEQUENCE = 10071
 STREAM_FULL = 10077
+_CONNECT_RETRY = 0.5
 PENDING_BYTES = 64 * 1024 * 1024
 
 
@@ -291,3 +292,17 @@ async def connect(
         yield bus
     finally:
         await bus.stop()
+
+
+@asynccontextmanager
+async def connect_when_possible(url: str, service: str, *, instance: str) -> AsyncGenerator[Bus]:
+    """Connect as `connect` does, but try until it works: a service may start before its broker."""
+    async with AsyncExitStack() as stack:
+        while True:
+            try:
+                bus = await stack.enter_async_context(connect(url, service, instance=instance))
+                break
+            except Unavailable as error:
+                log.warning("waiting for the broker", extra={"reason": error.message})
+                await asyncio.sleep(_CONNECT_RETRY)
+        yield bus

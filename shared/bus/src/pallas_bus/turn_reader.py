@@ -7,7 +7,7 @@ that did not arrive) and a reconnect are repaired by reading the log itself, whi
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.direct import read
 from pallas_bus.streams import live_subject
 from pallas_bus.turn_writer import Address
-from pallas_contracts.catalog import TURN_LOG
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvents, TurnOutcome
 
@@ -197,5 +197,25 @@ async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
         yield feeds
     finally:
         remove()
+        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
+            await subscription.unsubscribe()
+
+
+@asynccontextmanager
+async def hear_claims(bus: Bus, heard: Callable[[TurnClaim, int], None]) -> AsyncGenerator[None]:
+    """Call `heard(claim, position)` for every claim and cancel of any turn, as it is stored."""
+
+    async def arrived(message: Msg) -> None:
+        try:
+            said = TurnClaim.model_validate_json(message.data)
+        except ValidationError as error:
+            log.warning("unreadable claim", extra={"subject": message.subject, "faults": error.error_count()})
+        else:
+            heard(said, int((message.headers or {})["Nats-Sequence"]))
+
+    subscription = await bus.subscribe(live_subject(TURN_CLAIM.template.filter()), arrived)
+    try:
+        yield
+    finally:
         with suppress(Exception):  # closing: a connection that is gone already has no subscription either
             await subscription.unsubscribe()

@@ -5,7 +5,6 @@
 
 import logging
 import sys
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -43,10 +42,10 @@ def configure_logs(service: str, instance: str, level: str, style: str) -> None:
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _QUIET:
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
 
 
-def log_context(**fields: object) -> AbstractContextManager[Mapping[str, object]]:
+def log_context(**fields: object) -> AbstractContextManager[None]:
     """Add `fields` to every log line inside the `with` block; None values are left out."""
     return structlog.contextvars.bound_contextvars(
         **{name: value for name, value in fields.items() if value is not None}

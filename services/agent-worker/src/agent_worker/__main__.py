@@ -1,0 +1,15 @@
+"""Start an agent-worker."""
+
+from pallas_runtime.run import run
+
+from agent_worker.app import build
+from agent_worker.settings import WorkerSettings
+
+
+def main() -> None:
+    """Run until a signal."""
+    run("agent-worker", WorkerSettings, build)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The worker, put together: team folders in, turns pulled for its slots, presence out."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from agent_worker.handlers.host_teams import HostTeams, Teams
+from agent_worker.handlers.take_turn import Running, TakeTurn
+from agent_worker.settings import WorkerSettings
+from agent_worker.slots import Slots
+from pallas_bus import tables
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.streams import declare
+from pallas_bus.turn_queue import Delivery, TurnPuller
+from pallas_bus.turn_reader import hear_claims
+from pallas_contracts.agents import WorkerPresence
+from pallas_contracts.catalog import AGENTS, PRESENCE_TTL, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.message import utc_now
+from pallas_runtime.run import Process
+
+
+@dataclass
+class Worker:
+    """A worker at work. Turns run as tasks of their own; `idle` is set while there is none."""
+
+    slots: Slots
+    taking: TakeTurn
+    http: None = None
+    puller: TurnPuller | None = None
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+
+    def take(self, key: str, delivery: Delivery) -> bool:
+        """Start a delivered turn if there is a slot for it."""
+        if not self.slots.take(key):
+            return False
+        self.idle.clear()
+        task = asyncio.create_task(self._turn(key, delivery))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _turn(self, key: str, delivery: Delivery) -> None:
+        try:
+            await self.taking.take_turn(key, delivery)
+        finally:
+            self.slots.give(key)
+            if not self.slots.busy:
+                self.idle.set()
+            if self.puller is not None:
+                await self.puller.refill()
+
+    async def drain(self) -> None:
+        """Pull nothing more and wait for the turns that run."""
+        if self.puller is not None:
+            await self.puller.stop()
+        if self.slots.busy:
+            await self.idle.wait()
+
+    async def abandon(self) -> None:
+        """Give back what still runs, so that another worker takes it at once."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Worker]:
+    """Connect, host the teams and start to pull."""
+    async with connect_when_possible(settings.nats_url, WORKER, instance=process.instance) as bus:
+        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
+        await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, replicas=settings.stream_replicas)
+        teams, running = Teams(), Running()
+        worker = Worker(
+            Slots(settings.slots),
+            TakeTurn(bus, process.instance, settings.content_seconds, teams.agents.get, running),
+        )
+        worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
+        _measure(process.probes.metrics, worker.slots)
+        async with tables.watch(bus, AGENTS) as catalogue, hear_claims(bus, running.heard):
+            await catalogue.synced.wait()
+            await worker.puller.start()
+            hosting = HostTeams(bus, catalogue, worker.puller, settings.teams, teams)
+            await hosting.host_teams()
+            background = [bus.spawn(hosting.follow_changes()), bus.spawn(_beat(bus, worker, teams))]
+            try:
+                yield worker
+            finally:
+                for task in background:
+                    task.cancel()
+                await worker.abandon()
+                await tables.delete(bus, WORKERS, worker=bus.instance)
+                for hosted in teams.hosted.values():
+                    await hosted.shared.close()
+
+
+async def _beat(bus: Bus, worker: Worker, teams: Teams) -> None:
+    """Say three times per time to live that this worker is here, and what it hosts."""
+    while True:
+        presence = WorkerPresence(
+            worker=bus.instance,
+            slots=worker.slots.total,
+            busy=worker.slots.busy,
+            agents=tuple(sorted(teams.agents)),
+            failed=teams.failed,
+            stdio=teams.stdio(),
+            at=utc_now(),
+        )
+        await tables.beat(bus, WORKERS, presence, worker=bus.instance)
+        await asyncio.sleep(PRESENCE_TTL / 3)
+
+
+def _measure(metrics: CollectorRegistry, slots: Slots) -> None:
+    Gauge("pallas_worker_slots", "Turns this worker may run at a time", registry=metrics).set(slots.total)
+    Gauge("pallas_worker_busy_slots", "Turns this worker runs", registry=metrics).set_function(lambda: slots.busy)

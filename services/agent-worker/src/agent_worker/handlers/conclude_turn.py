@@ -1,0 +1,75 @@
+"""End a turn: its last event says what the caller gets, its outcome says how it ended, once."""
+
+import asyncio
+import logging
+from datetime import datetime
+from typing import Literal
+
+from agent_worker.ports import Completed, Failed, NeedsInput, Outcome
+from pallas_bus.turn_writer import TurnWriter
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Fault, TurnOutcome, TurnRequested
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.5
+
+type Status = Literal["completed", "failed", "cancelled", "input_required"]
+
+
+async def conclude_turn(
+    writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime
+) -> TurnOutcome:
+    """Write the end of the turn and return what was written; None means it was cancelled.
+
+    Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
+    """
+    status, code, retryable = _summary(outcome)
+    _say_last(writer, outcome)
+    written = TurnOutcome(
+        turn_id=request.turn_id,
+        team=request.team,
+        agent=request.agent,
+        attempt=writer.attempt,
+        status=status,
+        code=code,
+        retryable=retryable,
+        events=0 if outcome is None else writer.last_event,
+        requested_at=request.requested_at,
+        started_at=started_at,
+        ended_at=utc_now(),
+    )
+    while True:
+        try:
+            first = await writer.conclude(written)
+        except Unavailable as error:
+            log.warning("cannot conclude yet", extra={"reason": error.message})
+            await asyncio.sleep(_RETRY)
+        else:
+            log.info("concluded", extra={"status": status, "code": code, "attempt": writer.attempt, "first": first})
+            return written
+
+
+def _summary(outcome: Outcome | None) -> tuple[Status, str | None, bool]:
+    match outcome:
+        case None:
+            return "cancelled", "cancelled", False
+        case Completed():
+            return "completed", None, False
+        case NeedsInput():
+            return "input_required", None, False
+        case Failed(code, _, retryable):
+            return "failed", code, retryable
+
+
+def _say_last(writer: TurnWriter, outcome: Outcome | None) -> None:
+    match outcome:
+        case Completed(result):
+            writer.emit(result)
+        case NeedsInput(ask):
+            writer.emit(ask)
+        case Failed():
+            writer.emit(Fault(message=outcome.message, protocol_code=outcome.protocol_code, data=outcome.data))
+        case None:
+            pass

@@ -1,0 +1,136 @@
+"""Host the team folders this worker was given, and follow their changes.
+
+A changed folder is loaded beside the old one: turns that run keep the agents they started with, new ones get the new.
+A folder that has become bad changes nothing; what it said before goes on.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pallas_teams.digest import folder_digest
+from pallas_teams.loader import load_teams
+
+from agent_worker.handlers.publish_definitions import publish_definitions
+from agent_worker.ports import HostedAgent, HostedTeam
+from pallas_bus import ask
+from pallas_bus.connection import Bus
+from pallas_bus.tables import Table
+from pallas_bus.turn_queue import TurnPuller, ensure_consumer
+from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer
+from pallas_contracts.catalog import READ_AGENT
+from pallas_contracts.errors import NotFound, PallasError
+from pallas_teams.model import TeamFolder
+
+log = logging.getLogger(__name__)
+
+WATCH_INTERVAL = 0.5
+
+
+@dataclass
+class Teams:
+    """What is hosted right now: agents by `{team}.{agent}`."""
+
+    agents: dict[str, HostedAgent] = field(default_factory=dict[str, HostedAgent])
+    hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Agents that could not be started, with the reason."""
+        return {f"{team}.{agent}": why for team, hosted in self.hosted.items() for agent, why in hosted.failed.items()}
+
+    def stdio(self) -> dict[str, str | None]:
+        """The health of stdio dependencies by their key."""
+        return {key: why for hosted in self.hosted.values() for key, why in hosted.shared.stdio_health().items()}
+
+    async def read(self, question: AgentRead) -> AgentReadAnswer:
+        """Answer a read of a hosted agent.
+
+        Raises:
+            NotFound: the agent is not hosted here, or has no such thing.
+        """
+        agent = self.agents.get(f"{question.team}.{question.agent}")
+        if agent is None:
+            raise NotFound(f"agent {question.agent!r} is not hosted here")
+        return AgentReadAnswer(result=await agent.runtime.read(question))
+
+
+@dataclass
+class HostTeams:
+    """Keeps `teams` as the folders say, with the catalogue and the puller following."""
+
+    bus: Bus
+    catalogue: Table[AgentDefinition]
+    puller: TurnPuller
+    folders: tuple[Path, ...]
+    teams: Teams
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _digests: dict[Path, str] = field(default_factory=dict[Path, str])
+    _answered: set[str] = field(default_factory=set[str])
+    _service: ask.Service | None = None
+
+    async def host_teams(self) -> None:
+        """Load every folder and start to take its agents' turns.
+
+        Raises:
+            Rejected: a folder is bad.
+            Unavailable: the broker does not answer.
+        """
+        self._service = await ask.answering(self.bus, description="executes turns of agents")
+        for folder, loaded in zip(self.folders, load_teams(self.folders, self.environ), strict=True):
+            self._digests[folder] = folder_digest(folder)
+            await self._host(loaded)
+
+    async def follow_changes(self) -> None:
+        """Load a folder again whenever a file in it has changed, for ever."""
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL)
+            for folder in self.folders:
+                if (digest := folder_digest(folder)) != self._digests.get(folder):
+                    self._digests[folder] = digest
+                    await self._reload(folder)
+
+    async def _reload(self, folder: Path) -> None:
+        try:
+            loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
+            await self._host(loaded[folder])
+        except PallasError as error:
+            log.error("the changed folder is not taken", extra={"folder": folder.name, "reason": error.message})
+
+    async def _host(self, loaded: TeamFolder) -> None:
+        from agent_worker.hosting import host_team
+
+        fresh = await host_team(loaded, self.environ)
+        before = self.teams.hosted.get(fresh.team)
+        definitions = [hosted.definition for hosted in fresh.agents]
+        await publish_definitions(self.bus, self.catalogue, fresh.team, fresh.version, definitions)
+        await self._take_over(fresh)
+        if before is not None:
+            self.bus.spawn(_close_when_idle(before))
+        log.info("team hosted", extra={"team": fresh.team, "agents": len(fresh.agents), "failed": len(fresh.failed)})
+
+    async def _take_over(self, fresh: HostedTeam) -> None:
+        self.teams.hosted[fresh.team] = fresh
+        wanted = {f"{fresh.team}.{hosted.definition.agent}": hosted for hosted in fresh.agents}
+        for key in [key for key in self.teams.agents if key.startswith(f"{fresh.team}.") and key not in wanted]:
+            await self.puller.remove(key)
+            del self.teams.agents[key]
+        for key, hosted in wanted.items():
+            known = key in self.teams.agents
+            self.teams.agents[key] = hosted
+            limits = hosted.definition.limits
+            await ensure_consumer(self.bus, fresh.team, hosted.definition.agent, max_concurrency=limits.max_concurrency)
+            if not known:
+                await self.puller.add(key, fresh.team, hosted.definition.agent)
+        if fresh.team not in self._answered and self._service is not None:
+            self._answered.add(fresh.team)
+            await ask.answer(self.bus, self._service, READ_AGENT, self.teams.read, team=fresh.team)
+
+
+async def _close_when_idle(before: HostedTeam) -> None:
+    """Close a replaced team's connections once the longest turn it may still run is over."""
+    await asyncio.sleep(max((hosted.definition.limits.turn_timeout for hosted in before.agents), default=0.0))
+    await before.shared.close()

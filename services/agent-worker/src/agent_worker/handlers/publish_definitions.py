@@ -1,0 +1,65 @@
+"""Make the catalogue say what a team folder says: new and changed agents in, those that are gone out.
+
+An older version never replaces a newer one, so a worker that was left behind cannot undo a roll-out.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable
+
+from pallas_bus.connection import Bus
+from pallas_bus.tables import Table, delete, put
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import AGENTS
+from pallas_contracts.message import utc_now
+
+log = logging.getLogger(__name__)
+
+_NUMBER = re.compile(r"\d+")
+
+
+def version_key(version: str) -> tuple[tuple[int, ...], bool]:
+    """What versions are compared by: the numbers of the release, then a pre-release before its release."""
+    release, _, rest = version.partition("+")[0].partition("-")
+    return tuple(int(number) for number in _NUMBER.findall(release)), not rest
+
+
+def revision_of(definition: AgentDefinition) -> str:
+    """A digest of all that matters in a definition."""
+    said = definition.model_copy(update={"revision": ""}).model_dump_json(exclude={"updated_at"})
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+async def publish_definitions(
+    bus: Bus, catalogue: Table[AgentDefinition], team: str, version: str, definitions: Iterable[AgentDefinition]
+) -> None:
+    """Publish a team's whole set.
+
+    Raises:
+        Unavailable: the catalogue cannot be written now.
+    """
+    wanted = {definition.agent: definition for definition in definitions}
+    for definition in wanted.values():
+        await _publish(bus, catalogue.get(f"{team}.{definition.agent}"), definition)
+    for known in list(catalogue.values()):
+        if known.team != team or known.agent in wanted:
+            continue
+        if version_key(known.version) > version_key(version):
+            log.warning("a newer version has this agent; kept", extra={"team": team, "agent": known.agent})
+            continue
+        await delete(bus, AGENTS, team=team, agent=known.agent)
+        log.info("agent retired", extra={"team": team, "agent": known.agent})
+
+
+async def _publish(bus: Bus, known: AgentDefinition | None, wanted: AgentDefinition) -> None:
+    revision = revision_of(wanted)
+    if known is not None and known.revision == revision:
+        return
+    facts = {"team": wanted.team, "agent": wanted.agent, "version": wanted.version}
+    if known is not None and version_key(known.version) > version_key(wanted.version):
+        log.warning("a newer version is published; kept", extra={**facts, "published": known.version})
+        return
+    fresh = wanted.model_copy(update={"revision": revision, "updated_at": utc_now()})
+    await put(bus, AGENTS, fresh, team=wanted.team, agent=wanted.agent)
+    log.info("agent published", extra=facts)

@@ -1,0 +1,13 @@
+"""What the worker can be told."""
+
+from pydantic import Field
+
+from pallas_runtime.settings import Folders, Settings
+
+
+class WorkerSettings(Settings):
+    """Settings of an agent-worker."""
+
+    teams: Folders = Field((), description="team folders to host, separated as in PATH")
+    slots: int = Field(64, ge=1, le=4096, description="turns this worker runs at a time")
+    content_seconds: float = Field(900.0, ge=60, description="how long what was said in a turn is kept after its end")

@@ -1,0 +1,40 @@
+"""The permits of one worker: how many turns run, of which agent.
+
+One slot is kept for agents that run nothing here, so that a busy agent cannot shut the others out.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Slots:
+    """`total` permits. Nothing here waits: a permit is there or it is not."""
+
+    total: int
+    _running: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def busy(self) -> int:
+        """How many turns run."""
+        return self._running.total()
+
+    def room(self, agent: str) -> int:
+        """How many more turns of `agent` may start now."""
+        free = self.total - self.busy
+        if self._running[agent] and self.total > 1:
+            free -= 1
+        return max(0, free)
+
+    def take(self, agent: str) -> bool:
+        """Take a permit for a turn of `agent`; False when there is none."""
+        if not self.room(agent):
+            return False
+        self._running[agent] += 1
+        return True
+
+    def give(self, agent: str) -> None:
+        """Give a permit back."""
+        self._running[agent] -= 1
+        if self._running[agent] <= 0:
+            del self._running[agent]

@@ -1,0 +1,32 @@
+"""`pallas chat`: talk to one agent from a terminal or a script."""
+
+from typing import Annotated
+
+import typer
+
+
+def chat(
+    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
+    url: Annotated[
+        str, typer.Option(envvar="PALLAS_GATEWAY_URL", help="Address of the gateway, or of the agent's own endpoint.")
+    ] = "http://127.0.0.1:23050",
+    message: Annotated[str | None, typer.Option("--message", "-m", help="Send this one message and stop.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line for each turn.")] = False,
+) -> None:
+    """Talk to an agent. The history stays here and is sent along with every message.
+
+    Without --message each line of standard input is a message. Exit code 1 when the last turn failed.
+    """
+    import asyncio
+
+    from pallas_cli.chat import hold_chat
+    from pallas_cli.conversation import CallFailed
+
+    try:
+        ok = asyncio.run(hold_chat(url, agent, message, as_json=as_json))
+    except CallFailed as error:
+        typer.echo(f"pallas: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    raise typer.Exit(0 if ok else 1)

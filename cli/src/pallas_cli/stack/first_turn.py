@@ -1,0 +1,41 @@
+"""One real turn through the public endpoint, so that `up` shows a working system and not only running processes."""
+
+import asyncio
+from time import monotonic
+
+from rich.console import Console
+
+from pallas_cli.conversation import CallFailed, Conversation, agent_endpoint
+
+_DEMO_MESSAGE = """\
+Hello Harper, please show what your team can do.
+/tool research {"message": "/tool look_up {\\"term\\": \\"turn\\"}"}
+/tool engineering {"message": "/tool add {\\"a\\": 19, \\"b\\": 23}"}"""
+_PLAIN_MESSAGE = "Hello, please introduce yourself in one sentence."
+
+
+async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str], *, demo: bool) -> bool:
+    """Send a turn to `agent` (team and name), print its progress as it comes in, and return whether it was answered.
+
+    The demo team is called by its short address, which an agent has while its name is unique.
+    """
+    team, name = agent
+    url, tool = agent_endpoint(gateway, name if demo else f"{team}/{name}")
+    # The client library takes a second or two to import; the loop goes on watching the processes meanwhile.
+    await asyncio.to_thread(__import__, "mcp")
+    console.print(f"\nA first turn, to {url}", style="bold", highlight=False)
+    since = monotonic()
+    try:
+        async with Conversation(url, tool) as conversation:
+            answer = await conversation.ask(
+                _DEMO_MESSAGE if demo else _PLAIN_MESSAGE,
+                lambda line: console.print(f"  {monotonic() - since:6.3f} s  {line}", markup=False, highlight=False),
+            )
+    except CallFailed as error:
+        console.print(f"  {error}", style="red", markup=False, highlight=False)
+        return False
+    mark, style = ("failed", "red") if answer.failed else ("answered", "green")
+    console.print(f"  {monotonic() - since:6.3f} s  {mark}", style=style, highlight=False)
+    for line in answer.text.splitlines():
+        console.print(f"  | {line}", markup=False, highlight=False)
+    return not answer.failed

@@ -1,0 +1,42 @@
+"""What the user asked of a stack. Only facts from the command line and the environment; nothing is looked up here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class StackOptions:
+    """How to run a stack. No `teams` means the demo team of the checkout; `servers` are the
+    servers wanted besides NATS ("redis", "postgres"); times are seconds."""
+
+    data: Path
+    teams: tuple[Path, ...] = ()
+    workers: int = 1
+    gateways: int = 1
+    slots: int | None = None
+    port_base: int = 23030
+    servers: frozenset[str] = frozenset()
+    ready_file: Path | None = None
+    turn: bool | None = None
+    stay: bool = True
+    drain_seconds: float = 5.0
+    start_timeout: float = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Servers that run elsewhere: no child process is started for those that are set."""
+
+    nats: str | None = None
+    redis: str | None = None
+    postgres: str | None = None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> "External":
+        """Read `PALLAS_NATS_URL`, `PALLAS_REDIS_URL` and `PALLAS_POSTGRES_URL`; an empty value counts as not set."""
+        return cls(
+            nats=environ.get("PALLAS_NATS_URL") or None,
+            redis=environ.get("PALLAS_REDIS_URL") or None,
+            postgres=environ.get("PALLAS_POSTGRES_URL") or None,
+        )

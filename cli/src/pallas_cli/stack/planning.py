@@ -1,0 +1,53 @@
+"""Turns what the user asked for into a plan, and refuses what cannot work before anything is started."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pallas_cli.embedded.nats import EmbeddedNats
+from pallas_cli.embedded.postgres import EmbeddedPostgres
+from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.stack.options import External, StackOptions
+from pallas_cli.stack.ports import Ports, require_free
+from pallas_cli.stack.services import Plan
+from pallas_cli.stack.teams import TeamSummary
+
+
+def make_plan(
+    options: StackOptions, external: External, data: Path, teams: Sequence[TeamSummary], *, demo: bool
+) -> Plan:
+    """Decide servers, ports and addresses. `demo` says that the demo team needs its tools.
+
+    Raises:
+        Refused: a binary is missing or a needed port is in use.
+    """
+    ports = Ports(options.port_base)
+    nats = EmbeddedNats(data / "nats", ports.nats, ports.nats_monitor) if external.nats is None else None
+    redis = EmbeddedRedis(data / "redis", ports.redis) if _wants(options, "redis", external.redis) else None
+    postgres = (
+        EmbeddedPostgres(data / "postgres", ports.postgres) if _wants(options, "postgres", external.postgres) else None
+    )
+    for server in (nats, redis, postgres):
+        if server is not None:
+            server.binary()
+    plan = Plan(
+        data=data,
+        nats=nats,
+        redis=redis,
+        postgres=postgres,
+        nats_url=external.nats or f"nats://127.0.0.1:{ports.nats}",
+        redis_url=external.redis or (redis.url if redis else None),
+        postgres_url=external.postgres or (postgres.url if postgres else None),
+        teams=tuple(team.folder for team in teams),
+        registry_port=ports.registry,
+        gateway_ports=tuple(ports.gateways(options.gateways, {port for team in teams for port in team.ports})),
+        demo_tools_port=ports.demo_tools if demo else None,
+        workers=options.workers,
+        slots=options.slots,
+        drain_seconds=options.drain_seconds,
+    )
+    require_free(plan.fixed_ports())
+    return plan
+
+
+def _wants(options: StackOptions, server: str, external: str | None) -> bool:
+    return server in options.servers and external is None

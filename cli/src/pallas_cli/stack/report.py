@@ -1,0 +1,67 @@
+"""What `up` prints once the stack is there: where everything is, and what to try next."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.table import Table
+
+from pallas_cli.stack.services import Plan, demo_tools_url
+from pallas_cli.stack.teams import TeamSummary
+
+
+def show_stack(console: Console, plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> None:
+    """Print the table of addresses."""
+    table = Table(title="Pallas", title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, address in _rows(plan, teams, logs):
+        table.add_row(name, address)
+    console.print()
+    console.print(table)
+
+
+def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) -> None:
+    """Print a few commands that work right now, on one line each so that they can be copied."""
+    agent = next((agent for team in teams for agent in team.agents), "AGENT")
+    gateway = plan.gateway_urls[0]
+    steps = (
+        ("talk to an agent", f"uv run --frozen pallas chat {agent} --url {gateway}"),
+        ("see the catalogue", f"curl -s {plan.registry_url}/.well-known/mcp/server.json"),
+        ("check a team folder", f"uv run --frozen pallas agents validate {teams[0].folder if teams else 'DIR'}"),
+    )
+    console.print("\nTry next, in another terminal:", style="bold")
+    for what, command in steps:
+        console.print(f"  {what}:", style="dim")
+        console.print(f"    {command}", markup=False, highlight=False, soft_wrap=True)
+    console.print("\nCtrl-C stops everything.", style="dim")
+
+
+def without_credentials(url: str) -> str:
+    """Return `url` (or a list of them with commas) without user names and passwords."""
+    return ",".join(_host_only(part.strip()) for part in url.split(","))
+
+
+def _host_only(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tuple[str, str]]:
+    yield "registry", f"{plan.registry_url}/.well-known/mcp/server.json"
+    for url in plan.gateway_urls:
+        yield "gateway", url
+    for team in teams:
+        for agent in team.agents:
+            yield f"agent {team.name}/{agent}", f"{plan.gateway_urls[0]}/teams/{team.name}/mcp/{agent}"
+    if plan.demo_tools_port is not None:
+        yield "demo tools", demo_tools_url(plan.demo_tools_port)
+    yield "nats", without_credentials(plan.nats_url)
+    if plan.nats is not None:
+        yield "nats monitoring", plan.nats.monitor_url
+    for name, url in (("redis", plan.redis_url), ("postgres", plan.postgres_url)):
+        if url is not None:
+            yield name, without_credentials(url)
+    yield "data", str(plan.data)
+    yield "logs", str(logs)

@@ -1,0 +1,157 @@
+"""`pallas up`: plan, start, one real turn, stay, drain, stop.
+
+Whatever way it ends, no process of the stack is left: the supervisor is stopped on every path, and the kernel ends the
+children when this process is killed outright.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+from rich.console import Console
+
+from pallas_cli.stack import ready_file, report
+from pallas_cli.stack.data import locked
+from pallas_cli.stack.first_turn import send_first_turn
+from pallas_cli.stack.listing import until_agents_answer
+from pallas_cli.stack.options import External, StackOptions
+from pallas_cli.stack.planning import make_plan
+from pallas_cli.stack.ports import Ports
+from pallas_cli.stack.services import DEMO_TOOLS_VARIABLE, Plan, all_specs, demo_tools_url
+from pallas_cli.stack.supervisor import StartTimeout, Supervisor
+from pallas_cli.stack.teams import TeamSummary, demo_folder, is_demo, read_teams
+
+_KILL_AFTER_DRAIN = 1.0
+
+
+def run_stack(options: StackOptions, console: Console) -> int:
+    """Run a stack until a signal; return the exit code.
+
+    Raises:
+        Refused: it cannot work as asked; nothing is left running.
+    """
+    folders = options.teams or (demo_folder(),)
+    demo = any(is_demo(folder) for folder in folders)
+    tools = {DEMO_TOOLS_VARIABLE: demo_tools_url(Ports(options.port_base).demo_tools)} if demo else {}
+    teams = read_teams(folders, os.environ | tools)
+    with locked(options.data) as data:
+        if options.ready_file is not None:
+            ready_file.remove(options.ready_file)
+        plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo)
+        return asyncio.run(_Stack(options, plan, teams, demo, console).run())
+
+
+class _Stack:
+    """One run of a stack."""
+
+    def __init__(
+        self, options: StackOptions, plan: Plan, teams: Sequence[TeamSummary], demo: bool, console: Console
+    ) -> None:
+        self._options = options
+        self._plan = plan
+        self._teams = teams
+        self._demo = demo
+        self._console = console
+        self._logs = plan.data / "log"
+        self._ready = False
+        self._supervisor = Supervisor(all_specs(plan), self._logs, self._say, self._write_ready_file)
+
+    async def run(self) -> int:
+        """Start, serve, stop. The exit code is 0, or 1 when the start took too long or the demo's turn failed."""
+        stop, hurry = asyncio.Event(), asyncio.Event()
+        with _on_signals(stop, hurry):
+            try:
+                return await self._serve_until(stop)
+            except StartTimeout as error:
+                self._say(str(error))
+                return 1
+            finally:
+                self._withdraw_ready_file()
+                await self._supervisor.stop(self._plan.drain_seconds + _KILL_AFTER_DRAIN, hurry)
+                if self._ready:
+                    self._say("stopped")
+
+    async def _serve_until(self, stop: asyncio.Event) -> int:
+        """Bring the stack up and serve; a signal ends it in any phase."""
+        serving = asyncio.create_task(self._serve())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if serving.done():
+            return serving.result()
+        if self._ready:
+            self._say(f"stopping (up to {self._plan.drain_seconds:g} s for turns under way; Ctrl-C again to cut off)")
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        return 0
+
+    async def _serve(self) -> int:
+        since = monotonic()
+        with self._console.status("starting"):
+            await self._supervisor.start(self._options.start_timeout)
+            await until_agents_answer(self._plan, self._teams, self._options.start_timeout)
+        self._ready = True
+        self._write_ready_file()
+        self._say(f"ready after {monotonic() - since:.1f} s")
+        answered = await self._first_turn()
+        report.show_stack(self._console, self._plan, self._teams, self._logs)
+        if self._options.stay:
+            report.show_next_steps(self._console, self._plan, self._teams)
+            await asyncio.Event().wait()
+        return 0 if answered else 1
+
+    async def _first_turn(self) -> bool:
+        """Send the turn that shows the stack works, unless the agents are the user's own and it was not asked for."""
+        wanted = self._demo if self._options.turn is None else self._options.turn
+        agent = next(((team.name, agent) for team in self._teams for agent in team.agents), None)
+        if not wanted or agent is None:
+            return True
+        return await send_first_turn(self._console, self._plan.gateway_urls[0], agent, demo=self._demo)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+    def _write_ready_file(self) -> None:
+        path = self._options.ready_file
+        if path is None or not self._ready:
+            return
+        ready_file.write(path, _addresses(self._plan, self._logs), self._supervisor.pids())
+
+    def _withdraw_ready_file(self) -> None:
+        if self._options.ready_file is not None:
+            ready_file.remove(self._options.ready_file)
+
+
+def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
+    return ready_file.Addresses(
+        registry=plan.registry_url,
+        gateway=plan.gateway_urls[0],
+        gateways=plan.gateway_urls,
+        nats=plan.nats_url.rstrip("/"),
+        redis=plan.redis_url.rstrip("/") if plan.redis_url else None,
+        postgres=plan.postgres_url,
+        data=str(plan.data),
+        log=str(logs),
+    )
+
+
+@contextmanager
+def _on_signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
+    """The first signal sets `stop`, the next one `hurry`."""
+    loop = asyncio.get_running_loop()
+
+    def received() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, received)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,105 @@
+"""Starts the processes of a stack in stages, keeps them running and stops them, leaving nothing behind."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+
+from pallas_cli.stack.after_fork import adopt_orphans
+from pallas_cli.stack.keeper import Keeper
+from pallas_cli.stack.launch import ProcessSpec
+
+_LAST_STAGES_GRACE = 3.0
+
+
+class StartTimeout(Exception):
+    """Some processes could not be used in time. The message names them and their logs."""
+
+
+class Supervisor:
+    """The processes of one stack, in the order of their specs."""
+
+    def __init__(
+        self,
+        specs: Sequence[ProcessSpec],
+        logs: Path,
+        say: Callable[[str], None],
+        replaced: Callable[[], None],
+    ) -> None:
+        """`say` takes a line for the user; `replaced` is called whenever a process has got a successor."""
+        self._keepers = [Keeper(spec, logs, say, replaced) for spec in specs]
+        self._say = say
+
+    def pids(self) -> dict[str, list[int]]:
+        """Return the current process ids by name, in the order of the replicas."""
+        pids: dict[str, list[int]] = {}
+        for keeper in self._keepers:
+            if keeper.child is not None:
+                pids.setdefault(keeper.spec.name, []).append(keeper.child.pid)
+        return pids
+
+    async def start(self, timeout: float) -> None:
+        """Start stage after stage, all processes of a stage at once, until every one can be used.
+
+        Raises:
+            Refused: a process refuses its settings.
+            StartTimeout: not everything could be used within `timeout` seconds.
+        """
+        adopt_orphans()
+        deadline = asyncio.get_running_loop().time() + timeout
+        for stage in self._stages():
+            await self._start_stage(stage, deadline)
+
+    async def stop(self, drain: float, urgent: asyncio.Event | None = None) -> None:
+        """Stop stage after stage in reverse, the first with `drain` seconds of time, the others with a few.
+
+        Once `urgent` is set, everything still running is killed at once.
+        """
+        hurry = asyncio.create_task(self._kill_when(urgent)) if urgent is not None else None
+        grace = drain
+        for stage in reversed(self._stages()):
+            since = monotonic()
+            calm = await asyncio.gather(*(keeper.stop(grace) for keeper in stage))
+            for keeper, went in zip(stage, calm, strict=True):
+                if not went:
+                    self._say(f"{keeper.spec.label} was killed: still running after {monotonic() - since:.1f} s")
+            grace = _LAST_STAGES_GRACE
+        if hurry is not None:
+            hurry.cancel()
+        await asyncio.to_thread(_end_descendants)
+
+    def _stages(self) -> list[list[Keeper]]:
+        numbers = sorted({keeper.spec.stage for keeper in self._keepers})
+        return [[keeper for keeper in self._keepers if keeper.spec.stage == number] for number in numbers]
+
+    async def _start_stage(self, stage: list[Keeper], deadline: float) -> None:
+        starting = {asyncio.create_task(keeper.start()): keeper for keeper in stage}
+        try:
+            async with asyncio.timeout_at(deadline):
+                await asyncio.gather(*starting)
+        except TimeoutError:
+            late = [keeper for task, keeper in starting.items() if task.cancelled()]
+            names = ", ".join(f"{keeper.spec.label} (log: {keeper.log})" for keeper in late)
+            raise StartTimeout(f"not ready in time: {names}") from None
+        finally:
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+
+    async def _kill_when(self, urgent: asyncio.Event) -> None:
+        await urgent.wait()
+        for keeper in self._keepers:
+            keeper.kill()
+
+
+def _end_descendants() -> None:
+    """End what children left behind: orphans become children of this process (see `adopt_orphans`)."""
+    import psutil
+
+    left = psutil.Process().children(recursive=True)
+    for process in left:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(left, timeout=2)

@@ -1,0 +1,43 @@
+"""Checks team folders as a worker would read them together, and says everything that is wrong."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pallas_teams import Fault, TeamFolder
+
+
+@dataclass(frozen=True, slots=True)
+class TeamCheck:
+    """What was found: the teams when all is well, the faults otherwise."""
+
+    teams: "Sequence[TeamFolder]" = ()
+    faults: "Sequence[Fault]" = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether a worker can host the teams."""
+        return not self.faults
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain values; a fault's keys are the fields of `pallas_teams.Fault`."""
+        teams = [{"folder": str(team.folder), "name": team.name, "agents": list(team.agents)} for team in self.teams]
+        return {"valid": self.valid, "teams": teams, "faults": [asdict(fault) for fault in self.faults]}
+
+    def as_lines(self) -> list[str]:
+        """The result for a reader: a line for each fault, or one for each team."""
+        teams = [f"{team.folder}: team {team.name} with {', '.join(team.agents)}" for team in self.teams]
+        return [*teams, *(str(fault) for fault in self.faults)]
+
+
+def check(folders: Sequence[Path]) -> TeamCheck:
+    """Read the folders as a worker does; bad folders are a result, not an error."""
+    from pallas_teams import TeamFaults, load_teams
+
+    try:
+        return TeamCheck(teams=load_teams(folders, os.environ))
+    except TeamFaults as error:
+        return TeamCheck(faults=error.faults)

@@ -1,0 +1,33 @@
+"""A team folder, read and checked. Knows nothing of workers, brokers or how an agent is executed."""
+
+from pallas_teams.faults import Fault, TeamFaults
+from pallas_teams.files import folder_digest
+from pallas_teams.load import load_team, load_teams
+from pallas_teams.model import (
+    AgentConfig,
+    HttpServer,
+    ModelCapabilities,
+    ModelRef,
+    ProviderConfig,
+    ServerConfig,
+    StdioServer,
+    TeamFolder,
+    reveal,
+)
+
+__all__ = [
+    "AgentConfig",
+    "Fault",
+    "HttpServer",
+    "ModelCapabilities",
+    "ModelRef",
+    "ProviderConfig",
+    "ServerConfig",
+    "StdioServer",
+    "TeamFaults",
+    "TeamFolder",
+    "folder_digest",
+    "load_team",
+    "load_teams",
+    "reveal",
+]

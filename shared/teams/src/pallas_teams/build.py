@@ -1,0 +1,106 @@
+"""Makes a team of checked files. Nothing here can fail: whatever could has been a fault before."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from pallas_contracts.agents import Icon, Limits
+from pallas_teams.model import (
+    AgentConfig,
+    HttpServer,
+    ModelCapabilities,
+    ModelRef,
+    ServerConfig,
+    StdioServer,
+    TeamFolder,
+)
+from pallas_teams.providers import parse_model, provider_config
+from pallas_teams.schema import AgentSection, AgentsFile, CapabilitiesSection, ConfigFile, ServerSection
+from pallas_teams.together import slug
+
+
+def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]) -> TeamFolder:
+    """Put the team together, with instruction files read and defaults filled in."""
+    name = team.name or slug(folder)
+    agents = {key: _agent(folder, key, section, team, config) for key, section in team.agents.items()}
+    used = sorted({agent.model.provider for agent in agents.values() if agent.model})
+    return TeamFolder(
+        folder=folder,
+        name=name,
+        version=team.version,
+        host=team.host,
+        namespace=team.namespace,
+        registry_port=team.registry_port,
+        team_id=team.team_id,
+        agents=agents,
+        servers={key: _server(folder, name, key, section) for key, section in config.mcp.servers.items()},
+        providers={provider: provider_config(provider, config, environ) for provider in used},
+    )
+
+
+def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, config: ConfigFile) -> AgentConfig:
+    return AgentConfig(
+        name=key,
+        kind=section.kind,
+        title=section.title or key,
+        description=section.description,
+        version=section.version or team.version,
+        icon=Icon(src=section.icon) if section.icon else None,
+        port=section.port,
+        depends_on=section.depends_on,
+        servers=section.servers,
+        limits=_limits(section),
+        retry=section.retry,
+        max_iterations=section.max_iterations,
+        model=_model(section, config),
+        capabilities=_capabilities(section.model_capabilities or config.model_capabilities),
+        instruction=_instruction(folder, section),
+        module=_module(folder, section),
+    )
+
+
+def _limits(section: AgentSection) -> Limits:
+    return Limits(
+        turn_timeout=section.turn_timeout,
+        queue_timeout=section.queue_timeout,
+        max_concurrency=section.max_concurrency,
+        max_queued=section.max_queued,
+        max_attempts=section.max_attempts,
+    )
+
+
+def _model(section: AgentSection, config: ConfigFile) -> ModelRef | None:
+    return parse_model(section.model or config.default_model or "") if section.kind == "llm" else None
+
+
+def _capabilities(section: CapabilitiesSection | None) -> ModelCapabilities | None:
+    if section is None:
+        return None
+    return ModelCapabilities(section.vision, section.context_window, section.max_output_tokens)
+
+
+def _instruction(folder: Path, section: AgentSection) -> str:
+    if section.instruction_file is None:
+        return section.instruction or ""
+    return (folder / section.instruction_file).read_bytes().decode("utf-8-sig")
+
+
+def _module(folder: Path, section: AgentSection) -> Path | str | None:
+    if section.module is None or not section.module.endswith(".py"):
+        return section.module
+    return (folder / section.module).absolute()
+
+
+def _server(folder: Path, team: str, name: str, section: ServerSection) -> ServerConfig:
+    if section.url is not None:
+        return HttpServer(name, section.url, section.headers)
+    place = Path(section.cwd.get_secret_value() if section.cwd else ".")
+    return StdioServer(
+        name=name,
+        command=section.command or SecretStr(""),
+        args=section.args,
+        env=section.env,
+        cwd=(folder / place).absolute(),
+        home=str(place) if place.is_absolute() else f"{team}:{place.as_posix()}",
+    )

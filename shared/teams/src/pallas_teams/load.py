@@ -1,0 +1,110 @@
+"""Reads team folders: parse, expand, check, build. Every fault of every file is found before anything is refused."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pallas_teams.addresses import check_config, check_forbidden, check_secrets
+from pallas_teams.build import build_team
+from pallas_teams.expand import expand
+from pallas_teams.faults import FaultList, Mark, TeamFaults
+from pallas_teams.model import TeamFolder
+from pallas_teams.parse import parse_file
+from pallas_teams.rules import check_agents
+from pallas_teams.schema import AgentsFile, ConfigFile
+from pallas_teams.shape import parse_shape
+from pallas_teams.together import Tenant, check_together, slug
+from pallas_teams.tree import Branch, merge
+
+AGENTS_FILE = "agents.yaml"
+CONFIG_FILE = "fastagent.config.yaml"
+SECRETS_FILE = "fastagent.secrets.yaml"
+
+
+def load_team(folder: Path, environ: Mapping[str, str]) -> TeamFolder:
+    """Read one team folder.
+
+    Blocks on the disk. `environ` feeds `${NAME}` and stands in for the providers' keys.
+
+    Raises:
+        TeamFaults: with everything that is wrong.
+    """
+    return load_teams([folder], environ)[0]
+
+
+def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[TeamFolder, ...]:
+    """Read the folders that are hosted together, in their order; they may not clash in names, identities or ports.
+
+    Raises:
+        TeamFaults: with everything that is wrong with any of them.
+    """
+    faults = FaultList()
+    readings = [_read(folder, environ, faults) for folder in folders]
+    check_together([Tenant(it.folder, it.tree) for it in readings if it.tree is not None], faults)
+    teams = [
+        build_team(it.folder, it.team, it.config, environ) for it in readings if it.team and it.config and not faults
+    ]
+    if faults:
+        raise TeamFaults(faults)
+    return tuple(teams)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What could be read of a folder; `tree` is `agents.yaml`, sections are None when their shape is wrong."""
+
+    folder: Path
+    tree: Branch | None
+    team: AgentsFile | None
+    config: ConfigFile | None
+
+
+def _read(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Reading:
+    if not folder.is_dir():
+        faults.add(Mark(str(folder)), (), "is not a folder")
+        return _Reading(folder, None, None, None)
+    tree = _read_agents(folder, environ, faults)
+    config = _read_config(folder, environ, faults)
+    if tree is not None:
+        check_agents(tree, config, folder, environ, faults)
+    return _Reading(
+        folder,
+        tree,
+        tree and parse_shape(AgentsFile, tree, faults),
+        config and parse_shape(ConfigFile, config, faults),
+    )
+
+
+def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
+    parsed = parse_file(folder / AGENTS_FILE, faults)
+    if parsed is None:
+        return None
+    check_forbidden(parsed, faults)
+    if not parsed.has("name") and not slug(folder):
+        faults.add(parsed.mark, ("name",), "is needed: the folder's own name gives none")
+    return _expanded(parsed, environ, faults)
+
+
+def _read_config(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
+    """The configuration with the secrets laid on it. Both files may be missing; None when one cannot be read."""
+    config = _parse_optional(folder / CONFIG_FILE, faults)
+    secrets = _parse_optional(folder / SECRETS_FILE, faults, secret=True)
+    if config is None or secrets is None:
+        return None
+    check_secrets(secrets, faults)
+    merged = merge(config, secrets)
+    expanded = _expanded(merged, environ, faults) if isinstance(merged, Branch) else None
+    if expanded is not None:
+        check_forbidden(expanded, faults)
+        check_config(expanded, faults)
+    return expanded
+
+
+def _parse_optional(path: Path, faults: FaultList, *, secret: bool = False) -> Branch | None:
+    empty = Branch(Mark(str(path)), {})
+    return parse_file(path, faults, secret=secret) if path.exists() else empty
+
+
+def _expanded(tree: Branch, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
+    expanded = expand(tree, environ, faults)
+    return expanded if isinstance(expanded, Branch) else None

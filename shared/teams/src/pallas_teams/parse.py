@@ -1,0 +1,104 @@
+"""Reads a YAML file into a tree. The one place that knows PyYAML.
+
+PyYAML's own error texts show a piece of the file, which may be a secret; only its description of the problem is used,
+with everything it quotes taken out.
+"""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from pallas_teams.faults import FaultList, Mark
+from pallas_teams.tree import Branch, Entry, Leaf, Node, Row
+
+_QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
+
+
+def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch | None:
+    """Read a file whose top is a mapping; an empty file is an empty mapping.
+
+    Returns None when the file cannot be read at all, with the reason in `faults`. `secret` marks every value.
+    """
+    top = Mark(str(path), 1, 1)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        faults.add(Mark(str(path), error.object[: error.start].count(b"\n") + 1, 1), (), "is not UTF-8 text")
+        return None
+    except OSError as error:
+        faults.add(Mark(str(path)), (), f"cannot be read: {error.strerror or type(error).__name__}")
+        return None
+    node = _compose(text, top, faults, secret)
+    if node is None or isinstance(node, Branch):
+        return node
+    if isinstance(node, Leaf) and node.value is None:
+        return Branch(top, {})
+    faults.add(node.mark, (), "must be a mapping of fields")
+    return None
+
+
+def _compose(text: str, top: Mark, faults: FaultList, secret: bool) -> Node | None:
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        return Leaf(top, None) if node is None else _Grafter(loader, top.file, faults, secret).graft(node)
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        faults.add(Mark(top.file, line, 1), (), "is not valid YAML: a character that YAML does not allow")
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Mark(top.file, mark.line + 1, mark.column + 1) if mark else top
+        problem = _QUOTED.sub("'…'", error.problem or "it cannot be understood")
+        faults.add(place, (), f"is not valid YAML: {problem}")
+    return None
+
+
+class _Grafter:
+    """Turns PyYAML's nodes into ours. Knows which nodes it is inside of: an alias may point at its own parent."""
+
+    def __init__(self, loader: yaml.SafeLoader, file: str, faults: FaultList, secret: bool) -> None:
+        self._loader = loader
+        self._file = file
+        self._faults = faults
+        self._secret = secret
+        self._inside: set[int] = set()
+
+    def graft(self, node: yaml.Node) -> Node:
+        mark = self._mark(node)
+        if id(node) in self._inside:
+            self._faults.add(mark, (), "contains itself")
+            return Leaf(mark, None)
+        self._inside.add(id(node))
+        try:
+            match node:
+                case yaml.MappingNode():
+                    return self._branch(node, mark)
+                case yaml.SequenceNode():
+                    return Row(mark, tuple(self.graft(item) for item in node.value))
+                case _:
+                    return Leaf(mark, self._value(node, mark), self._secret)
+        finally:
+            self._inside.discard(id(node))
+
+    def _branch(self, node: yaml.MappingNode, mark: Mark) -> Branch:
+        entries: dict[str, Entry] = {}
+        for key, value in node.value:
+            place = self._mark(key)
+            if not isinstance(key, yaml.ScalarNode):
+                self._faults.add(place, (), "a key must be a plain word")
+            elif key.value in entries:
+                self._faults.add(place, (), f"this key is given twice, first in line {entries[key.value].mark.line}")
+            else:
+                entries[key.value] = Entry(place, self.graft(value), self._secret)
+        return Branch(mark, entries)
+
+    def _value(self, node: yaml.Node, mark: Mark) -> object:
+        try:
+            return self._loader.construct_object(node)  # pyright: ignore[reportUnknownMemberType] - untyped stub
+        except ValueError:
+            self._faults.add(mark, (), "is not a value that YAML knows; put it in quotes")
+            return ""
+
+    def _mark(self, node: yaml.Node) -> Mark:
+        return Mark(self._file, node.start_mark.line + 1, node.start_mark.column + 1)

@@ -1,0 +1,164 @@
+"""What must hold between the fields of `agents.yaml`, and between it and the configuration.
+
+The rules read trees and not checked sections, because they must speak even when a shape elsewhere is wrong; whatever
+has the wrong shape is skipped here.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pallas_teams.faults import FaultList, FieldPath
+from pallas_teams.files import file_fault
+from pallas_teams.providers import lacking, parse_model
+from pallas_teams.schema import RESERVED_AGENTS, TOKEN
+from pallas_teams.shape import suggestion
+from pallas_teams.tree import Branch, Entry, Leaf
+
+_LLM_ONLY = ("instruction", "instruction_file", "model", "model_capabilities", "max_iterations")
+_DOTTED = "must be a Python file of the folder (tools.py) or a dotted module name (my_team.tools)"
+
+
+def check_agents(
+    team: Branch, config: Branch | None, folder: Path, environ: Mapping[str, str], faults: FaultList
+) -> None:
+    """Check every agent; `config` None means the configuration could not be read, and is not compared with."""
+    agents = team.branch("agents")
+    for name, entry in agents.entries.items():
+        path = ("agents", name)
+        _check_name(name, entry, path, faults)
+        if not isinstance(entry.node, Branch):
+            continue
+        agent = entry.node
+        _check_kind(agent, entry, path, faults)
+        _check_files(agent, path, folder, faults)
+        _check_references(agent, path, "depends_on", set(agents.entries), "agents", faults)
+        if config is not None:
+            _check_references(
+                agent, path, "servers", set(config.branch("mcp", "servers").entries), "mcp.servers", faults
+            )
+            _check_model(agent, entry, path, config, environ, faults)
+    _check_cycles(agents, faults)
+    if config is not None:
+        _check_model_name(config.text("default_model"), ("default_model",), config, environ, faults)
+
+
+def _check_name(name: str, entry: Entry, path: FieldPath, faults: FaultList) -> None:
+    if not TOKEN.fullmatch(name):
+        faults.add(entry.mark, path, "an agent's name must be 1 to 64 characters of a-z, 0-9, '_' and '-'")
+    elif name in RESERVED_AGENTS:
+        faults.add(entry.mark, path, f"no agent can be called {name!r}: every agent has a tool of that name")
+
+
+def _check_kind(agent: Branch, entry: Entry, path: FieldPath, faults: FaultList) -> None:
+    kind = agent.text("kind")
+    if _is_function(agent):
+        if not agent.has("module"):
+            faults.add(entry.mark, (*path, "module"), "is needed for kind function: the Python file with its tools")
+        for field in _LLM_ONLY:
+            if agent.has(field):
+                faults.add(agent.entries[field].mark, (*path, field), "is for kind llm; a function agent has no model")
+    elif agent.has("module") and (kind is None or kind.value == "llm"):
+        faults.add(
+            agent.entries["module"].mark,
+            (*path, "module"),
+            "is for the fast-agent runtime, which reads modules; this runtime takes an instruction (or kind: function)",
+        )
+    if agent.has("instruction") and agent.has("instruction_file"):
+        mark = agent.entries["instruction_file"].mark
+        faults.add(mark, (*path, "instruction_file"), "instruction is given too; keep one of both")
+
+
+def _is_function(agent: Branch) -> bool:
+    kind = agent.text("kind")
+    return kind is not None and kind.value == "function"
+
+
+def _check_files(agent: Branch, path: FieldPath, folder: Path, faults: FaultList) -> None:
+    checks: dict[str, Callable[[str], str | None]] = {
+        "instruction_file": lambda name: file_fault(folder, name, text=True),
+        "module": lambda name: _module_fault(folder, name),
+    }
+    for field, check in checks.items():
+        leaf = agent.text(field)
+        if field == "module" and not _is_function(agent):
+            continue
+        problem = check(str(leaf.value)) if leaf else None
+        if leaf and problem:
+            faults.add(leaf.mark, (*path, field), problem)
+
+
+def _module_fault(folder: Path, name: str) -> str | None:
+    if name.endswith(".py"):
+        return file_fault(folder, name)
+    return None if all(part.isidentifier() for part in name.split(".")) else _DOTTED
+
+
+def _check_references(
+    agent: Branch, path: FieldPath, field: str, known: set[str], where: str, faults: FaultList
+) -> None:
+    seen: set[str] = set()
+    for position, leaf in agent.texts(field):
+        name, place = str(leaf.value), (*path, field, position)
+        if name in seen:
+            faults.add(leaf.mark, place, f"{leaf.quoted} is listed twice")
+        elif name not in known:
+            faults.add(leaf.mark, place, f"{leaf.quoted} is not in {where}{suggestion(name, known)}")
+        seen.add(name)
+
+
+def _check_model(
+    agent: Branch, entry: Entry, path: FieldPath, config: Branch, environ: Mapping[str, str], faults: FaultList
+) -> None:
+    kind = agent.text("kind")
+    if kind is not None and kind.value != "llm":
+        return
+    if not agent.has("model") and not config.has("default_model"):
+        faults.add(entry.mark, (*path, "model"), "is needed: set it here, or default_model in fastagent.config.yaml")
+    elif agent.has("model"):
+        _check_model_name(agent.text("model"), (*path, "model"), config, environ, faults)
+
+
+def _check_model_name(
+    leaf: Leaf | None, path: FieldPath, config: Branch, environ: Mapping[str, str], faults: FaultList
+) -> None:
+    """Check that a model's name can be read and that its provider can be called."""
+    if leaf is None:
+        return
+    model = parse_model(str(leaf.value))
+    if model is None:
+        faults.add(leaf.mark, path, "must be offline, openai.NAME, anthropic.NAME or generic.NAME")
+        return
+    section = config.branch(model.provider)
+    base_url, api_key = section.text("base_url"), section.text("api_key")
+    lack = lacking(
+        model.provider,
+        base_url=base_url is not None,
+        api_key=bool(api_key and api_key.value),
+        environ=environ,
+    )
+    if lack:
+        faults.add(leaf.mark, path, lack)
+
+
+def _check_cycles(agents: Branch, faults: FaultList) -> None:
+    """Report each circle once, at the agent where a walk in the order of the file first enters it."""
+    graph = {
+        name: [str(leaf.value) for _, leaf in entry.node.texts("depends_on")] if isinstance(entry.node, Branch) else []
+        for name, entry in agents.entries.items()
+    }
+    done: set[str] = set()
+    for start in graph:
+        for circle in _circles(graph, start, [], done):
+            mark = agents.entries[circle[0]].mark
+            way = " -> ".join([*circle, circle[0]])
+            faults.add(mark, ("agents", circle[0], "depends_on"), f"goes in a circle: {way}")
+
+
+def _circles(graph: Mapping[str, list[str]], name: str, trail: list[str], done: set[str]) -> list[list[str]]:
+    if name in trail:
+        return [trail[trail.index(name) :]]
+    if name in done or name not in graph:
+        return []
+    found = [circle for other in graph[name] for circle in _circles(graph, other, [*trail, name], done)]
+    done.add(name)
+    return found

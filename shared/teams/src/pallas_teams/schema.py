@@ -1,0 +1,154 @@
+"""What the files of a team folder may say, field by field. `docs/team-folder.md` is the reader's version of it.
+
+Only shapes live here; whatever needs a look at two fields is in `rules`. Messages must not hold the value.
+"""
+
+import re
+import uuid
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_core import PydanticCustomError
+
+from pallas_contracts.ids import TOKEN_PATTERN
+
+TOKEN = re.compile(TOKEN_PATTERN)
+SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+FORBIDDEN = "forward_inbound_auth"
+RESERVED_AGENTS = frozenset({"get_health", "send_message"})
+
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-((0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+_DOMAIN = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*")
+
+
+def _fault(message: str) -> PydanticCustomError:
+    return PydanticCustomError("team_folder", "{message}", {"message": message})
+
+
+def _matching(pattern: re.Pattern[str], message: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise _fault(message)
+        return value
+
+    return AfterValidator(check)
+
+
+def _check_uuid(value: str) -> str:
+    try:
+        return str(uuid.UUID(value))
+    except ValueError:
+        raise _fault("must be a UUID") from None
+
+
+def _check_port(value: int) -> int:
+    if not 1 <= value <= 65535:
+        raise _fault("must be a port, 1 to 65535")
+    return value
+
+
+def _not_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise _fault("must be a number, not true or false")
+    return value
+
+
+type Name = Annotated[str, _matching(TOKEN, "must be 1 to 64 characters of a-z, 0-9, '_' and '-'")]
+type Version = Annotated[str, _matching(_SEMVER, "must be a semantic version such as 1.4.0")]
+type Domain = Annotated[str, _matching(_DOMAIN, "must be a reverse domain such as local.pallas")]
+type Uuid = Annotated[str, AfterValidator(_check_uuid)]
+type Port = Annotated[int, AfterValidator(_check_port), BeforeValidator(_not_bool)]
+type Count = Annotated[int, Field(ge=1), BeforeValidator(_not_bool)]
+type Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_not_bool)]
+
+
+class Section(BaseModel):
+    """A mapping with known fields only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+
+class CapabilitiesSection(Section):
+    """`model_capabilities`."""
+
+    vision: bool = False
+    context_window: Count | None = None
+    max_output_tokens: Count | None = None
+
+
+class AgentSection(Section):
+    """`agents.<key>`."""
+
+    kind: Literal["llm", "function"] = "llm"
+    module: str | None = None
+    port: Port | None = None
+    title: str | None = None
+    description: str = ""
+    version: Version | None = None
+    icon: str | None = None
+    depends_on: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    model: str | None = None
+    model_capabilities: CapabilitiesSection | None = None
+    instruction: str | None = None
+    instruction_file: str | None = None
+    max_iterations: Count = 20
+    turn_timeout: Seconds = 600.0
+    queue_timeout: Seconds = 120.0
+    max_concurrency: Count | None = None
+    max_queued: Count = 1000
+    max_attempts: Count = 3
+    retry: Literal["safe", "unsafe"] = "unsafe"
+
+
+class AgentsFile(Section):
+    """`agents.yaml`."""
+
+    name: Name | None = None
+    version: Version = "0.0.0"
+    host: str | None = None
+    namespace: Domain = "local.pallas"
+    registry_port: Port | None = None
+    team_id: Uuid | None = None
+    agents: dict[str, AgentSection]
+
+
+class ProviderSection(Section):
+    """`openai`, `anthropic` and `generic`."""
+
+    base_url: SecretStr | None = None
+    api_key: SecretStr | None = None
+
+
+class ServerSection(Section):
+    """`mcp.servers.<name>`."""
+
+    transport: Literal["http", "stdio"] | None = None
+    url: SecretStr | None = None
+    headers: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    command: SecretStr | None = None
+    args: tuple[SecretStr, ...] = ()
+    env: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    cwd: SecretStr | None = None
+
+
+class McpSection(Section):
+    """`mcp`."""
+
+    servers: dict[str, ServerSection] = Field(default_factory=dict[str, ServerSection])
+
+
+class ConfigFile(Section):
+    """`fastagent.config.yaml`, with `fastagent.secrets.yaml` laid on it."""
+
+    default_model: str | None = None
+    model_capabilities: CapabilitiesSection | None = None
+    openai: ProviderSection | None = None
+    anthropic: ProviderSection | None = None
+    generic: ProviderSection | None = None
+    mcp: McpSection = McpSection()

@@ -1,0 +1,103 @@
+"""Checks a tree against the schema: one fault for each thing pydantic finds, at its place in the file."""
+
+from difflib import get_close_matches
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from pallas_teams.faults import FaultList, FieldPath, Mark
+from pallas_teams.schema import FORBIDDEN
+from pallas_teams.tree import Branch, Entry, Node, Row, plain
+
+_MESSAGES = {
+    "missing": "is needed",
+    "string_type": "must be text (put a number, date or true/false in quotes)",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "model_type": "must be a mapping of fields",
+    "dict_type": "must be a mapping",
+    "tuple_type": "must be a list",
+}
+
+
+def parse_shape[S: BaseModel](schema: type[S], tree: Branch, faults: FaultList) -> S | None:
+    """Read the tree as `schema`, or return None with what is wrong in `faults`."""
+    try:
+        return schema.model_validate(plain(tree))
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+    for detail in details:
+        _add(schema, tree, detail, faults)
+    return None
+
+
+def suggestion(name: str, known: set[str]) -> str:
+    """`; did you mean 'x'?` when a known name is close, else nothing."""
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _add(schema: type[BaseModel], tree: Branch, detail: ErrorDetails, faults: FaultList) -> None:
+    path = detail["loc"]
+    if detail["type"] == "extra_forbidden":
+        _add_unknown(schema, tree, path, faults)
+        return
+    message = _MESSAGES.get(detail["type"]) or detail["msg"].replace("Input should be", "must be", 1)
+    faults.add(_place(tree, path), path, message)
+
+
+def _add_unknown(schema: type[BaseModel], tree: Branch, path: FieldPath, faults: FaultList) -> None:
+    """An unknown key of the secrets file is named only when it is close to a known one: it may be a secret astray."""
+    name = str(path[-1])
+    hint = suggestion(name, known_fields(schema, path[:-1]))
+    entry = _entry(tree, path)
+    hidden = entry is not None and entry.secret and not hint and name != FORBIDDEN
+    faults.add(
+        entry.mark if entry else tree.mark,
+        path[:-1] if hidden else path,
+        "unknown field" if hidden else f"unknown field {name!r}{hint}",
+    )
+
+
+def known_fields(schema: type[BaseModel], path: FieldPath) -> set[str]:
+    """The fields that a mapping at `path` may have; none when it may have any."""
+    section: object = schema
+    for part in path:
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            return set()
+        field = section.model_fields.get(str(part))
+        section = _section_in(field.annotation) if field else section
+    return set(section.model_fields) if isinstance(section, type) and issubclass(section, BaseModel) else set()
+
+
+def _section_in(annotation: object) -> object:
+    """The model inside an annotation such as `Model | None` or `dict[str, Model]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    inner = (_section_in(argument) for argument in get_args(annotation))
+    return next((found for found in inner if found is not None), None)
+
+
+def _place(tree: Branch, path: FieldPath) -> Mark:
+    """Where the value at `path` is, or as near as the tree goes."""
+    node: Node = tree
+    for part in path:
+        if isinstance(node, Branch) and str(part) in node.entries:
+            node = node.entries[str(part)].node
+        elif isinstance(node, Row) and isinstance(part, int) and part < len(node.items):
+            node = node.items[part]
+        else:
+            break
+    return node.mark
+
+
+def _entry(tree: Branch, path: FieldPath) -> Entry | None:
+    parent = tree.node(*(str(part) for part in path[:-1]))
+    return parent.entries.get(str(path[-1])) if isinstance(parent, Branch) else None

@@ -1,0 +1,160 @@
+"""A folder without faults: what becomes of its fields and its defaults."""
+
+from pathlib import Path
+
+from tests.unit.teams.folders import load, write_team
+
+from pallas_contracts.agents import Capabilities, Icon, Limits
+from pallas_teams import HttpServer, ModelRef, StdioServer, reveal
+
+FULL = """
+    name: research-team
+    version: 1.2.3-rc.1
+    host: puck.incus
+    namespace: ca.helu.ouranos
+    registry_port: 23030
+    team_id: 0193F2A1-8C1B-7B62-9D3E-1F0A5B6C7D8E
+    agents:
+      harper:
+        port: 24101
+        title: Harper
+        description: Talks
+        version: 2.0.0
+        icon: icons/harper.svg
+        depends_on: [add]
+        servers: [argos, files]
+        model: anthropic.claude-sonnet-4.5
+        model_capabilities: {vision: true, context_window: 200000, max_output_tokens: 8192}
+        instruction_file: harper.md
+        max_iterations: 7
+        turn_timeout: 30
+        queue_timeout: 5.5
+        max_concurrency: 4
+        max_queued: 9
+        max_attempts: 1
+        retry: safe
+      add:
+        kind: function
+        module: add.py
+      far:
+        kind: function
+        module: my_team.tools
+      plain: {}
+    """
+CONFIG = """
+    default_model: generic.llama3.2:latest
+    model_capabilities: {context_window: 8192}
+    generic: {base_url: "http://127.0.0.1:11434/v1/"}
+    mcp:
+      servers:
+        argos: {url: "https://argos.test/mcp"}
+        files: {command: npx, args: [-y, files], env: {ROOT: "${ROOT:-/srv}"}, cwd: tools}
+    """
+SECRETS = """
+    anthropic: {api_key: sk-ant}
+    mcp: {servers: {argos: {headers: {Authorization: "Bearer ${TEAM_JWT}"}}}}
+    """
+
+
+def full_team(tmp_path: Path):
+    folder = write_team(tmp_path, FULL, CONFIG, SECRETS, harper__md="Be brief. ${NOT_EXPANDED}\n", add__py="")
+    return load(folder, {"TEAM_JWT": "jwt"})
+
+
+def test_every_field_arrives_where_it_belongs(tmp_path: Path) -> None:
+    team = full_team(tmp_path)
+    assert (team.name, team.version, team.host) == ("research-team", "1.2.3-rc.1", "puck.incus")
+    assert (team.namespace, team.registry_port) == ("ca.helu.ouranos", 23030)
+    assert team.team_id == "0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e"
+    harper = team.agents["harper"]
+    assert (harper.name, harper.kind, harper.title, harper.description) == ("harper", "llm", "Harper", "Talks")
+    assert (harper.version, harper.port, harper.icon) == ("2.0.0", 24101, Icon(src="icons/harper.svg"))
+    assert (harper.depends_on, harper.servers) == (("add",), ("argos", "files"))
+    assert harper.model == ModelRef("anthropic", "claude-sonnet-4.5")
+    assert harper.instruction == "Be brief. ${NOT_EXPANDED}\n"
+    assert (harper.max_iterations, harper.retry) == (7, "safe")
+    assert harper.limits == Limits(turn_timeout=30, queue_timeout=5.5, max_concurrency=4, max_queued=9, max_attempts=1)
+
+
+def test_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
+    agent = full_team(tmp_path).agents["plain"]
+    assert (agent.kind, agent.title, agent.version, agent.port) == ("llm", "plain", "1.2.3-rc.1", None)
+    assert (agent.max_iterations, agent.retry, agent.limits) == (20, "unsafe", Limits())
+    assert (agent.servers, agent.depends_on, agent.instruction) == ((), (), "")
+    assert str(agent.model) == "generic.llama3.2:latest"
+
+
+def test_a_function_agent_has_a_module_and_no_model(tmp_path: Path) -> None:
+    team = full_team(tmp_path)
+    assert team.agents["add"].module == tmp_path / "add.py"
+    assert team.agents["far"].module == "my_team.tools"
+    assert team.model_dependency(team.agents["add"]) is None
+    assert team.capabilities(team.agents["add"]) is None
+
+
+def test_secrets_are_laid_on_the_configuration(tmp_path: Path) -> None:
+    server = full_team(tmp_path).servers["argos"]
+    assert isinstance(server, HttpServer)
+    assert server.url.get_secret_value() == "https://argos.test/mcp"
+    assert reveal(server.headers) == {"Authorization": "Bearer jwt"}
+
+
+def test_a_server_with_a_command_is_started_in_the_folder(tmp_path: Path) -> None:
+    server = full_team(tmp_path).servers["files"]
+    assert isinstance(server, StdioServer)
+    assert server.command.get_secret_value() == "npx"
+    assert [arg.get_secret_value() for arg in server.args] == ["-y", "files"]
+    assert (reveal(server.env), server.cwd) == ({"ROOT": "/srv"}, tmp_path / "tools")
+
+
+def test_dependencies_name_servers_by_the_key_of_their_configuration(tmp_path: Path) -> None:
+    team = full_team(tmp_path)
+    argos, files = team.dependencies(team.agents["harper"])
+    assert (argos.name, argos.key, argos.transport) == ("argos", team.servers["argos"].key(), "http")
+    assert (files.name, files.key, files.transport) == ("files", team.servers["files"].key(), "stdio")
+    assert team.dependencies(team.agents["plain"]) == ()
+
+
+def test_a_model_dependency_names_provider_and_model(tmp_path: Path) -> None:
+    team = full_team(tmp_path)
+    needed = team.model_dependency(team.agents["harper"])
+    assert needed is not None
+    assert (needed.provider, needed.model) == ("anthropic", "claude-sonnet-4.5")
+    assert needed.key == team.providers["anthropic"].key()
+
+
+def test_an_agents_own_capabilities_replace_the_default_ones(tmp_path: Path) -> None:
+    team = full_team(tmp_path)
+    assert team.capabilities(team.agents["harper"]) == Capabilities(
+        model="claude-sonnet-4.5", vision=True, context_window=200000, max_output_tokens=8192
+    )
+    assert team.capabilities(team.agents["plain"]) == Capabilities(model="llama3.2:latest", context_window=8192)
+
+
+def test_capabilities_that_nobody_configured_are_not_published(tmp_path: Path) -> None:
+    team = load(write_team(tmp_path, "agents: {a: {}}"))
+    assert team.capabilities(team.agents["a"]) is None
+
+
+def test_a_team_is_named_after_its_folder_when_it_says_nothing(tmp_path: Path) -> None:
+    team = load(write_team(tmp_path / "My Team (2)", "agents: {a: {}}"))
+    assert (team.name, team.version, team.namespace) == ("my-team-2", "0.0.0", "local.pallas")
+
+
+def test_a_folder_of_functions_needs_no_configuration(tmp_path: Path) -> None:
+    folder = write_team(tmp_path, "agents: {f: {kind: function, module: f.py}}", f__py="")
+    (folder / "fastagent.config.yaml").unlink()
+    assert load(folder).providers == {}
+
+
+def test_numbers_may_come_from_the_environment(tmp_path: Path) -> None:
+    team = load(write_team(tmp_path, "agents: {a: {port: '${PORT}', turn_timeout: '${T:-1.5}'}}"), {"PORT": "8080"})
+    assert (team.agents["a"].port, team.agents["a"].limits.turn_timeout) == (8080, 1.5)
+
+
+def test_a_key_with_nothing_after_it_counts_as_absent(tmp_path: Path) -> None:
+    team = load(write_team(tmp_path, "agents:\n  a:\n    servers:\n    port:\n", OFFLINE_WITH_EMPTY_SECTIONS))
+    assert (team.agents["a"].servers, team.agents["a"].port) == ((), None)
+
+
+OFFLINE_WITH_EMPTY_SECTIONS = "default_model: offline\nopenai:\nmcp:\n  servers:\n"

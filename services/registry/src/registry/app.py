@@ -1,0 +1,66 @@
+"""Puts the registry together: three tables in, one listing out over HTTP."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from pallas_bus.connection import connect
+from pallas_bus.tables import watch
+from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
+from pallas_contracts.message import utc_now
+from pallas_runtime.run import Process
+from registry.catalogue import Catalogue
+from registry.settings import RegistrySettings
+
+TICK = 1.0
+
+
+@dataclass(frozen=True)
+class Registry:
+    """What the process serves."""
+
+    http: ASGIApp | None
+
+    async def drain(self) -> None:
+        """Nothing is under way but requests, which the HTTP server finishes."""
+
+
+@asynccontextmanager
+async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[Registry]:
+    """Connect, and yield the registry once it knows the agents.
+
+    Until then the process answers 503: an empty list would tell callers that every agent is gone.
+    """
+    from registry.entry.http import make_http
+
+    catalogue = Catalogue(settings.public_url)
+    async with (
+        connect(settings.nats_url, REGISTRY, instance=process.instance) as bus,
+        watch(bus, AGENTS) as agents,
+        watch(bus, HEALTH) as health,
+        watch(bus, GATEWAYS) as gateways,
+    ):
+        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
+        process.probes.checks["tables"] = lambda: _unread(
+            agents=agents.synced, health=health.synced, gateways=gateways.synced
+        )
+        agents.on_change(catalogue.agent_changed)
+        health.on_change(catalogue.health_changed)
+        gateways.on_change(catalogue.gateway_changed)
+        bus.spawn(_tick(catalogue))
+        await agents.synced.wait()
+        yield Registry(make_http(catalogue.listing))
+
+
+async def _tick(catalogue: Catalogue) -> None:
+    while True:
+        catalogue.tick(utc_now())
+        await asyncio.sleep(TICK)
+
+
+def _unread(**synced: asyncio.Event) -> str | None:
+    missing = [name for name, event in synced.items() if not event.is_set()]
+    return f"not read yet: {', '.join(missing)}" if missing else None

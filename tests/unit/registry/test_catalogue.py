@@ -1,0 +1,76 @@
+"""The kept listing: made anew when something changed, and not before."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pallas_contracts.agents import AgentDefinition, GatewayPresence
+from pallas_contracts.health import AgentHealth
+from registry.catalogue import Catalogue
+from registry.document import HEALTH
+
+AT = datetime(2026, 3, 12, 10, tzinfo=UTC)
+
+
+def _definition(team: str = "a") -> AgentDefinition:
+    return AgentDefinition(team=team, agent="one", title="One", updated_at=AT)
+
+
+def _health(seconds: float = 0) -> AgentHealth:
+    return AgentHealth(team="a", agent="one", status="ok", interval=15, at=AT + timedelta(seconds=seconds))
+
+
+def _catalogue() -> Catalogue:
+    catalogue = Catalogue("https://pallas.example")
+    catalogue.agent_changed("a.one", _definition())
+    catalogue.health_changed("a.one", _health())
+    return catalogue
+
+
+def test_the_listing_is_the_same_object_until_something_changes() -> None:
+    catalogue = _catalogue()
+    first = catalogue.listing()
+    catalogue.tick(AT)
+    assert catalogue.listing() is first
+    catalogue.agent_changed("a.one", None)
+    assert catalogue.listing().servers == ()
+
+
+def test_a_check_that_found_nothing_new_shows_with_the_next_tick() -> None:
+    catalogue = _catalogue()
+    first = catalogue.listing()
+    catalogue.health_changed("a.one", _health(15))
+    assert catalogue.listing() is first
+    catalogue.tick(AT + timedelta(seconds=15))
+    shown = catalogue.listing().servers[0].document["_meta"][HEALTH]
+    assert shown["timestamp"] == "2026-03-12T10:00:15.000Z"
+
+
+def test_health_that_nobody_repeats_for_two_intervals_becomes_stale_until_the_next_check() -> None:
+    catalogue = _catalogue()
+    catalogue.tick(AT + timedelta(seconds=31))
+    assert catalogue.listing().servers[0].document["_meta"][HEALTH]["message"] == "check is stale"
+    catalogue.health_changed("a.one", _health(32))
+    assert catalogue.listing().servers[0].document["_meta"][HEALTH]["status"] == "ok"
+
+
+def test_a_beat_of_a_gateway_changes_nothing_but_a_bound_port_does() -> None:
+    catalogue = _catalogue()
+    presence = GatewayPresence(gateway="g", url="http://g", host="g", at=AT)
+    catalogue.gateway_changed("g", presence)
+    first = catalogue.listing()
+    catalogue.gateway_changed("g", presence.model_copy(update={"at": AT + timedelta(seconds=2)}))
+    assert catalogue.listing() is first
+    catalogue.gateway_changed("g", presence.model_copy(update={"ports": {"a.one": 7}}))
+    assert catalogue.listing().servers[0].document["server"]["remotes"][0]["url"] == "http://g:7/mcp"
+    catalogue.gateway_changed("g", None)
+    assert "teams/a" in catalogue.listing().servers[0].document["server"]["remotes"][0]["url"]
+
+
+def test_a_shadowed_agent_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    catalogue = _catalogue()
+    catalogue.agent_changed("b.one", _definition("b"))
+    catalogue.listing()
+    catalogue.gateway_changed("g", GatewayPresence(gateway="g", url="http://g", host="g", at=AT))
+    catalogue.listing()
+    assert [record.__dict__["agent"] for record in caplog.records] == ["b.one"]

@@ -39,7 +39,8 @@ async def answer[Q: Message, A: Message](
             await request.respond_error("rejected:undecodable", f"{error.error_count()} faults in the question")
         except Exception as error:  # noqa: BLE001 - the asker has to hear that it failed, whatever it was
             known = find_error(error) or PallasError(f"{question.name} failed with {type(error).__name__}")
-            await request.respond_error(f"{known.kind}:{known.code}", known.message)
+            # The sentence travels in a header, which is one line.
+            await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()))
         else:
             await request.respond(answered.model_dump_json().encode())
 

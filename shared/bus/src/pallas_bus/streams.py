@@ -82,9 +82,13 @@ async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, ti
     Raises:
         Unavailable: after `timeout` seconds something is still not there.
     """
-    async with asyncio.timeout(timeout):
-        for thing in things:
-            await _declare_one(bus, thing, replicas)
+    try:
+        async with asyncio.timeout(timeout):
+            for thing in things:
+                await _declare_one(bus, thing, replicas)
+    except TimeoutError as error:
+        names = ", ".join(repr(thing.name) for thing in things)
+        raise Unavailable(f"not all of {names} are there after {timeout} s", code="no_stream") from error
 
 
 async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> None:

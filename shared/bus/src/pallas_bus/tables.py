@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
-from pallas_bus.direct import read_last
+from pallas_bus.direct import read, read_last
 from pallas_bus.streams import bucket_subject, live_subject
 from pallas_contracts.contract import Bucket
 from pallas_contracts.errors import PallasError, Unavailable
@@ -78,7 +78,9 @@ class Table[M: Message]:
             Unavailable: the bucket cannot be read.
         """
         started = time.monotonic()
-        records = await read_last(self.bus, f"KV_{self.bucket.name}", bucket_subject(self.bucket, ">"))
+        # Not `read_last`: the broker answers it for at most 1024 keys.
+        stream, everything = f"KV_{self.bucket.name}", bucket_subject(self.bucket, ">")
+        records = [record async for record in read(self.bus, stream, everything)]
         prefix = len(bucket_subject(self.bucket, ""))
         present = {record.subject[prefix:] for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
@@ -87,15 +89,18 @@ class Table[M: Message]:
             self._apply(record.subject[prefix:], record.data, record.headers.get("KV-Operation"), record.seq)
         self.synced.set()
 
-    async def keep(self) -> None:
-        """Refresh until it works; then drop what expires, for ever."""
+    async def catch_up(self) -> None:
+        """Refresh until it works."""
         while True:
             try:
-                await self.refresh()
-                break
+                return await self.refresh()
             except Unavailable as error:
                 log.debug("bucket not there yet", extra={"bucket": self.bucket.name, "reason": error.message})
                 await asyncio.sleep(_RETRY)
+
+    async def keep(self) -> None:
+        """Catch up; then drop what expires, for ever."""
+        await self.catch_up()
         if self.bucket.ttl is None:
             return
         while True:
@@ -112,7 +117,7 @@ class Table[M: Message]:
 
     def _apply(self, key: str, data: bytes, operation: str | None, seq: int) -> None:
         known = self._entries.get(key)
-        if seq < (known.seq if known else self._gone.get(key, 0)):
+        if seq <= (known.seq if known else self._gone.get(key, 0)):
             return
         if operation in _GONE:
             self._remove(key, seq)
@@ -145,7 +150,7 @@ async def watch[M: Message](bus: Bus, bucket: Bucket[M]) -> AsyncGenerator[Table
     """Keep `bucket` in memory. The table starts empty and is `synced` once the bucket has been read."""
     table = Table(bus, bucket)
     subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.changed)
-    remove = bus.on_reconnect(table.refresh)
+    remove = bus.on_reconnect(table.catch_up)
     keeper = bus.spawn(table.keep())
     try:
         yield table

@@ -5,6 +5,7 @@ known to have more, it asks without waiting, so that the next free slot goes to 
 arrives when the last slot has just gone is given back at once and reaches another worker within a millisecond.
 """
 
+import asyncio
 import json
 import logging
 from collections import deque
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 NANOSECONDS = 1_000_000_000
 PULL_EXPIRES = 30.0
 ACK_WAIT = 10.0
+_REFUSED_PAUSE = 1.0
 
 
 async def submit(bus: Bus, request: TurnRequested) -> Stored:
@@ -105,10 +107,15 @@ class Delivery:
         await self.bus.send(self.reply, b"+WPI")
 
 
+_ENDED = frozenset({"404", "408"})
+"""How a pull ends that found no turn: there is none now, or there was none for `PULL_EXPIRES` seconds."""
+
+
 class _Pull(Enum):
     NONE = "none"
     ASKED = "asked"
     WAITING = "waiting"
+    REFUSED = "refused"
 
 
 @dataclass(slots=True)
@@ -220,13 +227,22 @@ class TurnPuller:
         await self.refill()
 
     async def _nothing(self, source: _Source, status: str) -> None:
-        """The pull ended without a turn. Whatever the reason, waiting for one is right while there is room."""
-        source.state = _Pull.NONE
-        if status not in ("404", "408"):
+        """The pull ended without a turn: wait for one while there is room, or try later when it was refused."""
+        if status not in _ENDED:
             log.warning("a pull was refused", extra={"agent": source.agent, "status": status})
+            source.state = _Pull.REFUSED
+            self.bus.spawn(self._try_later(source, source.number))
+            return
+        source.state = _Pull.NONE
         if self.room(source.agent):
             await self._pull(source, wait=True)
         await self.refill()
+
+    async def _try_later(self, source: _Source, number: int) -> None:
+        await asyncio.sleep(_REFUSED_PAUSE)
+        if source.number == number:
+            source.state = _Pull.NONE
+            await self.refill()
 
     async def _reconnected(self) -> None:
         for source in self._sources.values():
@@ -237,3 +253,24 @@ class TurnPuller:
 def _delivery(bus: Bus, message: Msg, headers: dict[str, str]) -> Delivery:
     fields = message.reply.split(".")
     return Delivery(bus, message.data, headers, message.reply, delivered=int(fields[-5]), waiting=int(fields[-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One agent's queue: how many turns wait, how many were ever delivered, and the position of the last of those."""
+
+    waiting: int
+    delivered: int
+    delivered_position: int
+    running: int
+
+
+async def queue_state(bus: Bus, team: str, agent: str) -> QueueState:
+    """Read the state of an agent's queue.
+
+    Raises:
+        Unavailable: the agent has no consumer yet, or the broker does not answer.
+    """
+    info = await bus.api(f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
+    delivered = info["delivered"]
+    return QueueState(info["num_pending"], delivered["consumer_seq"], delivered["stream_seq"], info["num_ack_pending"])

@@ -45,6 +45,7 @@ class TurnFeed:
     _outcome: TurnOutcome | None = None
     _said: deque[Said] = field(default_factory=deque["Said"])
     _wake: asyncio.Future[None] | None = None
+    _cancelled: bool = False
     ended: bool = False
 
     def __aiter__(self) -> AsyncIterator[Said]:
@@ -79,7 +80,9 @@ class TurnFeed:
 
     def _claimed(self, claim: Claimed | CancelRequested) -> None:
         if isinstance(claim, CancelRequested):
-            self._say(claim)
+            if not self._cancelled:
+                self._cancelled = True
+                self._say(claim)
         elif claim.attempt > self.attempt:
             self._advance(claim.attempt)
             self._say(claim)
@@ -100,7 +103,9 @@ class TurnFeed:
             self._next += 1
             self._say(event)
         outcome = self._outcome
-        if outcome is not None and not self.ended and self._next > outcome.events:
+        if outcome is None or self.ended:
+            return
+        if self._next > outcome.events or outcome.attempt < self.attempt:
             self.ended = True
             self._say(outcome)
 
@@ -109,13 +114,24 @@ class TurnFeed:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def give_up_gap(self) -> None:
-        """What is still missing after the log has been read has expired or was never stored: go on without it."""
-        if self._early:
-            self._next = min(self._early)
-        elif self._outcome is not None:
-            self._next = self._outcome.events + 1
-        self._drain()
+    @property
+    def known(self) -> tuple[int, int]:
+        """The attempt, and the highest number of its events that is known to exist (one more once it has ended)."""
+        beyond = self._outcome.events + 1 if self._outcome is not None else 0
+        return self.attempt, max([beyond, *self._early])
+
+    def give_up_gaps(self, known: tuple[int, int]) -> None:
+        """Go on without the events below `known`, an earlier value of it, that are still missing.
+
+        Call it when the log has been read after that: they have expired or were never stored.
+        """
+        attempt, highest = known
+        while self.waits_for_gap and self.attempt == attempt:
+            following = min(self._early, default=highest)
+            if following > highest:
+                return
+            self._next = following
+            self._drain()
 
 
 @dataclass
@@ -136,7 +152,7 @@ class TurnFeeds:
         """Follow a turn that may be under way or over, from its beginning, behind position `after`."""
         feed = self.open(address)
         feed.position = after
-        await self._repair(feed)
+        await self._catch_up(feed)
         return feed
 
     def close(self, feed: TurnFeed) -> None:
@@ -151,26 +167,27 @@ class TurnFeeds:
         """Take one republished message of any turn."""
         *_, kind, _team, _agent, turn_id = message.subject.split(".")
         for feed in self._feeds.get(turn_id, ()):
-            try:
-                feed.hear(kind, message.data)
-            except ValidationError as error:
-                log.warning(
-                    "unreadable turn message", extra={"subject": message.subject, "faults": error.error_count()}
-                )
+            _hear(feed, kind, message.subject, message.data)
             if feed.waits_for_gap and id(feed) not in self._repairing:
                 self._repairing.add(id(feed))
                 self.bus.spawn(self._mind_gap(feed))
 
     async def reread(self) -> None:
         """After a reconnect: read what was stored meanwhile."""
-        await asyncio.gather(*(self._repair(feed) for feeds in list(self._feeds.values()) for feed in list(feeds)))
+        await asyncio.gather(*(self._catch_up(feed) for feeds in list(self._feeds.values()) for feed in list(feeds)))
+
+    async def _catch_up(self, feed: TurnFeed) -> None:
+        """Read the log to its end; what is missing in it was never stored, for a turn is stored in order."""
+        await self._repair(feed)
+        feed.give_up_gaps(feed.known)
 
     async def _mind_gap(self, feed: TurnFeed) -> None:
         try:
-            await asyncio.sleep(GAP_PATIENCE)
-            if feed.waits_for_gap:
+            while feed.waits_for_gap:
+                await asyncio.sleep(GAP_PATIENCE)
+                known = feed.known
                 await self._repair(feed)
-                feed.give_up_gap()
+                feed.give_up_gaps(known)
         finally:
             self._repairing.discard(id(feed))
 
@@ -178,13 +195,20 @@ class TurnFeeds:
         while not feed.ended:
             try:
                 async for record in read(self.bus, TURN_LOG.name, feed.address.everything, after=feed.position):
-                    feed.hear(record.subject.split(".")[3], record.data)
+                    _hear(feed, record.subject.split(".")[3], record.subject, record.data)
                     feed.position = record.seq
             except Unavailable as error:
                 log.warning("cannot read the log", extra={"turn": feed.address.turn_id, "reason": error.message})
                 await asyncio.sleep(_REPAIR_RETRY)
             else:
                 return
+
+
+def _hear(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
+    try:
+        feed.hear(kind, data)
+    except ValidationError as error:
+        log.warning("unreadable turn message", extra={"subject": subject, "faults": error.error_count()})
 
 
 @asynccontextmanager

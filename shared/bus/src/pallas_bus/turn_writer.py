@@ -13,7 +13,7 @@ from pallas_bus.connection import Bus, trace_headers
 from pallas_bus.direct import read_last
 from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.contract import Template
-from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.errors import Conflict, PallasError, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
     CONTENT_TYPES,
@@ -162,28 +162,50 @@ class TurnWriter:
             Unavailable: the broker did not answer.
         """
         self._add(event)
-        await self._publish(wait=True)
+        contents, events = self._take()
+        await self._send(contents)
+        await self._put(events)
 
     async def conclude(self, outcome: TurnOutcome) -> bool:
         """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
 
+        The outcome is only written once what was emitted directly before (the result) is stored, so a completed turn
+        has an answer. A cancelled turn has none: what is left of it is dropped.
+
         Raises:
-            Unavailable: the broker could not be reached for long.
+            Conflict: the attempt has been superseded or cancelled (`superseded`); it must not end the turn like this.
+            Unavailable: the broker could not be reached for long; the call may be repeated.
+            Rejected: what is left is larger than the broker takes (`too_large`), and has been dropped.
         """
-        await self._publish(wait=False)
         subject = self.address.on(TURN_OUTCOME.template)
         payload = outcome.model_dump_json().encode()
         for tried in range(1, _CONFIRM_TRIES + 1):
             try:
+                await self._confirm_rest(drop=outcome.status == "cancelled")
                 await self.bus.put(subject, payload, trace_headers({EXPECTED: "0"}))
-            except PallasError as error:
-                if error.code == "wrong_last_sequence":
-                    return await self._is_ours(outcome)
-                if not isinstance(error, Unavailable) or tried == _CONFIRM_TRIES:
+            except Conflict as error:
+                if error.code != "wrong_last_sequence":
+                    raise
+                return await self._is_ours(outcome)
+            except Unavailable:
+                if tried == _CONFIRM_TRIES:
                     raise
             else:
                 return True
         raise AssertionError("unreachable")
+
+    async def _confirm_rest(self, *, drop: bool) -> None:
+        """Store what is left, and keep it for the next try when the broker does not confirm it."""
+        contents, events = self._take()
+        if drop:
+            return
+        try:
+            await asyncio.gather(self._put(contents), self._put(events))
+        except Unavailable:
+            self._contents[:0], self._events[:0] = contents, events
+            raise
+        except Conflict as error:
+            raise Conflict(f"attempt {self.attempt} does not have the turn any more", code="superseded") from error
 
     async def _is_ours(self, outcome: TurnOutcome) -> bool:
         """Whether the stored outcome is the one we wrote (its confirmation was lost)."""
@@ -197,35 +219,39 @@ class TurnWriter:
 
     async def _flush_soon(self) -> None:
         self._flushing = None
+        for events in self._take():
+            await self._send(events)
+
+    def _take(self) -> tuple[list[AnyEvent], list[AnyEvent]]:
+        """Content and events that wait to be published; they do not wait any more."""
+        contents, self._contents = self._contents, []
+        events, self._events = self._events, []
+        return contents, events
+
+    async def _send(self, events: list[AnyEvent]) -> None:
+        if not events:
+            return
         try:
-            await self._publish(wait=False)
+            await self.bus.send(*self._message(events))
         except PallasError as error:
             log.warning("events were not published", extra={"turn": self.address.turn_id, "reason": error.message})
 
-    async def _publish(self, *, wait: bool) -> None:
-        events, self._events = self._events, []
-        contents, self._contents = self._contents, []
-        headers = {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
-        if contents:
-            kept = {**headers, "Nats-TTL": f"{int(self.content_ttl)}s"}
-            await self.bus.send(self.address.on(TURN_CONTENT.template), self._batch(contents), trace_headers(kept))
-        if not events:
-            return
-        subject = self.address.on(TURN_EVENT.template)
-        if wait:
-            await self.bus.put(subject, self._batch(events), trace_headers(headers))
-        else:
-            await self.bus.send(subject, self._batch(events), trace_headers(headers))
+    async def _put(self, events: list[AnyEvent]) -> None:
+        if events:
+            await self.bus.put(*self._message(events))
 
-    def _batch(self, events: list[AnyEvent]) -> bytes:
-        return (
-            TurnEvents(
-                turn_id=self.address.turn_id,
-                team=self.address.team,
-                agent=self.address.agent,
-                attempt=self.attempt,
-                events=tuple(events),
-            )
-            .model_dump_json()
-            .encode()
+    def _message(self, events: list[AnyEvent]) -> tuple[str, bytes, dict[str, str]]:
+        """Subject, payload and headers of events that travel together, fenced to the attempt's claim."""
+        headers = {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
+        contract = TURN_EVENT
+        if events[0].type in CONTENT_TYPES:
+            contract = TURN_CONTENT
+            headers["Nats-TTL"] = f"{int(self.content_ttl)}s"
+        batch = TurnEvents(
+            turn_id=self.address.turn_id,
+            team=self.address.team,
+            agent=self.address.agent,
+            attempt=self.attempt,
+            events=tuple(events),
         )
+        return self.address.on(contract.template), batch.model_dump_json().encode(), trace_headers(headers)

@@ -80,8 +80,8 @@ async def _why_not_again(
     if tool is not None:
         return Failed(
             "worker_lost",
-            f"The worker was lost after the tool {tool.server}/{tool.tool} had started; whether it took effect is unknown, "
-            "so the turn is not executed again. Check before you retry.",
+            f"The worker was lost after the tool {tool.server}/{tool.tool} had started; whether it took effect is "
+            "unknown, so the turn is not executed again. Check before you retry.",
         )
     if attempt > definition.limits.max_attempts:
         return Failed(

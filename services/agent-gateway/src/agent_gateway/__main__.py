@@ -1,0 +1,14 @@
+"""Start an agent-gateway."""
+
+from agent_gateway.app import build
+from agent_gateway.settings import GatewaySettings
+from pallas_runtime.run import run
+
+
+def main() -> None:
+    """Run until a signal."""
+    run("agent-gateway", GatewaySettings, build)
+
+
+if __name__ == "__main__":
+    main()

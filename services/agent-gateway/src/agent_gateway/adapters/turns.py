@@ -1,0 +1,101 @@
+"""The platform side of the gateway: turns over the bus, with what is counted about them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from agent_gateway.handlers.cancel_turn import cancel_turn, remember_call
+from agent_gateway.handlers.get_health import get_health
+from agent_gateway.handlers.queue_place import QueuePlace, QueuePlaces
+from agent_gateway.handlers.relay_turn import Listener, relay_turn
+from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
+from agent_gateway.model import Call, Refusal, TurnEnd
+from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
+from pallas_bus.tables import Table
+from pallas_bus.turn_reader import TurnFeeds
+from pallas_bus.turn_writer import Address
+from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
+from pallas_contracts.catalog import READ_AGENT
+from pallas_contracts.health import AgentHealth
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import TurnRequested
+
+
+class TurnMetrics:
+    """What the gateway counts about turns."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.outcomes = Counter(
+            "pallas_turns", "Turns by how they ended", ["team", "agent", "outcome"], registry=registry
+        )
+        self.seconds = Histogram(
+            "pallas_turn_duration_seconds", "From request to outcome", ["team", "agent"], registry=registry
+        )
+        self.in_flight = Gauge("pallas_turns_in_flight", "Turns this gateway follows", registry=registry)
+
+    def ended(self, request: TurnRequested, outcome: str) -> None:
+        """Count a turn, or a refusal to make one."""
+        self.outcomes.labels(request.team, request.agent, outcome).inc()
+
+
+@dataclass
+class BusTurns:
+    """`Turns` over NATS. `draining` means that closed streams are our doing, not the callers'."""
+
+    bus: Bus
+    feeds: TurnFeeds
+    healths: Table[AgentHealth]
+    metrics: TurnMetrics
+    places: QueuePlaces
+    draining: bool = False
+
+    def request(
+        self, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
+    ) -> TurnRequested:
+        """Make the turn that a checked call asks for."""
+        return make_request(definition, tool, arguments, call)
+
+    async def submit(self, request: TurnRequested, before: Callable[[], Awaitable[None]]) -> Submitted | Refusal:
+        """Put the turn into its queue, after `before()`."""
+        await before()
+        submitted = await submit_turn(self.bus, self.feeds, request)
+        if isinstance(submitted, Refusal):
+            self.metrics.ended(request, submitted.code)
+        return submitted
+
+    async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
+        """Follow the turn to its end."""
+        request = submitted.request
+        place = QueuePlace(self.places, request.team, request.agent, submitted.position)
+        self.metrics.in_flight.inc()
+        try:
+            end = await relay_turn(submitted.feed, listener, place.ahead)
+        finally:
+            self.metrics.in_flight.dec()
+            self.feeds.close(submitted.feed)
+        self.metrics.ended(request, end.outcome.code or end.outcome.status)
+        self.metrics.seconds.labels(request.team, request.agent).observe(
+            (utc_now() - request.requested_at).total_seconds()
+        )
+        return end
+
+    def abandon(self, submitted: Submitted) -> None:
+        """The caller has closed its stream: cancel the turn, unless it is this gateway that goes."""
+        if not self.draining:
+            address = Address.of(submitted.request)
+            self.bus.spawn(cancel_turn(self.bus, address, "the caller closed the stream"))
+
+    async def remember(self, session: str, request: str, address: Address) -> None:
+        """Keep which turn a handshake-era request is."""
+        await remember_call(self.bus, session, request, address)
+
+    async def read(self, question: AgentRead) -> JsonObject:
+        """Ask an agent's owner for a prompt, resource or completion."""
+        answer = await ask(self.bus, READ_AGENT, question, team=question.team, agent=question.agent)
+        return answer.result
+
+    async def health(self, definition: AgentDefinition) -> str:
+        """The agent's health, as the JSON of the contract."""
+        return await get_health(self.bus, self.healths, definition)

@@ -1,0 +1,121 @@
+"""The gateway, put together: MCP in front, turns over the bus behind."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import urlsplit
+
+from mcp.server.request_state import RequestStateSecurity
+from mcp.server.transport_security import TransportSecuritySettings
+
+from agent_gateway.adapters.turns import BusTurns, TurnMetrics
+from agent_gateway.entry.agent_ports import AgentPorts
+from agent_gateway.entry.endpoints import Endpoints
+from agent_gateway.entry.http import GatewayHttp
+from agent_gateway.handlers.cancel_turn import cancel_call
+from agent_gateway.handlers.queue_place import QueuePlaces
+from agent_gateway.settings import GatewaySettings
+from pallas_bus import tables
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.streams import declare
+from pallas_bus.turn_reader import follow_turns
+from pallas_contracts.agents import GatewayPresence
+from pallas_contracts.catalog import AGENTS, CALLS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, TURN_LOG, TURN_QUEUE
+from pallas_contracts.message import utc_now
+from pallas_runtime.run import Process
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass
+class Gateway:
+    """A gateway at work."""
+
+    http: GatewayHttp
+    turns: BusTurns
+
+    async def drain(self) -> None:
+        """Streams that break from now on are ours to break: they cancel nothing."""
+        self.turns.draining = True
+
+
+@asynccontextmanager
+async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[Gateway]:
+    """Connect, follow the catalogue and serve what is in it."""
+    _keep_streams_on_sigterm()
+    async with connect_when_possible(settings.nats_url, GATEWAY, instance=process.instance) as bus:
+        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
+        await declare(bus, TURN_QUEUE, TURN_LOG, GATEWAYS, CALLS, replicas=settings.stream_replicas)
+        async with (
+            tables.watch(bus, AGENTS) as catalogue,
+            tables.watch(bus, HEALTH) as healths,
+            follow_turns(bus) as feeds,
+        ):
+            process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
+            turns = BusTurns(bus, feeds, healths, TurnMetrics(process.probes.metrics), QueuePlaces(bus))
+            endpoints = Endpoints(
+                turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
+            )
+            catalogue.on_change(endpoints.changed)
+            http = GatewayHttp(endpoints, partial(cancel_call, bus), process.probes.metrics)
+            ports = AgentPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
+            background = [bus.spawn(_beat(bus, settings, process, ports))]
+            if settings.agent_ports:
+                background.append(bus.spawn(ports.keep()))
+            try:
+                yield Gateway(http, turns)
+            finally:
+                for task in background:
+                    task.cancel()
+                await asyncio.gather(*background, return_exceptions=True)
+                await tables.delete(bus, GATEWAYS, gateway=bus.instance)
+
+
+async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: AgentPorts) -> None:
+    """Say that this gateway is here and which agents' ports it has: on a change, and thrice per time to live."""
+    url = settings.public_url or f"http://{settings.host}:{process.port}"
+    while True:
+        presence = GatewayPresence(
+            gateway=bus.instance, url=url, host=socket.gethostname(), ports=dict(ports.bound), at=utc_now()
+        )
+        await tables.beat(bus, GATEWAYS, presence, gateway=bus.instance)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PRESENCE_TTL / 3):
+                await ports.rebound.wait()
+        ports.rebound.clear()
+
+
+def _security(settings: GatewaySettings) -> TransportSecuritySettings:
+    """Which Host and Origin headers are accepted: loopback, the public address, and what the settings add."""
+    if "*" in settings.allowed_hosts:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    public = urlsplit(settings.public_url).netloc if settings.public_url else None
+    hosts = [*LOOPBACK, *(f"{host}:*" for host in LOOPBACK), *settings.allowed_hosts, *([public] if public else [])]
+    origins = [f"http://{host}" for host in (*LOOPBACK, *(f"{host}:*" for host in LOOPBACK))]
+    if settings.public_url:
+        origins.append(settings.public_url.rstrip("/"))
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=hosts,
+        allowed_origins=[*origins, *settings.allowed_origins],
+    )
+
+
+def _state_security(settings: GatewaySettings) -> RequestStateSecurity:
+    if settings.request_state_key is None:
+        log.info("no PALLAS_REQUEST_STATE_KEY: input rounds must come back to this replica")
+        return RequestStateSecurity.ephemeral()
+    return RequestStateSecurity(keys=[settings.request_state_key.get_secret_value()])
+
+
+def _keep_streams_on_sigterm() -> None:
+    """Let event streams end with their calls: by default sse-starlette cuts them off at the signal."""
+    from sse_starlette.sse import AppStatus
+
+    AppStatus.disable_automatic_graceful_drain()

@@ -1,0 +1,252 @@
+"""One agent as an MCP server, in all protocol revisions at once and with no state between requests.
+
+The server knows an agent by its definition only. A definition may change while the server lives; what a client may have
+cached is then announced to whoever listens.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.connection import allowed_log_levels
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+)
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+
+from agent_gateway.entry.catalogue import (
+    GET_HEALTH,
+    HEALTH_TOOL,
+    prompts_of,
+    resources_of,
+    templates_of,
+    tools_of,
+)
+from agent_gateway.entry.progress import ProgressRelay
+from agent_gateway.entry.results import WireResult, refused, result_of
+from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
+from agent_gateway.handlers.submit_turn import Submitted
+from agent_gateway.model import Call, Refusal
+from agent_gateway.ports import Turns
+from pallas_bus.turn_writer import Address
+from pallas_contracts.agents import AgentDefinition, AgentRead
+from pallas_contracts.errors import NotFound, PallasError
+from pallas_contracts.turns import ClientContext, LogMessage, Principal
+from pallas_runtime.logs import log_context
+
+type Context = ServerRequestContext[Any, Request]
+
+SESSION_HEADER = "mcp-session-id"
+_LISTS = CacheHint(5_000, "public")
+
+
+@dataclass
+class AgentServer:
+    """Serves one agent. `turns` is all it can do with the platform."""
+
+    definition: AgentDefinition
+    turns: Turns
+    state_security: RequestStateSecurity
+
+    def __post_init__(self) -> None:
+        self._changes = InMemorySubscriptionBus()
+        self._schemas = ToolSchemas(self.definition)
+        self.listening = ListenHandler(self._changes)
+        self.server = self._make_server()
+
+    def _make_server(self) -> Server[Any]:
+        definition = self.definition
+        has_resources = bool(definition.resources)
+        server = Server[Any](
+            definition.agent,
+            version=definition.version,
+            title=definition.title,
+            description=definition.description or None,
+            cache_hints={"tools/list": _LISTS, "server/discover": _LISTS},
+            get_tool_input_schema=self._input_schema,
+            on_list_tools=self._list_tools,
+            on_list_prompts=self._list_prompts,
+            on_list_resources=self._list_resources if has_resources else None,
+            on_list_resource_templates=self._list_templates if has_resources else None,
+            on_subscriptions_listen=self.listening,
+        )
+        server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        server.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get_prompt)
+        if has_resources:
+            server.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read_resource)
+        if definition.completes:
+            server.add_request_handler("completion/complete", types.CompleteRequestParams, self._complete)
+        server.middleware.append(
+            RequestStateBoundary(self.state_security, default_audience=f"{definition.team}.{definition.agent}")
+        )
+        return server
+
+    async def change(self, definition: AgentDefinition) -> None:
+        """Serve a changed definition and announce which lists are different."""
+        before, self.definition = self.definition, definition
+        self._schemas = ToolSchemas(definition)
+        if before.tools != definition.tools:
+            await self._changes.publish(ToolsListChanged())
+        if before.prompts != definition.prompts:
+            await self._changes.publish(PromptsListChanged())
+        if before.resources != definition.resources:
+            await self._changes.publish(ResourcesListChanged())
+
+    def can_change_to(self, definition: AgentDefinition) -> bool:
+        """Whether a changed definition needs no new server: what a server says of itself is fixed for its life."""
+        return _identity(self.definition) == _identity(definition)
+
+    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
+        if name == GET_HEALTH:
+            return HEALTH_TOOL.input_schema
+        tool = self.definition.tool(name)
+        return tool.input_schema if tool else None
+
+    async def _list_tools(self, _context: Context, _params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tools_of(self.definition))
+
+    async def _list_prompts(self, _context: Context, _params: object) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=prompts_of(self.definition))
+
+    async def _list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=resources_of(self.definition))
+
+    async def _list_templates(self, _context: Context, _params: object) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=templates_of(self.definition))
+
+    async def _get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> WireResult:
+        prompt = next((prompt for prompt in self.definition.prompts if prompt.name == params.name), None)
+        if prompt is None:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown prompt: {params.name}")
+        if prompt.messages is not None:
+            return {"messages": list(prompt.messages)}
+        return await self._read("prompts/get", params)
+
+    async def _read_resource(self, _context: Context, params: types.ReadResourceRequestParams) -> WireResult:
+        return await self._read("resources/read", params)
+
+    async def _complete(self, _context: Context, params: types.CompleteRequestParams) -> WireResult:
+        return await self._read("completion/complete", params)
+
+    async def _read(self, method: Any, params: types.RequestParams) -> WireResult:
+        """Ask the agent's owner."""
+        asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
+        question = AgentRead(team=self.definition.team, agent=self.definition.agent, method=method, params=asked)
+        try:
+            return await self.turns.read(question)
+        except NotFound as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=error.message, data={"code": error.code}) from error
+        except PallasError as error:
+            raise MCPError(code=types.INTERNAL_ERROR, message=error.message, data={"code": error.code}) from error
+
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> WireResult:
+        if params.name == GET_HEALTH:
+            return {"content": [{"type": "text", "text": await self.turns.health(self.definition)}]}
+        try:
+            tool = find_tool(self.definition, params.name)
+        except NotFound as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
+        call = _call_of(context, params)
+        arguments = check_arguments(self._schemas, tool, call.arguments)
+        if isinstance(arguments, Refusal):
+            return refused(arguments)
+        request = self.turns.request(self.definition, tool, arguments, call)
+        with log_context(
+            team=request.team, agent=request.agent, turn=request.turn_id, conversation=request.correlation
+        ):
+            submitted = await self.turns.submit(request, before=partial(self._remember, context, Address.of(request)))
+            if isinstance(submitted, Refusal):
+                return refused(submitted)
+            return await self._relay(context, submitted)
+
+    async def _remember(self, context: Context, address: Address) -> None:
+        """Keep which turn a handshake-era request is, for its `notifications/cancelled`."""
+        session = context.request.headers.get(SESSION_HEADER) if context.request else None
+        if session and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            await self.turns.remember(session_token(session), request_token(context.request_id), address)
+
+    async def _relay(self, context: Context, submitted: Submitted) -> WireResult:
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        listener = _listener(context, self.definition.agent, modern=modern)
+        try:
+            end = await self.turns.relay(submitted, listener)
+        except asyncio.CancelledError:
+            # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
+            if modern:
+                self.turns.abandon(submitted)
+            raise
+        return result_of(end, modern=modern)
+
+
+def _identity(definition: AgentDefinition) -> tuple[object, ...]:
+    return (
+        definition.version,
+        definition.title,
+        definition.description,
+        bool(definition.resources),
+        definition.completes,
+    )
+
+
+def _call_of(context: Context, params: types.CallToolRequestParams) -> Call:
+    meta = dict(context.meta or {})
+    session = context.session
+    capabilities = session.client_capabilities
+    peer = context.request.client if context.request else None
+    return Call(
+        tool=params.name,
+        arguments=params.arguments or {},
+        client=ClientContext(
+            protocol_version=context.protocol_version,
+            capabilities=capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},
+            log_level=str(level) if (level := meta.get(types.LOG_LEVEL_META_KEY)) is not None else None,
+            progress="progress_token" in meta,
+        ),
+        principal=Principal(type="peer", id=peer.host if peer else "unknown"),
+        input_responses=(context.params or {}).get("inputResponses"),
+        request_state=(context.params or {}).get("requestState"),
+    )
+
+
+def _listener(context: Context, agent: str, *, modern: bool) -> ProgressRelay | None:
+    wants_progress = "progress_token" in (context.meta or {})
+    levels = allowed_log_levels(context.protocol_version, context.meta)
+    if not wants_progress and not levels:
+        return None
+
+    async def write_log(said: LogMessage) -> None:
+        if said.level not in levels:
+            return
+        params = types.LoggingMessageNotificationParams.model_validate(
+            {"level": said.level, "data": said.data, "logger": said.logger}
+        )
+        await context.session.send_notification(
+            types.LoggingMessageNotification(params=params), related_request_id=context.request_id
+        )
+
+    return ProgressRelay(agent, modern, context.session.report_progress if wants_progress else None, write_log)
+
+
+def session_token(session: str) -> str:
+    """A session id as it may stand in a key."""
+    return hashlib.sha256(session.encode()).hexdigest()[:32]
+
+
+def request_token(request_id: object) -> str:
+    """A JSON-RPC request id (a string or a number) as it may stand in a key."""
+    return hashlib.sha256(json.dumps(request_id).encode()).hexdigest()[:32]

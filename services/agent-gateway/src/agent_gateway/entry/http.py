@@ -1,0 +1,142 @@
+"""HTTP in front of the agents' MCP servers: which agent a path means, and what handshake-era clients need besides.
+
+The SDK's transport is stateless here. A handshake-era client is given a session id on `initialize` so that its
+`notifications/cancelled` can be told from anybody else's; nothing is kept under it but which turn a request is.
+"""
+
+import json
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from prometheus_client import CollectorRegistry, Counter
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
+
+from agent_gateway.entry.agent_server import SESSION_HEADER, request_token, session_token
+from agent_gateway.entry.endpoints import Endpoint, Endpoints
+
+log = logging.getLogger(__name__)
+
+_PEEK_LIMIT = 64 * 1024
+_VERSION = b"mcp-protocol-version"
+
+type CancelCall = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass
+class GatewayHttp:
+    """The ASGI application. `cancel_call(session, request)` cancels the turn of a handshake-era request."""
+
+    endpoints: Endpoints
+    cancel_call: CancelCall
+    metrics: CollectorRegistry
+
+    def __post_init__(self) -> None:
+        self._gone = Counter(
+            "pallas_clients_gone", "Clients that left in the middle of a request", registry=self.metrics
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve `/teams/{team}/mcp/{agent}` and, while the name is unique, `/mcp/{agent}`."""
+        match scope["path"].strip("/").split("/"):
+            case ["teams", team, "mcp", agent]:
+                found = self.endpoints.find(team, agent)
+            case ["mcp", agent]:
+                found = self.endpoints.find_unique(agent)
+            case _:
+                found = None
+        if isinstance(found, Endpoint):
+            await self.serve(found, scope, receive, send)
+        else:
+            await _refuse(send, 404, found or "There is nothing here; an agent is at /teams/{team}/mcp/{agent}.")
+
+    def own_port(self, team: str, agent: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        """The application of an agent's own port: its endpoint is `/mcp`."""
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            found = self.endpoints.find(team, agent) if scope["path"].rstrip("/") in ("/mcp", "") else None
+            if isinstance(found, Endpoint):
+                await self.serve(found, scope, receive, send)
+            else:
+                await _refuse(send, 404, found or "There is nothing here; the agent is at /mcp.")
+
+        return app
+
+    async def serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request to one agent."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        version = headers.get(_VERSION)
+        legacy = version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
+        if legacy and scope["method"] != "POST":
+            await _refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
+            return
+        if legacy:
+            receive, send = await self._handshake_era(headers, receive, send)
+        try:
+            await endpoint.handle(scope, receive, send)
+        except ClientDisconnect:
+            self._gone.inc()
+
+    async def _handshake_era(self, headers: dict[bytes, bytes], receive: Receive, send: Send) -> tuple[Receive, Send]:
+        """Look at a short message before it is served: `initialize` gets a session, a cancel is carried out."""
+        first = await receive()
+        body: bytes = first.get("body", b"") if not first.get("more_body") else b""
+        if len(body) <= _PEEK_LIMIT:
+            if b'"initialize"' in body:
+                send = _with_session(send, body)
+            elif b'"notifications/cancelled"' in body:
+                await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body)
+        return _replayed(first, receive), send
+
+    async def _cancel(self, session: str, body: bytes) -> None:
+        message = _parsed(body)
+        if not session or message.get("method") != "notifications/cancelled":
+            return
+        params: Any = message.get("params")
+        if isinstance(params, dict) and "requestId" in params:
+            await self.cancel_call(session_token(session), request_token(cast("dict[str, Any]", params)["requestId"]))
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    try:
+        message: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", message) if isinstance(message, dict) else {}  # JSON objects have string keys
+
+
+def _with_session(send: Send, body: bytes) -> Send:
+    """Give the answer to an `initialize` a session id."""
+    if _parsed(body).get("method") != "initialize":
+        return send
+    session = (SESSION_HEADER.encode(), secrets.token_hex(16).encode())
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            message = {**message, "headers": [*message.get("headers", ()), session]}
+        await send(message)
+
+    return sending
+
+
+def _replayed(first: Message, receive: Receive) -> Receive:
+    """Receive `first` once more, then what follows."""
+    pending: list[Message] = [first]
+
+    async def receiving() -> MutableMapping[str, Any]:
+        return pending.pop() if pending else await receive()
+
+    return receiving
+
+
+async def _refuse(send: Send, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    """An HTTP error with a JSON-RPC error body, as MCP clients expect one."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": message}}
+    body = json.dumps(error).encode()
+    start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,80 @@
+"""Follow a turn to its end and tell its caller what happens meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from agent_gateway.model import TurnEnd
+from pallas_bus.turn_reader import TurnFeed
+from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Result, TurnOutcome
+
+QUEUE_PATIENCE = 0.25
+QUEUE_INTERVAL = 1.0
+
+
+class Listener(Protocol):
+    """The caller's side of a turn. Telling it may be slow; it never fails."""
+
+    async def tell(self, said: object) -> None:
+        """Something happened in the turn."""
+        ...
+
+    async def tell_queued(self, ahead: int) -> None:
+        """The turn waits behind so many others."""
+        ...
+
+
+async def relay_turn(feed: TurnFeed, listener: Listener | None, ahead: Callable[[], Awaitable[int | None]]) -> TurnEnd:
+    """Return how the turn ended. Without a listener only the end matters.
+
+    `ahead()` says how many turns wait in front of this one, or None when that is not known.
+    """
+    said: Result | InputRequired | Fault | None = None
+    claimed = asyncio.Event()
+    async with _telling_queue(listener, claimed, ahead):
+        async for item in feed:
+            claimed.set()
+            match item:
+                case Result() | InputRequired() | Fault():
+                    said = item
+                case TurnOutcome():
+                    return TurnEnd(item, said)
+                case Claimed(attempt=attempt) if attempt > 1:
+                    said = None
+                case Claimed() | CancelRequested():
+                    pass
+                case _ if listener is not None:
+                    await listener.tell(item)
+                case _:
+                    pass
+    raise AssertionError("a feed ends with an outcome")
+
+
+@asynccontextmanager
+async def _telling_queue(
+    listener: Listener | None, claimed: asyncio.Event, ahead: Callable[[], Awaitable[int | None]]
+) -> AsyncGenerator[None]:
+    if listener is None:
+        yield
+        return
+    told: asyncio.Task[None] | None = None
+
+    async def tell() -> None:
+        while not claimed.is_set():
+            if (count := await ahead()) is not None and not claimed.is_set():
+                await listener.tell_queued(count)
+            await asyncio.sleep(QUEUE_INTERVAL)
+
+    def start() -> None:
+        nonlocal told
+        if not claimed.is_set():
+            told = asyncio.create_task(tell())
+
+    timer = asyncio.get_running_loop().call_later(QUEUE_PATIENCE, start)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if told is not None:
+            told.cancel()

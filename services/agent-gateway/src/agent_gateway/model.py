@@ -1,0 +1,34 @@
+"""The words of the gateway: who calls what, and how a turn ended for its caller."""
+
+from dataclasses import dataclass
+
+from pallas_contracts.turns import ClientContext, Fault, InputRequired, JsonObject, Principal, Result, TurnOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tools/call as it came in, before anything is known to be right about it."""
+
+    tool: str
+    arguments: JsonObject
+    client: ClientContext
+    principal: Principal
+    input_responses: JsonObject | None = None
+    request_state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn ended, with the last thing that was said. `said` None means its content is not there any more."""
+
+    outcome: TurnOutcome
+    said: Result | InputRequired | Fault | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call never became a turn: a tool error for its caller. `code` is one of `TURN_ERRORS`."""
+
+    code: str
+    message: str
+    retry_after_ms: int | None = None

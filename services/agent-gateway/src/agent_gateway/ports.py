@@ -1,0 +1,45 @@
+"""What the MCP side of the gateway wants of the platform side."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from agent_gateway.handlers.relay_turn import Listener
+from agent_gateway.handlers.submit_turn import Submitted
+from agent_gateway.model import Call, Refusal, TurnEnd
+from pallas_bus.turn_writer import Address
+from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
+from pallas_contracts.turns import TurnRequested
+
+
+class Turns(Protocol):
+    """All an agent's server can do with the platform."""
+
+    def request(
+        self, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
+    ) -> TurnRequested:
+        """Make the turn that a checked call asks for."""
+        ...
+
+    async def submit(self, request: TurnRequested, before: Callable[[], Awaitable[None]]) -> Submitted | Refusal:
+        """Put the turn into its queue, after `before()`."""
+        ...
+
+    async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
+        """Follow the turn to its end."""
+        ...
+
+    def abandon(self, submitted: Submitted) -> None:
+        """The caller has closed its stream: cancel the turn, without waiting for it."""
+        ...
+
+    async def remember(self, session: str, request: str, address: Address) -> None:
+        """Keep which turn a handshake-era request is."""
+        ...
+
+    async def read(self, question: AgentRead) -> JsonObject:
+        """Ask an agent's owner for a prompt, resource or completion."""
+        ...
+
+    async def health(self, definition: AgentDefinition) -> str:
+        """The agent's health, as the JSON of the contract."""
+        ...

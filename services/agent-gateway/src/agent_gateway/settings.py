@@ -1,0 +1,18 @@
+"""What the gateway can be told."""
+
+from pydantic import Field, SecretStr
+
+from pallas_runtime.settings import Names, Settings
+
+
+class GatewaySettings(Settings):
+    """Settings of an agent-gateway."""
+
+    public_url: str | None = Field(None, description="base URL under which callers reach this gateway")
+    allowed_hosts: Names = Field((), description="further Host headers to accept; '*' accepts every one")
+    allowed_origins: Names = Field((), description="further Origin headers to accept")
+    max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest request body; larger ones get 413")
+    agent_ports: bool = Field(True, description="bind the ports that agents ask for, when they are free")
+    request_state_key: SecretStr | None = Field(
+        None, min_length=32, description="seals requestState; the same on all replicas (made up when not set)"
+    )

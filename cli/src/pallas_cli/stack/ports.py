@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pallas_cli.refused import Refused
 
 LOOPBACK = "127.0.0.1"
+_HIGHEST = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,18 @@ class Ports:
         """Return a port for each of `count` gateways: the first one's, then the next that are free.
 
         `taken` are ports that somebody will want later, such as agents' own.
+
+        Raises:
+            Refused: there are not so many.
         """
         found = [self.gateway]
-        candidate = self.gateway
-        while len(found) < count:
-            candidate += 1
+        for candidate in range(self.gateway + 1, _HIGHEST + 1):
+            if len(found) == count:
+                break
             if candidate not in self.all() and candidate not in taken and is_free(candidate):
                 found.append(candidate)
+        if len(found) < count:
+            raise Refused(f"there are no {count} free ports for gateways from {self.gateway} on (see --port-base)")
         return found
 
 

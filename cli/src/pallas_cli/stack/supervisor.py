@@ -29,6 +29,7 @@ class Supervisor:
         """`say` takes a line for the user; `replaced` is called whenever a process has got a successor."""
         self._keepers = [Keeper(spec, logs, say, replaced) for spec in specs]
         self._say = say
+        self._others: frozenset[int] = frozenset()
 
     def pids(self) -> dict[str, list[int]]:
         """Return the current process ids by name, in the order of the replicas."""
@@ -46,6 +47,7 @@ class Supervisor:
             StartTimeout: not everything could be used within `timeout` seconds.
         """
         adopt_orphans()
+        self._others = _descendants()
         deadline = asyncio.get_running_loop().time() + timeout
         for stage in self._stages():
             await self._start_stage(stage, deadline)
@@ -66,7 +68,7 @@ class Supervisor:
             grace = _LAST_STAGES_GRACE
         if hurry is not None:
             hurry.cancel()
-        await asyncio.to_thread(_end_descendants)
+        await asyncio.to_thread(_end_descendants, self._others)
 
     def _stages(self) -> list[list[Keeper]]:
         numbers = sorted({keeper.spec.stage for keeper in self._keepers})
@@ -92,11 +94,20 @@ class Supervisor:
             keeper.kill()
 
 
-def _end_descendants() -> None:
-    """End what children left behind: orphans become children of this process (see `adopt_orphans`)."""
+def _descendants() -> frozenset[int]:
     import psutil
 
-    left = psutil.Process().children(recursive=True)
+    return frozenset(process.pid for process in psutil.Process().children(recursive=True))
+
+
+def _end_descendants(spared: frozenset[int]) -> None:
+    """End what children left behind: orphans become children of this process (see `adopt_orphans`).
+
+    `spared` are those that were there before the stack.
+    """
+    import psutil
+
+    left = [process for process in psutil.Process().children(recursive=True) if process.pid not in spared]
     for process in left:
         try:
             process.kill()

@@ -33,15 +33,19 @@ def demo_folder() -> Path:
     Raises:
         Refused: this is no checkout.
     """
-    for root in (Path(__file__).resolve().parents[4], Path.cwd()):
-        if (root / _DEMO / "agents.yaml").is_file():
-            return root / _DEMO
-    raise Refused("there is no demo team here; name a team folder with --teams")
+    found = next((folder for folder in _demo_places() if (folder / "agents.yaml").is_file()), None)
+    if found is None:
+        raise Refused("there is no demo team here; name a team folder with --teams")
+    return found
 
 
 def is_demo(folder: Path) -> bool:
     """Whether `folder` is the checkout's demo team, however it is written."""
-    return folder.resolve().parts[-2:] == _DEMO.parts
+    return folder.resolve() in _demo_places()
+
+
+def _demo_places() -> tuple[Path, ...]:
+    return Path(__file__).resolve().parents[4] / _DEMO, Path.cwd() / _DEMO
 
 
 def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[TeamSummary]:

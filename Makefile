@@ -1,0 +1,73 @@
+# Everything a developer runs. `make help` prints the lines that begin with two hashes.
+# The first target that needs Python installs uv (when there is none), Python and all packages; nothing needs root.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# uv itself: the one on PATH, else one in the project folder.
+UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
+RUN := $(UV) run --frozen
+INSTALLED := .venv/.installed
+
+.PHONY: help install fmt check test integration e2e conformance bench up demo gen
+
+## help         print this list
+help:
+	@sed -n 's/^## /  make /p' $(MAKEFILE_LIST)
+
+## install      install uv, Python 3.13 and all packages of the lock, where they are missing
+install: $(INSTALLED)
+
+## up           start everything, send a first turn, stay until Ctrl-C (options: make up ARGS="--workers 2")
+up: $(INSTALLED)
+	@$(RUN) pallas up $(ARGS)
+
+## demo         the same without staying
+demo: $(INSTALLED)
+	@$(RUN) pallas up --demo $(ARGS)
+
+## test         the whole suite
+test: $(INSTALLED)
+	@$(RUN) pytest $(ARGS)
+
+## check        the quick subset: lint, format, types, unit and contract tests
+check: $(INSTALLED)
+	$(RUN) ruff check
+	$(RUN) ruff format --check
+	$(RUN) pyright
+	$(RUN) pytest tests/unit tests/contract $(ARGS)
+
+## integration  one adapter or service at a time against real servers
+integration: $(INSTALLED)
+	@$(RUN) pytest tests/integration $(ARGS)
+
+## e2e          the public surface of a whole stack
+e2e: $(INSTALLED)
+	@$(RUN) pytest tests/e2e $(ARGS)
+
+## conformance  the official MCP conformance suites (downloaded with npm the first time)
+conformance: $(INSTALLED)
+	@$(RUN) pytest tests/conformance $(ARGS)
+
+## bench        measure against other servers, side by side; results go to bench/results/
+bench: $(INSTALLED)
+	@$(RUN) --group bench python -m tests.bench $(ARGS)
+
+## fmt          put the code into its format and fix what can be fixed
+fmt: $(INSTALLED)
+	$(RUN) ruff check --fix
+	$(RUN) ruff format
+
+## gen          write the generated documents and schemas again
+gen: $(INSTALLED)
+	@$(RUN) python -m pallas_contracts.generate
+
+# Not synced exactly: `make bench` adds packages that need not be removed again.
+$(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml
+	@$(UV) sync --frozen --inexact
+	@touch $@
+
+.tools/uv/bin/uv:
+	@./bootstrap

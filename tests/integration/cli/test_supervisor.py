@@ -1,0 +1,177 @@
+"""The supervisor with real processes: start, restart, stop, and nothing left behind."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pallas_cli.refused import Refused
+from pallas_cli.stack.launch import Launch, ProcessSpec
+from pallas_cli.stack.ports import free_port
+from pallas_cli.stack.probes import answers_ok
+from pallas_cli.stack.supervisor import StartTimeout, Supervisor
+
+STAND_IN = str(Path(__file__).with_name("stand_in.py"))
+
+
+def stand_in(name: str, behaviour: str = "", *, stage: int = 1, number: int = 1) -> ProcessSpec:
+    """A process of the stack that is a stand-in."""
+
+    async def prepare() -> Launch:
+        port = free_port()
+        return Launch(
+            (sys.executable, "-S", STAND_IN, str(port), behaviour), answers_ok(f"http://127.0.0.1:{port}/readyz")
+        )
+
+    return ProcessSpec(name, number, stage, prepare)
+
+
+class Watched:
+    """A supervisor whose lines and replacements can be waited for."""
+
+    def __init__(self, logs: Path, *specs: ProcessSpec) -> None:
+        self.lines: list[str] = []
+        self.replaced = asyncio.Event()
+        self.supervisor = Supervisor(specs, logs, self.lines.append, self.replaced.set)
+
+    def pid(self, name: str) -> int:
+        """The process id of the first replica."""
+        return self.supervisor.pids()[name][0]
+
+
+@asynccontextmanager
+async def started(logs: Path, *specs: ProcessSpec) -> AsyncGenerator[Watched]:
+    """Start the processes; stop them afterwards and see that they are gone."""
+    watched = Watched(logs, *specs)
+    try:
+        await watched.supervisor.start(20)
+        yield watched
+    finally:
+        await watched.supervisor.stop(5)
+        assert all(gone(pid) for pids in watched.supervisor.pids().values() for pid in pids)
+
+
+def gone(pid: int) -> bool:
+    """Whether no process has this id, or only a dead one that nobody has asked about yet."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
+    """Wait for something that has no event."""
+    async with asyncio.timeout(timeout):
+        while not condition():  # noqa: ASYNC110 - processes have no event
+            await asyncio.sleep(0.02)
+
+
+async def test_every_process_has_a_log_and_a_session_of_its_own(tmp_path: Path) -> None:
+    async with started(tmp_path, stand_in("a"), stand_in("a", number=2), stand_in("b")) as watched:
+        pids = watched.supervisor.pids()
+        assert [len(pids["a"]), len(pids["b"])] == [2, 1]
+        assert {os.getsid(pid) for pid in pids["a"] + pids["b"]} == {*pids["a"], *pids["b"]}
+        assert set(os.listdir(tmp_path)) == {"a-1.log", "a-2.log", "b-1.log"}
+
+
+async def test_a_killed_process_is_replaced_and_the_user_is_told(tmp_path: Path) -> None:
+    async with started(tmp_path, stand_in("a"), stand_in("b")) as watched:
+        before = watched.supervisor.pids()
+        os.kill(before["a"][0], signal.SIGKILL)
+        async with asyncio.timeout(10):
+            await watched.replaced.wait()
+        after = watched.supervisor.pids()
+        assert after["a"] != before["a"]
+        assert after["b"] == before["b"]
+        assert watched.lines[0] == "a-1 was killed by SIGKILL"
+        assert watched.lines[1].startswith("a-1 starts again in 0.2 s")
+        assert watched.lines[2] == f"a-1 is back (pid {after['a'][0]})"
+
+
+async def test_a_process_that_refuses_its_settings_stops_the_start_with_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="b-1: stand-in: PALLAS_THING: is wrong"):
+        async with started(tmp_path, stand_in("a"), stand_in("b", "refuse")):
+            pass
+
+
+async def test_a_command_that_cannot_be_executed_stops_the_start(tmp_path: Path) -> None:
+    async def prepare() -> Launch:
+        return Launch((str(tmp_path / "nothing"),), answers_ok("http://127.0.0.1:1/"))
+
+    with pytest.raises(Refused, match=r"cannot start .*nothing"):
+        async with started(tmp_path, ProcessSpec("a", 1, 1, prepare)):
+            pass
+
+
+async def test_a_start_that_takes_too_long_names_the_process_and_its_log(tmp_path: Path) -> None:
+    async def prepare() -> Launch:
+        return Launch(("sleep", "600"), answers_ok(f"http://127.0.0.1:{free_port()}/"))
+
+    watched = Watched(tmp_path, stand_in("a"), ProcessSpec("slow", 1, 1, prepare))
+    try:
+        with pytest.raises(StartTimeout, match=r"slow-1 \(log: .*slow-1.log\)") as error:
+            await watched.supervisor.start(2)
+        assert "a-1" not in str(error.value)
+    finally:
+        await watched.supervisor.stop(5)
+    assert gone(watched.pid("slow"))
+
+
+async def test_stages_start_one_after_the_other(tmp_path: Path) -> None:
+    async with started(tmp_path, stand_in("late", stage=2), stand_in("early", stage=1)) as watched:
+        early, late = (psutil.Process(watched.pid(name)).create_time() for name in ("early", "late"))
+        assert early < late
+
+
+async def test_a_process_that_does_not_stop_is_killed_in_the_end(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, stand_in("deaf", "deaf"))
+    await watched.supervisor.start(20)
+    await watched.supervisor.stop(0.3)
+    assert gone(watched.pid("deaf"))
+    assert watched.lines[-1].startswith("deaf-1 was killed: still running")
+
+
+async def test_an_urgent_stop_kills_at_once(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, stand_in("deaf", "deaf"))
+    await watched.supervisor.start(20)
+    urgent = asyncio.Event()
+    urgent.set()
+    async with asyncio.timeout(10):
+        await watched.supervisor.stop(600, urgent)
+    assert gone(watched.pid("deaf"))
+
+
+async def test_what_a_process_leaves_behind_is_ended_too(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, stand_in("a", "orphan"))
+    await watched.supervisor.start(20)
+    orphan = int((tmp_path / "a-1.log").read_text().split()[1])
+    assert not gone(orphan)
+    await watched.supervisor.stop(5)
+    assert gone(orphan)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
+async def test_processes_die_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, pathlib, sys; from pallas_cli.stack import child; from pallas_cli.stack.launch import Launch\n"
+        "async def ready(): return True\n"
+        "async def main():\n"
+        "    started = await child.start(Launch(('sleep', '600'), ready), pathlib.Path(sys.argv[1]))\n"
+        "    print(started.pid, flush=True)\n"
+        "    await started.ended()\n"
+        "asyncio.run(main())\n"
+    )
+    supervisor = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script, str(tmp_path / "log")), stdout=asyncio.subprocess.PIPE
+    )
+    assert supervisor.stdout is not None
+    pid = int(await supervisor.stdout.readline())
+    supervisor.kill()
+    await supervisor.wait()
+    await until(lambda: gone(pid))

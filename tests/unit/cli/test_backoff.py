@@ -1,0 +1,16 @@
+"""The wait before a restart."""
+
+from pallas_cli.stack.backoff import Backoff
+
+
+def test_the_wait_doubles_up_to_five_seconds() -> None:
+    backoff = Backoff()
+    assert [backoff.after(uptime=0.0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+def test_half_a_minute_of_life_begins_the_wait_anew() -> None:
+    backoff = Backoff()
+    for _ in range(4):
+        backoff.after(uptime=1.0)
+    assert backoff.after(uptime=30.0) == 0.2
+    assert backoff.after(uptime=1.0) == 0.4

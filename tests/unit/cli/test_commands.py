@@ -1,0 +1,68 @@
+"""The command line, as far as nothing is started."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pallas_cli import main
+from pallas_cli.refused import Refused
+
+AGENTS = "name: tiny\nagents:\n  solo: {title: Solo, description: One., model: offline, instruction: Hello.}\n"
+
+
+def run(*words: str) -> tuple[int, str]:
+    """Run the command; return exit code and output."""
+    result = CliRunner().invoke(main.commands, list(words))
+    return result.exit_code, result.output
+
+
+def test_help_names_every_command() -> None:
+    code, output = run("--help")
+    assert code == 0
+    assert all(name in output for name in ("up", "chat", "agents"))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = "import sys, pallas_cli.main; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"mcp", "pydantic", "rich.console", "asyncio", "nats", "yaml"} & set(loaded)
+
+
+def test_a_good_team_folder_is_described(tmp_path: Path) -> None:
+    (tmp_path / "agents.yaml").write_text(AGENTS)
+    code, output = run("agents", "validate", str(tmp_path))
+    assert code == 0
+    assert "team tiny with solo" in output
+
+
+def test_every_fault_of_a_team_folder_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "agents.yaml").write_text(AGENTS + "colour: red\nspeed: 3\n")
+    code, output = run("agents", "validate", str(tmp_path))
+    assert code == 1
+    assert "agents.yaml:4:1" in output
+    assert "agents.yaml:5:1" in output
+
+
+def test_faults_can_be_had_as_json(tmp_path: Path) -> None:
+    code, output = run("agents", "validate", "--json", str(tmp_path / "missing"))
+    document = json.loads(output)
+    assert code == 1
+    assert document["valid"] is False
+    assert document["faults"][0]["message"] == "is not a folder"
+
+
+def test_a_refusal_is_a_line_for_each_fault_and_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise Refused("first", "second")
+
+    monkeypatch.setattr(main, "commands", refuse)
+    with pytest.raises(SystemExit) as exit_:
+        main.app()
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == "pallas: first\npallas: second\n"

@@ -1,0 +1,67 @@
+"""What the services of a stack are told."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pallas_cli.embedded.nats import EmbeddedNats
+from pallas_cli.stack.launch import ProcessSpec
+from pallas_cli.stack.report import without_credentials
+from pallas_cli.stack.services import SERVERS, SERVICES, TOOLS, Plan, all_specs
+
+PLAN = Plan(
+    data=Path("/data"),
+    nats=EmbeddedNats(Path("/data/nats"), 40030, 40031),
+    redis=None,
+    postgres=None,
+    nats_url="nats://127.0.0.1:40030",
+    redis_url=None,
+    postgres_url=None,
+    teams=(Path("/a"), Path("/b")),
+    registry_port=40000,
+    gateway_ports=(40020, 40021),
+    demo_tools_port=40034,
+    workers=2,
+    slots=None,
+    drain_seconds=5.0,
+)
+
+
+def named(label: str) -> ProcessSpec:
+    """The process of PLAN with this label."""
+    return next(spec for spec in all_specs(PLAN) if spec.label == label)
+
+
+def test_gateways_stop_first_and_the_broker_last() -> None:
+    labels = [spec.label for spec in sorted(all_specs(PLAN), key=lambda spec: -spec.stage)]
+    assert labels == [
+        *("agent-gateway-1", "agent-gateway-2", "agent-worker-1", "agent-worker-2", "registry-1", "health-monitor-1"),
+        *("demo-tools-1", "nats-server-1"),
+    ]
+    assert SERVERS < TOOLS < SERVICES
+
+
+async def test_a_worker_is_told_its_teams_and_where_the_demo_tools_are() -> None:
+    launch = await named("agent-worker-2").prepare()
+    assert launch.command[1:] == ("-m", "agent_worker")
+    assert launch.env["PALLAS_TEAMS"] == os.pathsep.join(("/a", "/b"))
+    assert launch.env["PALLAS_NATS_URL"] == "nats://127.0.0.1:40030"
+    assert launch.env["PALLAS_DEMO_TOOLS_URL"] == "http://127.0.0.1:40034/mcp"
+    assert launch.env["PALLAS_DRAIN_SECONDS"] == "5"
+
+
+async def test_each_gateway_has_its_own_port_and_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PALLAS_PUBLIC_URL", raising=False)
+    env = (await named("agent-gateway-2").prepare()).env
+    assert (env["PALLAS_PORT"], env["PALLAS_PUBLIC_URL"]) == ("40021", "http://127.0.0.1:40021")
+    assert (await named("registry-1").prepare()).env["PALLAS_PUBLIC_URL"] == "http://127.0.0.1:40020"
+
+
+async def test_a_service_without_a_public_port_gets_another_one_at_every_start() -> None:
+    ports = {(await named("health-monitor-1").prepare()).env["PALLAS_PORT"] for _ in range(3)}
+    assert len(ports) > 1
+
+
+def test_addresses_are_shown_without_credentials() -> None:
+    assert without_credentials("nats://user:pw@a:1, nats://b:2") == "nats://a:1,nats://b:2"

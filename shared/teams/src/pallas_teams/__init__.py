@@ -1,8 +1,8 @@
 """A team folder, read and checked. Knows nothing of workers, brokers or how an agent is executed."""
 
+from pallas_teams.digest import folder_digest
 from pallas_teams.faults import Fault, TeamFaults
-from pallas_teams.files import folder_digest
-from pallas_teams.load import load_team, load_teams
+from pallas_teams.loader import load_team, load_teams
 from pallas_teams.model import (
     AgentConfig,
     HttpServer,

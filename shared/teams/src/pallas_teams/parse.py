@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from pallas_teams.faults import FaultList, Mark
+from pallas_teams.faults import FaultList, FieldPath, Mark
 from pallas_teams.tree import Branch, Entry, Leaf, Node, Row
 
 _QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
@@ -64,40 +64,42 @@ class _Grafter:
         self._secret = secret
         self._inside: set[int] = set()
 
-    def graft(self, node: yaml.Node) -> Node:
+    def graft(self, node: yaml.Node, path: FieldPath = ()) -> Node:
         mark = self._mark(node)
         if id(node) in self._inside:
-            self._faults.add(mark, (), "contains itself")
+            self._faults.add(mark, path, "contains itself")
             return Leaf(mark, None)
         self._inside.add(id(node))
         try:
             match node:
                 case yaml.MappingNode():
-                    return self._branch(node, mark)
+                    return self._branch(node, mark, path)
                 case yaml.SequenceNode():
-                    return Row(mark, tuple(self.graft(item) for item in node.value))
+                    return Row(mark, tuple(self.graft(item, (*path, n)) for n, item in enumerate(node.value)))
                 case _:
-                    return Leaf(mark, self._value(node, mark), self._secret)
+                    return Leaf(mark, self._value(node, mark, path), self._secret)
         finally:
             self._inside.discard(id(node))
 
-    def _branch(self, node: yaml.MappingNode, mark: Mark) -> Branch:
+    def _branch(self, node: yaml.MappingNode, mark: Mark, path: FieldPath) -> Branch:
         entries: dict[str, Entry] = {}
         for key, value in node.value:
             place = self._mark(key)
             if not isinstance(key, yaml.ScalarNode):
-                self._faults.add(place, (), "a key must be a plain word")
+                self._faults.add(place, path, "a key must be a plain word")
             elif key.value in entries:
-                self._faults.add(place, (), f"this key is given twice, first in line {entries[key.value].mark.line}")
+                message = f"this key is given twice, first in line {entries[key.value].mark.line}"
+                self._faults.add(place, path, message)
             else:
-                entries[key.value] = Entry(place, self.graft(value), self._secret)
+                entries[key.value] = Entry(place, self.graft(value, (*path, key.value)), self._secret)
         return Branch(mark, entries)
 
-    def _value(self, node: yaml.Node, mark: Mark) -> object:
+    def _value(self, node: yaml.Node, mark: Mark, path: FieldPath) -> object:
         try:
             return self._loader.construct_object(node)  # pyright: ignore[reportUnknownMemberType] - untyped stub
-        except ValueError:
-            self._faults.add(mark, (), "is not a value that YAML knows; put it in quotes")
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError):
+            # PyYAML does not check the text behind a tag that was written out, as in `!!bool maybe`.
+            self._faults.add(mark, path, "is not a value that YAML knows; put it in quotes")
             return ""
 
     def _mark(self, node: yaml.Node) -> Mark:

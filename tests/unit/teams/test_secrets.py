@@ -42,6 +42,10 @@ BROKEN_SECRETS = [
     'openai: {api_key: "HUSH\\q"}',
     "openai: {api_key: HUSH",
     "openai: {HUSH: x}",
+    "openai: {HUSH: !x y}",
+    "openai: {HUSH: '${UNSET}'}",
+    "openai: {HUSH: {a: 1, a: 2}}",
+    "openai: {HUSH: {forward_inbound_auth: true}}",
     "HUSH-key",
     "HUSH-key: 1",
     "openai: {api_key: HUSH, api_key: HUSH}",
@@ -82,6 +86,12 @@ def test_a_fault_quotes_nothing_that_comes_from_the_environment(tmp_path: Path, 
     agents = line if line.startswith("agents") else f"{line}\nagents: {{a: {{}}}}"
     fault = only_fault(write_team(tmp_path, agents), {"X": "HUSH!"})
     assert "HUSH" not in str(fault)
+
+
+def test_an_unknown_field_of_the_secrets_still_gets_a_suggestion(tmp_path: Path) -> None:
+    fault = only_fault(write_team(tmp_path, "agents: {a: {}}", OFFLINE, "openai:\n  apikey: HUSH"))
+    assert (fault.line, fault.path) == (2, "openai.…")
+    assert fault.message == "unknown field; did you mean 'api_key'?"
 
 
 def test_a_value_of_the_environment_is_not_expanded_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Makes a team of checked files. Nothing here can fail: whatever could has been a fault before."""
+"""Makes a team of checked files. Whatever could be wrong has been a fault before, unless a file changes meanwhile."""
 
 from collections.abc import Mapping
 from pathlib import Path

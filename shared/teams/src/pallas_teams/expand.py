@@ -20,7 +20,7 @@ def expand(node: Node, environ: Mapping[str, str], faults: FaultList, path: Fiel
             return Branch(
                 node.mark,
                 {
-                    key: Entry(entry.mark, expand(entry.node, environ, faults, (*path, key)), entry.secret)
+                    key: Entry(entry.mark, expand(entry.node, environ, faults, (*path, key)))
                     for key, entry in node.entries.items()
                 },
             )

@@ -11,7 +11,7 @@ from pallas_teams.faults import FaultList, Mark, TeamFaults
 from pallas_teams.model import TeamFolder
 from pallas_teams.parse import parse_file
 from pallas_teams.rules import check_agents
-from pallas_teams.schema import AgentsFile, ConfigFile
+from pallas_teams.schema import FIELDS, AgentsFile, ConfigFile
 from pallas_teams.shape import parse_shape
 from pallas_teams.together import Tenant, check_together, slug
 from pallas_teams.tree import Branch, merge
@@ -38,15 +38,13 @@ def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[Tea
     Raises:
         TeamFaults: with everything that is wrong with any of them.
     """
-    faults = FaultList()
+    faults = FaultList(FIELDS)
     readings = [_read(folder, environ, faults) for folder in folders]
     check_together([Tenant(it.folder, it.tree) for it in readings if it.tree is not None], faults)
-    teams = [
-        build_team(it.folder, it.team, it.config, environ) for it in readings if it.team and it.config and not faults
-    ]
+    teams = [_build(it, environ, faults) for it in readings] if not faults else []
     if faults:
         raise TeamFaults(faults)
-    return tuple(teams)
+    return tuple(team for team in teams if team is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,17 @@ class _Reading:
     tree: Branch | None
     team: AgentsFile | None
     config: ConfigFile | None
+
+
+def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> TeamFolder | None:
+    if reading.team is None or reading.config is None:
+        return None
+    try:
+        return build_team(reading.folder, reading.team, reading.config, environ)
+    except (OSError, UnicodeDecodeError):
+        # An instruction file was there when it was checked.
+        faults.add(Mark(str(reading.folder)), (), "has changed while it was read")
+        return None
 
 
 def _read(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Reading:

@@ -5,6 +5,7 @@ with everything it quotes taken out.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -18,9 +19,9 @@ _QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
 def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch | None:
     """Read a file whose top is a mapping; an empty file is an empty mapping.
 
-    Returns None when the file cannot be read at all, with the reason in `faults`. `secret` marks every value.
+    Returns None when the file cannot be read at all, with the reason in `faults`. `secret` marks every place in it.
     """
-    top = Mark(str(path), 1, 1)
+    top = Mark(str(path), 1, 1, secret)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -29,7 +30,7 @@ def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch
     except OSError as error:
         faults.add(Mark(str(path)), (), f"cannot be read: {error.strerror or type(error).__name__}")
         return None
-    node = _compose(text, top, faults, secret)
+    node = _compose(text, top, faults)
     if node is None or isinstance(node, Branch):
         return node
     if isinstance(node, Leaf) and node.value is None:
@@ -38,11 +39,11 @@ def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch
     return None
 
 
-def _compose(text: str, top: Mark, faults: FaultList, secret: bool) -> Node | None:
+def _compose(text: str, top: Mark, faults: FaultList) -> Node | None:
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        return Leaf(top, None) if node is None else _Grafter(loader, top.file, faults, secret).graft(node)
+        return Leaf(top, None) if node is None else _Grafter(loader, top, faults).graft(node)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         faults.add(Mark(top.file, line, 1), (), "is not valid YAML: a character that YAML does not allow")
@@ -57,11 +58,10 @@ def _compose(text: str, top: Mark, faults: FaultList, secret: bool) -> Node | No
 class _Grafter:
     """Turns PyYAML's nodes into ours. Knows which nodes it is inside of: an alias may point at its own parent."""
 
-    def __init__(self, loader: yaml.SafeLoader, file: str, faults: FaultList, secret: bool) -> None:
+    def __init__(self, loader: yaml.SafeLoader, top: Mark, faults: FaultList) -> None:
         self._loader = loader
-        self._file = file
+        self._top = top
         self._faults = faults
-        self._secret = secret
         self._inside: set[int] = set()
 
     def graft(self, node: yaml.Node, path: FieldPath = ()) -> Node:
@@ -77,7 +77,7 @@ class _Grafter:
                 case yaml.SequenceNode():
                     return Row(mark, tuple(self.graft(item, (*path, n)) for n, item in enumerate(node.value)))
                 case _:
-                    return Leaf(mark, self._value(node, mark, path), self._secret)
+                    return Leaf(mark, self._value(node, mark, path), mark.secret)
         finally:
             self._inside.discard(id(node))
 
@@ -91,7 +91,7 @@ class _Grafter:
                 message = f"this key is given twice, first in line {entries[key.value].mark.line}"
                 self._faults.add(place, path, message)
             else:
-                entries[key.value] = Entry(place, self.graft(value, (*path, key.value)), self._secret)
+                entries[key.value] = Entry(place, self.graft(value, (*path, key.value)))
         return Branch(mark, entries)
 
     def _value(self, node: yaml.Node, mark: Mark, path: FieldPath) -> object:
@@ -103,4 +103,4 @@ class _Grafter:
             return ""
 
     def _mark(self, node: yaml.Node) -> Mark:
-        return Mark(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
+        return replace(self._top, line=node.start_mark.line + 1, column=node.start_mark.column + 1)

@@ -152,3 +152,20 @@ class ConfigFile(Section):
     anthropic: ProviderSection | None = None
     generic: ProviderSection | None = None
     mcp: McpSection = McpSection()
+
+
+FIELDS = frozenset({FORBIDDEN}).union(
+    *(
+        section.model_fields
+        for section in (
+            AgentsFile,
+            AgentSection,
+            CapabilitiesSection,
+            ConfigFile,
+            ProviderSection,
+            McpSection,
+            ServerSection,
+        )
+    )
+)
+"""The name of every field there is."""

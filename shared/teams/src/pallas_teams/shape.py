@@ -7,7 +7,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from pallas_teams.faults import FaultList, FieldPath, Mark
-from pallas_teams.schema import FORBIDDEN
 from pallas_teams.tree import Branch, Entry, Node, Row, plain
 
 _MESSAGES = {
@@ -54,16 +53,13 @@ def _add(schema: type[BaseModel], tree: Branch, detail: ErrorDetails, faults: Fa
 
 
 def _add_unknown(schema: type[BaseModel], tree: Branch, path: FieldPath, faults: FaultList) -> None:
-    """An unknown key of the secrets file is named only when it is close to a known one: it may be a secret astray."""
+    """An unknown key of the secrets file is never quoted: it may be a secret astray."""
     name = str(path[-1])
     hint = suggestion(name, known_fields(schema, path[:-1]))
     entry = _entry(tree, path)
-    hidden = entry is not None and entry.secret and not hint and name != FORBIDDEN
-    faults.add(
-        entry.mark if entry else tree.mark,
-        path[:-1] if hidden else path,
-        "unknown field" if hidden else f"unknown field {name!r}{hint}",
-    )
+    mark = entry.mark if entry else tree.mark
+    named = "" if mark.secret else f" {name!r}"
+    faults.add(mark, path, f"unknown field{named}{hint}")
 
 
 def known_fields(schema: type[BaseModel], path: FieldPath) -> set[str]:

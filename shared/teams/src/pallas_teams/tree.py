@@ -40,7 +40,6 @@ class Entry:
 
     mark: Mark
     node: Node
-    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def merge(base: Node, over: Node) -> Node:
     entries = dict(base.entries)
     for key, entry in over.entries.items():
         known = entries.get(key)
-        entries[key] = Entry(known.mark, merge(known.node, entry.node), known.secret) if known else entry
+        entries[key] = Entry(known.mark, merge(known.node, entry.node)) if known else entry
     return Branch(base.mark, entries)
 
 

@@ -12,6 +12,9 @@ from pallas_contracts.contract import Question
 from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable, find_error
 from pallas_contracts.message import Message
 
+type Answering = Service
+"""This process, announced as a service that answers questions."""
+
 type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
 
 _KINDS: dict[str, type[PallasError]] = {kind.kind: kind for kind in (Rejected, NotFound, Denied, Conflict, Unavailable)}

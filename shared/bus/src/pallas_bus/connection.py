@@ -259,7 +259,9 @@ async def connect(
         log.warning("disconnected from the broker")
 
     async def failed(error: Exception) -> None:
-        log.warning("broker error", extra={"error": f"{type(error).__name__}: {error}"})
+        # While it reconnects every try fails like this; that it was disconnected is in the log already.
+        level = logging.DEBUG if client.is_reconnecting else logging.WARNING
+        log.log(level, "broker error", extra={"error": f"{type(error).__name__}: {error}"})
 
     async def closed() -> None:
         bus.closed.set()

@@ -208,21 +208,20 @@ class TurnPuller:
     async def _arrived(self, source: _Source, message: Msg) -> None:
         if source.agent not in self._sources:
             return
-        current = message.subject.rpartition(".")[2] == str(source.number)
         headers = dict(message.headers or {})
         if (status := headers.get("Status")) is not None:
-            if current and status != "100":
+            # Only the answers that are no turns come on the pull's own subject; a turn comes on the subject it has.
+            if status != "100" and message.subject.rpartition(".")[2] == str(source.number):
                 await self._nothing(source, status)
             return
-        if current:
-            source.state = _Pull.NONE
+        source.state = _Pull.NONE
         delivery = _delivery(self.bus, message, headers)
         if self._stopped or not self.take(source.agent, delivery):
             await delivery.give_back()
         else:
             self._turn_order.remove(source.agent)
             self._turn_order.append(source.agent)
-        if current and not delivery.waiting and self.room(source.agent):
+        if source.state is _Pull.NONE and not delivery.waiting and self.room(source.agent):
             await self._pull(source, wait=True)
         await self.refill()
 

@@ -1,0 +1,141 @@
+"""The connection against a real server: what it translates, and that it survives what happens to servers."""
+
+import asyncio
+
+import pytest
+from tests.builders import a_stream, subject_of
+from tests.conftest import Connecting
+from tests.embedded import NatsServer, free_port
+from tests.waiting import Collected, eventually, soon
+
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
+from pallas_contracts.errors import Conflict, Rejected, Unavailable
+
+
+async def test_a_stored_message_has_a_position(bus: Connecting) -> None:
+    tester = await bus("tester")
+    stream = a_stream()
+    await declare(tester, stream)
+    assert [(await tester.put(subject_of(stream), b"x")).seq for _ in range(3)] == [1, 2, 3]
+
+
+async def test_a_message_id_the_broker_knows_is_a_duplicate(bus: Connecting) -> None:
+    tester = await bus("tester")
+    stream = a_stream()
+    await declare(tester, stream)
+    headers = {"Nats-Msg-Id": "turn.requested:1"}
+    first = await tester.put(subject_of(stream), b"x", headers)
+    again = await tester.put(subject_of(stream), b"x", headers)
+    assert (again.seq, again.duplicate) == (first.seq, True)
+
+
+async def test_a_wrong_last_sequence_is_a_conflict(bus: Connecting) -> None:
+    tester = await bus("tester")
+    stream = a_stream()
+    await declare(tester, stream)
+    await tester.put(subject_of(stream), b"x")
+    with pytest.raises(Conflict) as refused:
+        await tester.put(subject_of(stream), b"x", {"Nats-Expected-Last-Subject-Sequence": "0"})
+    assert refused.value.code == "wrong_last_sequence"
+
+
+async def test_a_full_queue_is_unavailable_for_that_subject_alone(bus: Connecting) -> None:
+    tester = await bus("tester")
+    stream = a_stream(refuse_when_full=True, max_per_subject=2)
+    await declare(tester, stream)
+    for _ in range(2):
+        await tester.put(subject_of(stream), b"x")
+    with pytest.raises(Unavailable) as refused:
+        await tester.put(subject_of(stream), b"x")
+    assert refused.value.code == "queue_full"
+    assert (await tester.put(subject_of(stream, "other"), b"x")).seq == 3
+
+
+async def test_a_subject_that_no_stream_takes_is_unavailable_at_once(bus: Connecting) -> None:
+    tester = await bus("tester")
+    with pytest.raises(Unavailable) as refused:
+        await soon(tester.put("pallas.v1.nobody.listens", b"x"), within=2.0)
+    assert refused.value.code == "no_stream"
+
+
+async def test_a_message_over_the_limit_is_rejected(bus: Connecting) -> None:
+    tester = await bus("tester")
+    with pytest.raises(Rejected) as refused:
+        await tester.send("pallas.v1.any", b"x" * (tester.max_payload + 1))
+    assert refused.value.code == "too_large"
+
+
+async def test_a_request_without_listeners_is_unavailable_at_once(bus: Connecting) -> None:
+    tester = await bus("tester")
+    with pytest.raises(Unavailable) as refused:
+        await soon(tester.request("pallas.v1.nobody", b""), within=2.0)
+    assert refused.value.code == "no_responders"
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(Unavailable, match="cannot connect to NATS for tester"):
+        async with connect(f"nats://127.0.0.1:{free_port()}", "tester", timeout=0.3):
+            pass
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
+async def test_a_connection_survives_a_restart_and_runs_what_asked_for_it(
+    nats_server: NatsServer, bus: Connecting, kill: bool
+) -> None:
+    tester = await bus("tester", url=nats_server.url)
+    stream, reconnected = a_stream(), asyncio.Event()
+    await declare(tester, stream)
+    await tester.put(subject_of(stream), b"before")
+
+    async def broken() -> None:
+        raise RuntimeError("one failing action does not keep the others from running")
+
+    async def note() -> None:
+        reconnected.set()
+
+    tester.on_reconnect(broken)
+    tester.on_reconnect(note)
+    nats_server.restart(kill=kill)
+    await soon(reconnected.wait())
+    assert tester.connected
+    assert (await tester.put(subject_of(stream), b"after")).seq == 2
+
+
+async def test_an_action_that_was_taken_off_does_not_run_after_a_restart(
+    nats_server: NatsServer, bus: Connecting
+) -> None:
+    tester = await bus("tester", url=nats_server.url)
+    ran = Collected[str]()
+
+    async def say(word: str) -> None:
+        ran.add(word)
+
+    remove = tester.on_reconnect(lambda: say("removed"))
+    tester.on_reconnect(lambda: say("kept"))
+    remove()
+    nats_server.restart()
+    assert await ran.count(1) == ["kept"]
+
+
+async def test_what_is_put_while_the_server_is_away_is_stored_when_it_is_back(
+    nats_server: NatsServer, bus: Connecting
+) -> None:
+    tester = await bus("tester", url=nats_server.url)
+    stream = a_stream()
+    await declare(tester, stream)
+    nats_server.stop()
+    await eventually(lambda: not tester.connected)
+    putting = asyncio.create_task(tester.put(subject_of(stream), b"x", timeout=10.0))
+    nats_server.start()
+    assert (await soon(putting)).seq == 1
+
+
+async def test_work_that_fails_in_the_background_is_logged(bus: Connecting, caplog: pytest.LogCaptureFixture) -> None:
+    tester = await bus("tester")
+
+    async def fail() -> None:
+        raise RuntimeError("broken")
+
+    await asyncio.wait({tester.spawn(fail())}, timeout=5)
+    assert "background work failed" in caplog.text

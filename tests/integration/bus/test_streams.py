@@ -1,0 +1,57 @@
+"""Declaring streams and buckets: the owner makes them, everybody else waits for it."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.builders import a_bucket, a_stream, subject_of
+from tests.conftest import Connecting
+from tests.waiting import soon
+
+from pallas_bus.streams import declare
+from pallas_bus.tables import put
+from pallas_contracts.catalog import BUCKETS, STREAMS
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.health import HealthAsked
+
+
+async def test_the_whole_catalogue_can_be_declared_by_its_owners_again_and_again(bus: Connecting) -> None:
+    for owner in sorted({thing.owner for thing in (*STREAMS, *BUCKETS)}):
+        service = await bus(owner)
+        owned = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == owner]
+        await declare(service, *owned)
+        await declare(service, *owned)
+
+
+async def test_declaring_again_keeps_what_is_stored_and_takes_the_new_limits(bus: Connecting) -> None:
+    tester = await bus("tester")
+    stream = a_stream(refuse_when_full=True, max_per_subject=1)
+    await declare(tester, stream)
+    await tester.put(subject_of(stream), b"kept")
+    await declare(tester, replace(stream, max_per_subject=2))
+    assert (await tester.put(subject_of(stream), b"second")).seq == 2
+
+
+async def test_two_replicas_of_an_owner_may_declare_at_once(bus: Connecting) -> None:
+    replicas = [await bus("tester") for _ in range(2)]
+    things = [a_stream() for _ in range(5)]
+    await soon(asyncio.gather(*(declare(replica, *things) for replica in replicas)))
+
+
+async def test_whoever_does_not_own_it_waits_until_the_owner_has_declared_it(bus: Connecting) -> None:
+    owner, other = await bus("tester"), await bus("somebody-else")
+    stream, bucket = a_stream(), a_bucket(HealthAsked)
+    waiting = asyncio.create_task(declare(other, stream, bucket))
+    await declare(owner, stream)
+    assert not waiting.done()
+    await declare(owner, bucket)
+    await soon(waiting)
+    await put(other, bucket, HealthAsked(team="t", agent="a"), key="k")
+
+
+async def test_an_owner_that_never_comes_is_unavailable_and_named(bus: Connecting) -> None:
+    other = await bus("somebody-else")
+    stream = a_stream()
+    with pytest.raises(Unavailable, match=stream.name) as missing:
+        await declare(other, stream, timeout=0.3)
+    assert missing.value.code == "no_stream"

@@ -1,0 +1,166 @@
+"""A bucket in memory: it shows what is stored, whatever happened on the way."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.builders import a_bucket
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.link import linked
+from tests.waiting import Collected, soon
+
+from pallas_bus.connection import Bus
+from pallas_bus.streams import bucket_subject, declare
+from pallas_bus.tables import Table, beat, delete, get, put, watch
+from pallas_contracts.contract import Bucket
+from pallas_contracts.errors import PallasError
+from pallas_contracts.health import HealthAsked
+
+MORE_THAN_ONE_READ = 1200
+"""Keys: more than the broker gives in one answer."""
+
+type Change = tuple[str, HealthAsked | None]
+
+
+def asked(agent: str) -> HealthAsked:
+    return HealthAsked(team="t", agent=agent)
+
+
+@asynccontextmanager
+async def watching(
+    bus: Bus, bucket: Bucket[HealthAsked]
+) -> AsyncGenerator[tuple[Table[HealthAsked], Collected[Change]]]:
+    """The table, in step with the bucket, and the changes it tells of."""
+    changes = Collected[Change]()
+    async with watch(bus, bucket) as table:
+        table.on_change(lambda key, value: changes.add((key, value)))
+        await soon(table.synced.wait())
+        yield table, changes
+
+
+async def test_a_table_begins_with_what_is_stored(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    for key in ("b", "a"):
+        await put(tester, bucket, asked(key), key=key)
+    async with watching(tester, bucket) as (table, _):
+        assert list(table.items()) == [("a", asked("a")), ("b", asked("b"))]
+        assert (table.get("a"), table.get("c"), len(table), "a" in table) == (asked("a"), None, 2, True)
+
+
+async def test_a_table_tells_of_every_change_once(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    async with watching(tester, bucket) as (_, changes):
+        await put(tester, bucket, asked("one"), key="k")
+        await put(tester, bucket, asked("one"), key="k")
+        await put(tester, bucket, asked("two"), key="k")
+        await delete(tester, bucket, key="k")
+        await put(tester, bucket, asked("three"), key="k")
+        await changes.count(4)
+    assert changes.items == [("k", asked("one")), ("k", asked("two")), ("k", None), ("k", asked("three"))]
+
+
+async def test_a_listener_hears_at_once_what_is_there(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    await put(tester, bucket, asked("one"), key="k")
+    async with watching(tester, bucket) as (table, _):
+        heard: list[Change] = []
+        table.on_change(lambda key, value: heard.append((key, value)))
+        assert heard == [("k", asked("one"))]
+
+
+async def test_a_table_may_be_watched_before_its_bucket_exists(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    async with watch(tester, bucket) as table:
+        assert not table.synced.is_set()
+        await declare(tester, bucket)
+        await soon(table.synced.wait())
+
+
+async def test_a_table_may_have_more_keys_than_the_broker_gives_at_once(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    await asyncio.gather(*(put(tester, bucket, asked("a"), key=f"k{n}") for n in range(MORE_THAN_ONE_READ)))
+    async with watching(tester, bucket) as (table, _):
+        assert len(table) == MORE_THAN_ONE_READ
+
+
+async def test_presence_ends_when_the_beats_end(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked, ttl=1.0)
+    await declare(tester, bucket)
+    async with watching(tester, bucket) as (table, changes):
+        await beat(tester, bucket, asked("one"), key="k")
+        await changes.until(lambda items: items == [("k", asked("one"))])
+        await changes.until(lambda items: items[1:] == [("k", None)], within=4.0)
+        assert "k" not in table
+        await beat(tester, bucket, asked("one"), key="k")
+        await changes.until(lambda items: items[2:] == [("k", asked("one"))])
+    assert await get(tester, bucket, key="k") == asked("one")
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
+async def test_a_table_is_right_again_after_what_it_missed_while_disconnected(
+    nats_server: NatsServer, bus: Connecting, kill: bool
+) -> None:
+    async with linked(nats_server.url) as link:
+        reader, writer = await bus("reader", url=link.url), await bus("tester", url=nats_server.url)
+        bucket = a_bucket(HealthAsked)
+        await declare(writer, bucket)
+        for key in ("changed", "deleted", "same"):
+            await put(writer, bucket, asked("old"), key=key)
+        async with watching(reader, bucket) as (table, changes):
+            await link.cut()
+            back = asyncio.Event()
+            writer.on_reconnect(lambda: _set(back))
+            nats_server.restart(kill=kill)
+            await soon(back.wait())
+            await put(writer, bucket, asked("new"), key="changed")
+            await delete(writer, bucket, key="deleted")
+            await put(writer, bucket, asked("new"), key="added")
+            await link.mend()
+            await changes.count(6)
+            assert dict(table.items()) == {"added": asked("new"), "changed": asked("new"), "same": asked("old")}
+            assert sorted(changes.items[3:], key=lambda change: change[0]) == [
+                ("added", asked("new")),
+                ("changed", asked("new")),
+                ("deleted", None),
+            ]
+
+
+async def _set(event: asyncio.Event) -> None:
+    event.set()
+
+
+async def test_an_unreadable_entry_does_not_hide_the_others(bus: Connecting, caplog: pytest.LogCaptureFixture) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    await tester.put(bucket_subject(bucket, "bad"), b"{not json")
+    await put(tester, bucket, asked("one"), key="good")
+    async with watching(tester, bucket) as (table, _):
+        assert list(table.items()) == [("good", asked("one"))]
+    assert "unreadable entry" in caplog.text
+    with pytest.raises(PallasError) as refused:
+        await get(tester, bucket, key="bad")
+    assert refused.value.code == "undecodable"
+
+
+async def test_an_entry_that_becomes_unreadable_keeps_its_last_good_value(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    async with watching(tester, bucket) as (table, changes):
+        await put(tester, bucket, asked("one"), key="k")
+        await tester.put(bucket_subject(bucket, "k"), b"{not json")
+        await put(tester, bucket, asked("two"), key="later")
+        await changes.count(2)
+        assert table.get("k") == asked("one")
+
+
+async def test_reading_and_removing_what_is_not_there_is_no_error(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    await delete(tester, bucket, key="k")
+    assert await get(tester, bucket, key="k") is None

@@ -1,0 +1,241 @@
+"""Turns that wait: what a worker pulls for its free slots, and what it leaves to others."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from tests.builders import turn_requested
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.integration.bus.conftest import Declaring
+from tests.waiting import Collected, soon
+
+from pallas_bus.connection import Bus
+from pallas_bus.turn_queue import Delivery, TurnPuller, delete_consumer, ensure_consumer, submit
+from pallas_contracts.catalog import TURN_QUEUE
+from pallas_contracts.errors import Rejected
+from pallas_contracts.turns import TurnRequested
+
+
+@dataclass
+class Slots:
+    """A worker with `free` slots, which holds what it takes until `finish`."""
+
+    free: int
+    taken: Collected[tuple[str, TurnRequested, Delivery]] = field(
+        default_factory=Collected[tuple[str, TurnRequested, Delivery]]
+    )
+    refused: int = 0
+    puller: TurnPuller | None = None
+
+    def room(self, agent: str) -> int:
+        return self.free
+
+    def take(self, agent: str, delivery: Delivery) -> bool:
+        if not self.free:
+            self.refused += 1
+            return False
+        self.free -= 1
+        self.taken.add((agent, TurnRequested.model_validate_json(delivery.data), delivery))
+        return True
+
+    async def pull(self, bus: Bus, team: str, *agents: str) -> TurnPuller:
+        self.puller = TurnPuller(bus, self.room, self.take)
+        await self.puller.start()
+        for agent in agents:
+            await ensure_consumer(bus, team, agent, max_concurrency=None)
+            await self.puller.add(agent, team, agent)
+        return self.puller
+
+    async def finish(self, delivery: Delivery) -> None:
+        assert self.puller is not None
+        await delivery.ack()
+        self.free += 1
+        await self.puller.refill()
+
+    @property
+    def turn_ids(self) -> list[str]:
+        return [request.turn_id for _, request, _ in self.taken.items]
+
+
+async def test_a_turn_that_is_submitted_reaches_a_worker_that_waits(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
+    await slots.pull(worker, team, "harper")
+    request = turn_requested(team)
+    await submit(gateway, request)
+    [(agent, taken, delivery)] = await slots.taken.count(1)
+    assert (agent, taken, delivery.delivered) == ("harper", request, 1)
+
+
+async def test_a_turn_that_is_submitted_twice_is_queued_once(turns: Declaring, team: str) -> None:
+    gateway, request = await turns(), turn_requested(team)
+    first = await submit(gateway, request)
+    again = await submit(gateway, request)
+    assert (again.seq, again.duplicate) == (first.seq, True)
+
+
+async def test_a_turn_over_the_brokers_limit_is_rejected(turns: Declaring, team: str) -> None:
+    gateway = await turns()
+    with pytest.raises(Rejected) as refused:
+        await submit(gateway, turn_requested(team, arguments={"message": "x" * gateway.max_payload}))
+    assert refused.value.code == "too_large"
+
+
+async def test_a_worker_takes_only_as_many_turns_as_it_has_slots_in_order(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=2)
+    requests = [turn_requested(team) for _ in range(5)]
+    for request in requests:
+        await submit(gateway, request)
+    await slots.pull(worker, team, "harper")
+    await slots.taken.count(2)
+    assert await _waiting(gateway, team, "harper") == 3
+    for number in range(5):
+        _, _, delivery = (await slots.taken.count(number + 1))[number]
+        await slots.finish(delivery)
+    await slots.taken.count(5)
+    assert slots.turn_ids == [request.turn_id for request in requests]
+    assert slots.refused == 0
+
+
+async def test_what_arrives_when_the_last_slot_has_gone_is_given_to_another_worker(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway, full, idle = await turns(), Slots(free=1), Slots(free=1)
+    await full.pull(await bus("agent-worker"), team, "harper", "research")
+    await submit(gateway, turn_requested(team, "harper"))
+    await full.taken.count(1)
+    await submit(gateway, turn_requested(team, "research"))
+    await idle.pull(await bus("agent-worker"), team, "research")
+    [(_, request, _)] = await idle.taken.count(1)
+    assert request.agent == "research"
+    assert len(full.taken.items) == 1
+
+
+async def test_a_quiet_agent_is_not_starved_by_a_noisy_one(turns: Declaring, bus: Connecting, team: str) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
+    for _ in range(40):
+        await submit(gateway, turn_requested(team, "noisy"))
+    for _ in range(5):
+        await submit(gateway, turn_requested(team, "quiet"))
+    await slots.pull(worker, team, "noisy", "quiet")
+    for number in range(15):
+        _, _, delivery = (await slots.taken.count(number + 1))[number]
+        await slots.finish(delivery)
+    assert Counter(agent for agent, _, _ in slots.taken.items[:15])["quiet"] == 5
+
+
+async def test_two_workers_share_what_waits_and_no_turn_runs_twice(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway = await turns()
+    workers = [Slots(free=3), Slots(free=3)]
+    for slots in workers:
+        await slots.pull(await bus("agent-worker"), team, "harper")
+    requests = [turn_requested(team) for _ in range(40)]
+    await asyncio.gather(*(submit(gateway, request) for request in requests), *(_work(slots) for slots in workers))
+    ids = [turn_id for slots in workers for turn_id in slots.turn_ids]
+    assert sorted(ids) == sorted(request.turn_id for request in requests)
+
+
+async def _work(slots: Slots) -> None:
+    """Finish twenty turns, each at once; with equal workers that is a half of forty."""
+    for number in range(20):
+        _, _, delivery = (await slots.taken.count(number + 1))[number]
+        await slots.finish(delivery)
+
+
+async def test_a_turn_that_is_given_back_is_delivered_again(turns: Declaring, bus: Connecting, team: str) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=2)
+    await slots.pull(worker, team, "harper")
+    await submit(gateway, turn_requested(team))
+    [(_, _, first)] = await slots.taken.count(1)
+    await first.give_back()
+    (_, _, again) = (await slots.taken.count(2))[1]
+    assert again.delivered == 2
+
+
+async def test_a_turn_that_is_rejected_leaves_the_queue(turns: Declaring, bus: Connecting, team: str) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
+    await slots.pull(worker, team, "harper")
+    for _ in range(2):
+        await submit(gateway, turn_requested(team))
+    [(_, _, first)] = await slots.taken.count(1)
+    await first.reject()
+    slots.free += 1
+    assert slots.puller is not None
+    await slots.puller.refill()
+    (_, _, second) = (await slots.taken.count(2))[1]
+    assert second.delivered == 1
+
+
+async def test_no_more_turns_of_an_agent_run_than_it_allows_over_all_workers(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway, slots = await turns(), Slots(free=5)
+    worker = await bus("agent-worker")
+    puller = await slots.pull(worker, team, "harper")
+    await ensure_consumer(worker, team, "harper", max_concurrency=2)
+    for _ in range(4):
+        await submit(gateway, turn_requested(team))
+    await slots.taken.count(2)
+    await puller.refill()
+    assert (await _consumer(gateway, team, "harper"))["num_ack_pending"] == 2
+    await slots.finish(slots.taken.items[0][2])
+    await slots.finish(slots.taken.items[1][2])
+    await slots.taken.count(4)
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
+async def test_a_worker_pulls_again_after_a_restart_of_the_server(
+    nats_server: NatsServer, turns: Declaring, bus: Connecting, team: str, kill: bool
+) -> None:
+    gateway, slots = await turns(nats_server.url), Slots(free=2)
+    worker = await bus("agent-worker", url=nats_server.url)
+    await slots.pull(worker, team, "harper")
+    back = asyncio.Event()
+
+    async def note() -> None:
+        back.set()
+
+    gateway.on_reconnect(note)
+    nats_server.restart(kill=kill)
+    await soon(back.wait())
+    request = turn_requested(team)
+    await submit(gateway, request)
+    await slots.taken.count(1, within=5.0)
+    assert slots.turn_ids == [request.turn_id]
+
+
+async def test_a_consumer_that_is_gone_is_asked_again_now_and_then_until_it_is_back(
+    turns: Declaring, bus: Connecting, team: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
+    await slots.pull(worker, team, "harper")
+    await delete_consumer(gateway, team, "harper")
+    await submit(gateway, turn_requested(team))
+    await ensure_consumer(gateway, team, "harper", max_concurrency=None)
+    await slots.taken.count(1, within=5.0)
+    assert sum("a pull was refused" in record.message for record in caplog.records) <= 3
+
+
+async def test_a_puller_that_has_stopped_takes_nothing(turns: Declaring, bus: Connecting, team: str) -> None:
+    gateway, stopped, other = await turns(), Slots(free=1), Slots(free=1)
+    puller = await stopped.pull(await bus("agent-worker"), team, "harper")
+    await puller.stop()
+    await other.pull(await bus("agent-worker"), team, "harper")
+    await submit(gateway, turn_requested(team))
+    await other.taken.count(1)
+    assert stopped.taken.items == []
+
+
+async def _consumer(bus: Bus, team: str, agent: str) -> dict[str, int]:
+    return await bus.api(f"CONSUMER.INFO.{TURN_QUEUE.name}.{team}__{agent}", {})
+
+
+async def _waiting(bus: Bus, team: str, agent: str) -> int:
+    return (await _consumer(bus, team, agent))["num_pending"]

@@ -1,0 +1,74 @@
+"""A loopback port in front of a server, which can be cut and mended: a network that fails while the server lives."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+
+class Link:
+    """Forwards connections to `url`'s server. Made by `linked`; `url` is the way through it."""
+
+    def __init__(self, target: str) -> None:
+        self._target = urlsplit(target)
+        self._server: asyncio.Server | None = None
+        self._relays: set[asyncio.Task[None]] = set()
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """Where to connect to go over this link; the same after a cut."""
+        return f"{self._target.scheme}://127.0.0.1:{self._port}"
+
+    async def mend(self) -> None:
+        """Let connections through (again)."""
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        """Break every connection and refuse new ones."""
+        if self._server is not None:
+            self._server.close()
+        for relay in list(self._relays):
+            relay.cancel()
+        await asyncio.gather(*self._relays, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        relay = asyncio.current_task()
+        assert relay is not None
+        self._relays.add(relay)
+        try:
+            with suppress(OSError, asyncio.CancelledError):
+                await self._relay(reader, writer)
+        finally:
+            self._relays.discard(relay)
+            writer.close()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(self._target.hostname, self._target.port)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_pump(reader, far_writer))
+                both.create_task(_pump(far_reader, writer))
+        except* OSError:
+            pass
+        finally:
+            far_writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    raise ConnectionResetError
+
+
+@asynccontextmanager
+async def linked(target: str) -> AsyncGenerator[Link]:
+    """A link to the server at `target`, whole at first."""
+    link = Link(target)
+    await link.mend()
+    try:
+        yield link
+    finally:
+        await link.cut()

@@ -123,7 +123,7 @@ async def test_a_start_that_takes_too_long_names_the_process_and_its_log(tmp_pat
     assert gone(watched.pid("slow"))
 
 
-async def test_stages_start_one_after_the_other(tmp_path: Path) -> None:
+async def test_the_lowest_stage_is_ready_before_the_others_start(tmp_path: Path) -> None:
     async with started(tmp_path, stand_in("late", stage=2), stand_in("early", stage=1)) as watched:
         early, late = (psutil.Process(watched.pid(name)).create_time() for name in ("early", "late"))
         assert early < late

@@ -15,7 +15,7 @@ from pallas_cli.refused import Refused
 from pallas_cli.stack.after_fork import child_setup
 from pallas_cli.stack.launch import Launch
 
-_PROBE_INTERVAL = 0.05
+_PROBE_INTERVAL = 0.1
 
 
 @dataclass(frozen=True, slots=True)

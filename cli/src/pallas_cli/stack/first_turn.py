@@ -1,6 +1,7 @@
 """One real turn through the public endpoint, so that `up` shows a working system and not only running processes."""
 
 import asyncio
+from functools import partial
 from time import monotonic
 
 from rich.console import Console
@@ -23,13 +24,14 @@ async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str]
     url, tool = agent_endpoint(gateway, name if demo else f"{team}/{name}")
     # The client library takes a second or two to import; the loop goes on watching the processes meanwhile.
     await asyncio.to_thread(__import__, "mcp")
+    print_line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nA first turn, to {url}", style="bold", highlight=False)
     since = monotonic()
     try:
         async with Conversation(url, tool) as conversation:
             answer = await conversation.ask(
                 _DEMO_MESSAGE if demo else _PLAIN_MESSAGE,
-                lambda line: console.print(f"  {monotonic() - since:6.3f} s  {line}", markup=False, highlight=False),
+                lambda line: print_line(f"  {monotonic() - since:6.3f} s  {line}"),
             )
     except CallFailed as error:
         console.print(f"  {error}", style="red", markup=False, highlight=False)
@@ -37,5 +39,5 @@ async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str]
     mark, style = ("failed", "red") if answer.failed else ("answered", "green")
     console.print(f"  {monotonic() - since:6.3f} s  {mark}", style=style, highlight=False)
     for line in answer.text.splitlines():
-        console.print(f"  | {line}", markup=False, highlight=False)
+        print_line(f"  | {line}")
     return not answer.failed

@@ -31,8 +31,9 @@ class Launch:
 class ProcessSpec:
     """A process that the stack keeps running.
 
-    `name` is the key in the ready file, `number` (from 1) tells replicas apart. Stages start in ascending and stop in
-    descending order; inside a stage the order of the specs is the order of the stop signals.
+    `name` is the key in the ready file, `number` (from 1) tells replicas apart. The lowest stage is started
+    and ready before the others, which start together; stages stop in descending order. Inside a stage the order of the
+    specs is the order of the stop signals.
     """
 
     name: str

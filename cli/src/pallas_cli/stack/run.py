@@ -91,6 +91,7 @@ class _Stack:
 
     async def _serve(self) -> int:
         since = monotonic()
+        self._say(f"starting; data and logs are in {self._plan.data}")
         with self._console.status("starting"):
             await self._supervisor.start(self._options.start_timeout)
             await until_agents_answer(self._plan, self._teams, self._options.start_timeout)

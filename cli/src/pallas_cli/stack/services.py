@@ -19,7 +19,7 @@ from pallas_cli.stack.probes import accepts, answers_ok
 DEMO_TOOLS_VARIABLE = "PALLAS_DEMO_TOOLS_URL"
 
 SERVERS, TOOLS, SERVICES = range(3)
-"""The stages: servers start first and stop last; the demo tools outlive the turns that call them."""
+"""The stages: servers start first and stop last, and the demo tools outlive the turns that call them."""
 
 
 @dataclass(frozen=True, slots=True)

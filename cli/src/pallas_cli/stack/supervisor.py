@@ -1,4 +1,4 @@
-"""Starts the processes of a stack in stages, keeps them running and stops them, leaving nothing behind."""
+"""Starts the processes of a stack, keeps them running and stops them in stages, leaving nothing behind."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class Supervisor:
         return pids
 
     async def start(self, timeout: float) -> None:
-        """Start stage after stage, all processes of a stage at once, until every one can be used.
+        """Start the lowest stage, then all the others at once, until every process can be used.
 
         Raises:
             Refused: a process refuses its settings.
@@ -49,8 +49,9 @@ class Supervisor:
         adopt_orphans()
         self._others = _descendants()
         deadline = asyncio.get_running_loop().time() + timeout
-        for stage in self._stages():
-            await self._start_stage(stage, deadline)
+        first, *others = self._stages()
+        await self._start_together(first, deadline)
+        await self._start_together([keeper for stage in others for keeper in stage], deadline)
 
     async def stop(self, drain: float, urgent: asyncio.Event | None = None) -> None:
         """Stop stage after stage in reverse, the first with `drain` seconds of time, the others with a few.
@@ -74,8 +75,8 @@ class Supervisor:
         numbers = sorted({keeper.spec.stage for keeper in self._keepers})
         return [[keeper for keeper in self._keepers if keeper.spec.stage == number] for number in numbers]
 
-    async def _start_stage(self, stage: list[Keeper], deadline: float) -> None:
-        starting = {asyncio.create_task(keeper.start()): keeper for keeper in stage}
+    async def _start_together(self, keepers: list[Keeper], deadline: float) -> None:
+        starting = {asyncio.create_task(keeper.start()): keeper for keeper in keepers}
         try:
             async with asyncio.timeout_at(deadline):
                 await asyncio.gather(*starting)

@@ -1,0 +1,134 @@
+"""A stack that `pallas up` runs for tests, driven from outside: the command, its ready file, signals.
+
+Stacks of different tests do not meet: each has its own data folder and its own block of ports.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from pallas_cli.stack.ports import is_free
+
+PALLAS = str(Path(sys.executable).parent / "pallas")
+_STARTS_WITHIN = 100.0
+_STOPS_WITHIN = 30.0
+_BLOCK = 40
+
+
+def free_port_base() -> int:
+    """Return a base from which all ports that a stack may use are free now."""
+    for _ in range(200):
+        base = random.randrange(26000, 31000, _BLOCK)
+        if all(is_free(port) for port in range(base, base + _BLOCK)):
+            return base
+    raise RuntimeError("there is no free block of ports")
+
+
+def is_gone(pid: int) -> bool:
+    """Whether no process has this id any more (a zombie of a parent that is slow to ask counts as gone)."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+    """Wait for something outside of this process, which has no event to wait on.
+
+    Raises:
+        AssertionError: it did not come true in time.
+    """
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(0.02)
+
+
+class Stack:
+    """One run of `pallas up` with further `options`; a context manager that leaves nothing behind."""
+
+    def __init__(self, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.base = free_port_base()
+        self.ready_file = folder / "ready.json"
+        self.output = folder / "output"
+        self._options = options
+        self._env = {**os.environ, "COLUMNS": "200", **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._seen: set[int] = set()
+
+    def start(self) -> Self:
+        """Start the command without waiting for it."""
+        fixed = ("--ready-file", str(self.ready_file), "--data", str(self.folder / "data"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                [PALLAS, "up", *fixed, "--port-base", str(self.base), *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._env,
+                start_new_session=True,
+            )
+        return self
+
+    def until_ready(self) -> dict[str, Any]:
+        """Wait for the ready file and return it."""
+        wait_until(lambda: self.ready_file.exists() or self._ended(), "the ready file", _STARTS_WITHIN)
+        assert self.ready_file.exists(), self.text()
+        return self.ready()
+
+    def ready(self) -> dict[str, Any]:
+        """Return the ready file as it is now."""
+        content: dict[str, Any] = json.loads(self.ready_file.read_text("utf-8"))
+        for pids in content["pids"].values():
+            self._seen.update(pids)
+        return content
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C, wait for the end and return the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(_STOPS_WITHIN)
+
+    def kill9(self) -> None:
+        """End the supervisor as a crash would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def wait(self) -> int:
+        """Wait until the command ends by itself and return its exit code."""
+        assert self._process is not None
+        return self._process.wait(_STARTS_WITHIN)
+
+    def text(self) -> str:
+        """What the command has printed so far."""
+        return self.output.read_text("utf-8", errors="replace")
+
+    def left_over(self) -> list[int]:
+        """Return the processes of this stack that still run, of all that the ready file has ever named."""
+        return [pid for pid in self._seen if not is_gone(pid)]
+
+    def _ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            try:
+                self.interrupt()
+            except subprocess.TimeoutExpired:
+                self.kill9()
+                raise

@@ -1,0 +1,143 @@
+"""`pallas up` from the outside: what a user sees, what programs read, and that nothing is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from tests.e2e.stack import PALLAS, Stack, is_gone, wait_until
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
+    """A running stack with two gateways, which tests may hurt as long as it heals."""
+    with Stack(tmp_path_factory.mktemp("stack"), "--gateways", "2", "--no-turn") as running:
+        running.until_ready()
+        yield running
+
+
+def get(url: str) -> int:
+    """Return the status of a GET."""
+    with urlopen(url, timeout=10) as answer:
+        return answer.status
+
+
+def chat(stack: Stack, message: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Send one message to the demo team's orchestrator."""
+    command = [PALLAS, "chat", "harper", "--url", stack.ready()["gateway"], "--message", message, *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+
+
+def test_the_ready_file_names_addresses_that_answer(stack: Stack) -> None:
+    ready = stack.ready()
+    assert set(ready) == {"registry", "gateway", "gateways", "nats", "redis", "postgres", "data", "log", "pids"}
+    assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
+    assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
+    assert len(ready["gateways"]) == 2
+    assert (ready["redis"], ready["postgres"]) == (None, None)
+    assert {get(f"{url}/readyz") for url in (ready["registry"], *ready["gateways"])} == {200}
+    assert get(f"{ready['registry']}/.well-known/mcp/server.json") == 200
+
+
+def test_every_process_is_listed_and_has_a_log(stack: Stack) -> None:
+    ready = stack.ready()
+    counts = {name: len(pids) for name, pids in ready["pids"].items()}
+    one_each = ("agent-worker", "registry", "health-monitor", "demo-tools", "nats-server")
+    assert counts == {"agent-gateway": 2, **dict.fromkeys(one_each, 1)}
+    logs = {path.name for path in Path(ready["log"]).iterdir()}
+    assert logs == {f"{name}-{n}.log" for name, count in counts.items() for n in range(1, count + 1)}
+
+
+def test_a_chat_prints_the_answer_and_keeps_progress_out_of_the_pipe(stack: Stack) -> None:
+    result = chat(stack, "/say blue whale")
+    assert result.returncode == 0, result.stderr
+    assert "blue whale" in result.stdout
+    assert "harper step 1 (llm)" in result.stderr
+    assert "step" not in result.stdout
+
+
+def test_a_chat_as_json_is_one_document_for_each_turn(stack: Stack) -> None:
+    document = json.loads(chat(stack, "/say blue whale", "--json").stdout)
+    assert "blue whale" in document["answer"]
+    assert document["failed"] is False
+    assert "harper step 1 (llm)" in document["progress"]
+
+
+def test_a_chat_sends_its_own_history_along(stack: Stack) -> None:
+    result = subprocess.run(
+        [PALLAS, "chat", "demo/harper", "--url", stack.ready()["gateway"], "--json"],
+        input="/say blue whale\n/history\n",
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=True,
+    )
+    _, second = (json.loads(line) for line in result.stdout.splitlines())
+    assert "/say blue whale" in second["answer"]
+
+
+def test_a_chat_with_an_unknown_agent_fails_with_a_line(stack: Stack) -> None:
+    command = [PALLAS, "chat", "nobody", "--url", stack.ready()["gateway"], "--message", "hello"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("pallas: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["agent-worker", "registry", "nats-server"])
+def test_a_killed_process_is_replaced_in_the_ready_file_and_the_stack_answers(stack: Stack, name: str) -> None:
+    before = stack.ready()
+    os.kill(before["pids"][name][0], signal.SIGKILL)
+    wait_until(lambda: stack.ready()["pids"][name] != before["pids"][name], f"another {name}", 60)
+    after = stack.ready()
+    assert {**after["pids"], name: None} == {**before["pids"], name: None}
+    assert {**after, "pids": None} == {**before, "pids": None}
+    assert f"{name}-1 was killed by SIGKILL" in stack.text()
+    assert get(f"{after['registry']}/.well-known/mcp/server.json") == 200
+    assert "still here" in chat(stack, "/say still here").stdout
+
+
+def test_a_demo_sends_a_turn_prints_progress_and_addresses_and_leaves_nothing(tmp_path: Path) -> None:
+    with Stack(tmp_path, "--demo") as demo:
+        demo.until_ready()
+        assert demo.wait() == 0, demo.text()
+    text = demo.text()
+    assert f"A first turn, to http://127.0.0.1:{demo.base + 20}/mcp/harper" in text
+    assert "harper step 1 (llm)" in text
+    assert "research/research__research: completed" in text
+    assert "toolbox/add: completed" in text
+    assert f"http://127.0.0.1:{demo.base}/.well-known/mcp/server.json" in text
+    assert demo.left_over() == []
+    assert not demo.ready_file.exists()
+
+
+def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
+    with Stack(tmp_path, "--no-turn", "--workers", "2") as stack:
+        assert len(stack.until_ready()["pids"]["agent-worker"]) == 2
+        assert stack.interrupt() == 0
+    assert stack.left_over() == []
+    assert not stack.ready_file.exists()
+    assert "was killed" not in stack.text()
+
+
+def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    with Stack(tmp_path, "--no-turn") as stack:
+        pids = [pid for pids in stack.until_ready()["pids"].values() for pid in pids]
+        stack.kill9()
+    wait_until(lambda: all(map(is_gone, pids)), "the end of every process", 10)
+
+
+def test_redis_and_postgres_are_started_when_asked_for(tmp_path: Path) -> None:
+    with Stack(tmp_path, "--no-turn", "--with", "redis,postgres") as stack:
+        ready = stack.until_ready()
+        assert ready["redis"] == f"redis://127.0.0.1:{stack.base + 32}"
+        assert ready["postgres"] == f"postgresql://postgres@127.0.0.1:{stack.base + 33}/postgres"
+        assert len(ready["pids"]["redis-server"]) == len(ready["pids"]["postgres"]) == 1
+        assert stack.interrupt() == 0
+    assert stack.left_over() == []

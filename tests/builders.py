@@ -76,11 +76,10 @@ def a_stream(
     return Stream(
         token.upper(),
         (f"pallas.v1.{token}.*",),
-        owner,
+        "tester",
         "of a test",
         refuse_when_full=refuse_when_full,
         max_per_subject=max_per_subject,
-        live=live,
     )
 
 

@@ -46,5 +46,5 @@ class Collected[T]:
 async def eventually(condition: Callable[[], bool], within: float = PATIENCE) -> None:
     """Look again and again until `condition` holds; for what tells nobody when it changes."""
     async with asyncio.timeout(within):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(_LOOK_AGAIN)

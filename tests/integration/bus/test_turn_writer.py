@@ -1,0 +1,205 @@
+"""A turn's log as workers write it: one claim holds, and one outcome."""
+
+import asyncio
+
+import pytest
+from tests.builders import turn_outcome, turn_requested
+from tests.embedded import NatsServer
+from tests.integration.bus.conftest import Declaring
+from tests.integration.bus.turns import TOOL, attempt_of, result, step, stored, text
+from tests.waiting import Collected, eventually, soon
+
+from pallas_bus.turn_reader import hear_claims
+from pallas_bus.turn_writer import (
+    Address,
+    TurnWriter,
+    claim,
+    claim_state,
+    request_cancel,
+    stored_outcome,
+)
+from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
+from pallas_contracts.errors import Conflict, Rejected
+from pallas_contracts.turns import (
+    CancelRequested,
+    Claimed,
+    TurnClaim,
+)
+
+# Who may act for a turn
+
+
+async def test_of_two_claims_behind_the_same_position_one_is_refused(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    await attempt_of(bus, request)
+    with pytest.raises(Conflict) as refused:
+        await attempt_of(bus, request, 2)
+    assert refused.value.code == "wrong_last_sequence"
+
+
+async def test_a_claim_that_follows_the_last_one_supersedes_it(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    first = await attempt_of(bus, request)
+    second = await attempt_of(bus, request, 2, after=first.fence)
+    state = await claim_state(bus, second.address)
+    assert isinstance(state.claim, Claimed)
+    assert (state.seq, state.claim.attempt, state.claim.worker) == (second.fence, 2, "w2")
+
+
+async def test_a_turn_nobody_claimed_has_no_claim_and_no_outcome(turns: Declaring, team: str) -> None:
+    bus, address = await turns(), Address.of(turn_requested(team))
+    state = await claim_state(bus, address)
+    assert (state.seq, state.claim, await stored_outcome(bus, address)) == (0, None, None)
+
+
+async def test_a_cancel_is_final(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await attempt_of(bus, request)
+    assert await request_cancel(bus, writer.address, "the caller went away")
+    assert not await request_cancel(bus, writer.address, "again")
+    state = await claim_state(bus, writer.address)
+    assert isinstance(state.claim, CancelRequested)
+    assert state.claim.reason == "the caller went away"
+    with pytest.raises(Conflict):
+        await attempt_of(bus, request, 2, after=writer.fence)
+
+
+async def test_a_turn_may_be_cancelled_before_anybody_claims_it(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    assert await request_cancel(bus, Address.of(request), "early")
+    with pytest.raises(Conflict):
+        await attempt_of(bus, request)
+
+
+async def test_many_cancels_at_once_leave_one_tombstone(turns: Declaring, team: str) -> None:
+    bus, address = await turns(), Address.of(turn_requested(team))
+    answers = await asyncio.gather(*(request_cancel(bus, address, "now") for _ in range(4)))
+    assert answers.count(True) == 1
+    assert len(await stored(bus, address)) == 1
+
+
+async def test_claims_and_cancels_are_heard_by_whoever_listens(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    heard = Collected[tuple[TurnClaim, int]]()
+    async with hear_claims(bus, lambda said, seq: heard.add((said, seq)) if said.team == team else None):
+        await bus.client.flush()
+        writer = await attempt_of(bus, request)
+        await request_cancel(bus, writer.address, "now")
+        [(first, position), (last, _)] = await heard.count(2)
+    assert isinstance(first.claim, Claimed)
+    assert isinstance(last.claim, CancelRequested)
+    assert position == writer.fence
+
+
+# What an attempt says
+
+
+async def test_events_of_one_moment_travel_in_one_message_and_content_apart(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await attempt_of(bus, request)
+    for number in range(1, 4):
+        writer.emit(step(number))
+        writer.emit(text(f"word {number}"))
+    writer.emit(result("hello"))
+    assert await writer.conclude(turn_outcome(request, events=writer.last_event))
+    records = await stored(bus, writer.address)
+    assert [record.subject.split(".")[3] for record in records] == ["claim", "content", "event", "outcome"]
+
+
+async def test_a_tool_start_is_stored_when_it_returns_with_what_was_said_before(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await attempt_of(bus, request)
+    writer.emit(step(1))
+    await writer.tool_starting(TOOL)
+    records = await stored(bus, writer.address)
+    assert [record.subject.split(".")[3] for record in records] == ["claim", "event"]
+
+
+@pytest.mark.parametrize("how", ["superseded", "cancelled"])
+async def test_an_attempt_that_lost_its_turn_can_say_and_start_nothing(turns: Declaring, team: str, how: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    late = await attempt_of(bus, request)
+    if how == "superseded":
+        await attempt_of(bus, request, 2, after=late.fence)
+    else:
+        await request_cancel(bus, late.address, "now")
+    late.emit(step(1))
+    with pytest.raises(Conflict):
+        await late.tool_starting(TOOL)
+    late.emit(result("too late"))
+    with pytest.raises(Conflict) as refused:
+        await late.conclude(turn_outcome(request, events=late.last_event))
+    assert refused.value.code == "superseded"
+    assert {record.subject.split(".")[3] for record in await stored(bus, late.address)} == {"claim"}
+
+
+async def test_the_first_outcome_is_kept(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    first = await attempt_of(bus, request)
+    assert await first.conclude(turn_outcome(request))
+    second = await attempt_of(bus, request, 2, after=first.fence)
+    assert not await second.conclude(turn_outcome(request, attempt=2, status="failed", code="internal"))
+    kept = await stored_outcome(bus, first.address)
+    assert kept is not None
+    assert (kept.status, kept.attempt) == ("completed", 1)
+
+
+async def test_an_outcome_whose_confirmation_was_lost_is_recognised_as_our_own(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer, ours = await attempt_of(bus, request), turn_outcome(request)
+    assert await writer.conclude(ours)
+    assert await writer.conclude(ours)
+
+
+async def test_a_cancelled_turn_gets_its_outcome_though_its_claim_is_gone(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await attempt_of(bus, request)
+    await request_cancel(bus, writer.address, "now")
+    writer.emit(text("half a sent"))
+    assert await writer.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
+
+
+async def test_a_result_over_the_brokers_limit_is_rejected_and_the_turn_can_still_end(
+    turns: Declaring, team: str
+) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await attempt_of(bus, request)
+    writer.emit(result("x" * bus.max_payload))
+    with pytest.raises(Rejected) as refused:
+        await writer.conclude(turn_outcome(request, events=writer.last_event))
+    assert refused.value.code == "too_large"
+    writer.emit(text("the answer was too large"))
+    assert await writer.conclude(turn_outcome(request, events=writer.last_event, status="failed", code="internal"))
+
+
+async def test_a_result_is_stored_before_the_outcome_though_the_server_dies_in_between(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
+    bus, request = await turns(nats_server.url), turn_requested(team)
+    writer = await attempt_of(bus, request)
+    nats_server.kill9()
+    await eventually(lambda: not bus.connected)
+    writer.emit(result("hello"))
+    concluding = asyncio.create_task(writer.conclude(turn_outcome(request, events=writer.last_event)))
+    nats_server.start()
+    assert await soon(concluding, within=20.0)
+    kinds = [record.subject.split(".")[3] for record in await stored(bus, writer.address)]
+    assert kinds == ["claim", "content", "outcome"]
+
+
+async def test_content_is_kept_for_its_own_time(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    fence = await claim(bus, Address.of(request), "w1", attempt=1, after=0)
+    writer = TurnWriter(bus, Address.of(request), 1, fence, content_ttl=120.0)
+    writer.emit(text("hello"))
+    await writer.tool_starting(TOOL)
+    answer = await bus.api(
+        f"STREAM.MSG.GET.{TURN_LOG.name}", {"last_by_subj": writer.address.on(TURN_CONTENT.template)}
+    )
+    assert "seq" in answer["message"]
+    headers = (await bus.request(f"$JS.API.DIRECT.GET.{TURN_LOG.name}", _last(writer.address))).headers or {}
+    assert headers["Nats-TTL"] == "120s"
+
+
+def _last(address: Address) -> bytes:
+    return f'{{"last_by_subj": "{address.on(TURN_CONTENT.template)}"}}'.encode()

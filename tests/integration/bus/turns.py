@@ -1,0 +1,88 @@
+"""A turn's log in few words: attempts, what they say, and what a feed made of it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from tests.waiting import soon
+
+from pallas_bus.connection import Bus
+from pallas_bus.direct import Record, read
+from pallas_bus.turn_reader import Said, TurnFeed, TurnFeeds, follow_turns
+from pallas_bus.turn_writer import (
+    Address,
+    TurnWriter,
+    claim,
+)
+from pallas_contracts.catalog import TURN_LOG
+from pallas_contracts.turns import (
+    CancelRequested,
+    Claimed,
+    Result,
+    Step,
+    TextDelta,
+    ToolStarted,
+    TurnOutcome,
+    TurnRequested,
+)
+
+TOOL = ToolStarted(call="1", server="demo", tool="add")
+
+
+def step(number: int) -> Step:
+    return Step(agent="harper", n=number, kind="llm")
+
+
+def text(words: str) -> TextDelta:
+    return TextDelta(agent="harper", text=words)
+
+
+def result(words: str) -> Result:
+    return Result(content=({"type": "text", "text": words},))
+
+
+async def attempt_of(bus: Bus, request: TurnRequested, number: int = 1, *, after: int = 0) -> TurnWriter:
+    """Claim the turn and return what writes for that claim."""
+    address = Address.of(request)
+    fence = await claim(bus, address, f"w{number}", attempt=number, after=after)
+    return TurnWriter(bus, address, number, fence)
+
+
+async def stored(bus: Bus, address: Address) -> list[Record]:
+    return [record async for record in read(bus, TURN_LOG.name, address.everything)]
+
+
+async def whole(feed: TurnFeed) -> list[Said]:
+    """Everything the feed says, to its end."""
+
+    async def read_it() -> list[Said]:
+        return [said async for said in feed]
+
+    return await soon(read_it())
+
+
+def in_short(said: list[Said]) -> list[str]:
+    """The words of it: what a test compares."""
+    return [_word(each) for each in said]
+
+
+def _word(said: Said) -> str:
+    match said:
+        case Claimed(attempt=attempt):
+            return f"claimed {attempt}"
+        case TurnOutcome(status=status):
+            return status
+        case Step(n=number):
+            return f"step {number}"
+        case TextDelta(text=words):
+            return words
+        case CancelRequested(reason=reason):
+            return f"cancelled: {reason}"
+        case _:
+            return said.type
+
+
+@asynccontextmanager
+async def following(bus: Bus) -> AsyncGenerator[TurnFeeds]:
+    async with follow_turns(bus) as feeds:
+        await bus.client.flush()
+        yield feeds

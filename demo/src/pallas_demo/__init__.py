@@ -1,0 +1,1 @@
+"""The demo team's MCP server, run as `python -m pallas_demo`."""

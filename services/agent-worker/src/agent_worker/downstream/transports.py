@@ -1,0 +1,64 @@
+"""How a downstream server is reached: Streamable HTTP with static headers, or a child process on stdio.
+
+Importing this module imports the MCP SDK, which costs a second; so only opening a connection does it.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from pallas_teams.model import HttpServer, ServerConfig, StdioServer, reveal
+
+_HTTP_TIMEOUT = httpx2.Timeout(10.0, read=None)
+"""Seconds. Reading has no limit of its own: how long a tool may take is bounded by the turn."""
+
+type Streams = tuple[Any, Any]
+"""What a transport yields, to read from and to write to; the SDK does not export the type."""
+
+
+def open_transport(server: ServerConfig, on_end: Callable[[], None]) -> AbstractAsyncContextManager[Streams]:
+    """Return the transport of `server`, not yet entered.
+
+    `on_end` is called when a child process ends its output. A lost HTTP connection is an exception instead.
+    """
+    return _stdio(server, on_end) if isinstance(server, StdioServer) else _http(server)
+
+
+@asynccontextmanager
+async def _http(server: HttpServer) -> AsyncGenerator[Streams]:
+    async with (
+        httpx2.AsyncClient(headers=reveal(server.headers), timeout=_HTTP_TIMEOUT) as http,
+        streamable_http_client(server.url.get_secret_value(), http_client=http) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _stdio(server: StdioServer, on_end: Callable[[], None]) -> AsyncGenerator[Streams]:
+    command = StdioServerParameters(
+        command=server.command.get_secret_value(),
+        args=[argument.get_secret_value() for argument in server.args],
+        env=reveal(server.env),
+        cwd=server.cwd,
+    )
+    async with stdio_client(command) as (read, write), anyio.create_task_group() as tasks:
+        send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+        async def forward() -> None:
+            async with send:
+                async for message in read:
+                    await send.send(message)
+            on_end()
+
+        tasks.start_soon(forward)
+        try:
+            yield receive, write
+        finally:
+            tasks.cancel_scope.cancel()
+            receive.close()

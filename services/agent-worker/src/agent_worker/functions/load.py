@@ -1,0 +1,43 @@
+"""Finds the `FunctionAgent` of an agent's module: a file of the team folder, or an importable name."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from agent_worker.functions.agent import FunctionAgent
+from pallas_contracts.errors import Rejected
+
+
+def load_function_agent(team: str, agent: str, module: Path | str | None) -> FunctionAgent:
+    """Import the module and return its `agent`.
+
+    A file is imported under a name of its own, so that files of the same name in two teams do not meet, and anew each
+    time, so that a changed folder brings changed code.
+
+    Raises:
+        Rejected: there is no module, or it has no `agent`.
+        Exception: whatever the module raises when it is imported.
+    """
+    if module is None:
+        raise Rejected(f"agent {agent!r} has no module")
+    loaded = _load_file(f"pallas_team_{team}_{agent}", module) if isinstance(module, Path) else _load_name(module)
+    found = getattr(loaded, "agent", None)
+    if not isinstance(found, FunctionAgent):
+        raise Rejected(f"the module of agent {agent!r} has no FunctionAgent called 'agent'")
+    return found
+
+
+def _load_name(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def _load_file(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Rejected(f"{path.name!r} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

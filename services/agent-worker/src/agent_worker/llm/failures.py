@@ -1,0 +1,89 @@
+"""How errors of a run become failures of a turn, and what of their texts a caller may see.
+
+Providers quote requests, addresses and parts of keys in their errors; `redact` takes those out.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
+)
+
+from agent_worker.ports import Failed
+
+_LONGEST = 500
+_SECRETS = re.compile(
+    r"(?i)(?P<keep>\b(?:bearer|basic|api[-_ ]?key\S*|token|authorization)[\"']?\s*[:= ]\s*[\"']?"
+    r"(?:(?:bearer|basic)\s+)?)[^\s\"',}]+"
+    r"|\b(?:sk|pk|rk|key|ghp|xox[a-z])-[\w*.-]{4,}"
+    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
+)
+_ADDRESS = re.compile(r"\b(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s\"'<>)]+")
+_OVERFLOW = re.compile(
+    r"(?i)context[ _-]?(?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"
+)
+
+
+class RunFailed(Exception):
+    """A run of an agent ended without an answer; `failed` says how."""
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__(failed.code)
+        self.failed = failed
+
+
+def run_failure(error: AgentRunError, model: str) -> Failed:
+    """Say what an error of pydantic-ai means for the turn."""
+    if isinstance(error, ModelContextWindowExceededError) or _says_overflow(error):
+        text = "message and history do not fit the model's context window; send less of the history"
+        return Failed("context_overflow", text)
+    return Failed("model_failed", f"the model {model!r} failed: {_text(error)}", retryable=_may_pass(error))
+
+
+def redact(text: str) -> str:
+    """Take credentials and addresses out of a text, and shorten it."""
+    text = _SECRETS.sub(lambda found: f"{found['keep'] or ''}[redacted]", text)
+    text = _ADDRESS.sub("[address]", text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _says_overflow(error: AgentRunError) -> bool:
+    # Local servers behind an OpenAI-compatible address answer overflow in their own words, with a 400 or even a 500.
+    return isinstance(error, ModelHTTPError) and bool(_OVERFLOW.search(str(error.body)))
+
+
+def _may_pass(error: AgentRunError) -> bool:
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in (408, 429) or error.status_code >= 500
+    return isinstance(error, ModelRateLimitError | ModelUnavailableError | ModelServerError | ModelConnectionError)
+
+
+def _text(error: AgentRunError) -> str:
+    if isinstance(error, ModelHTTPError):
+        said = _provider_message(error.body)
+        return f"status {error.status_code}" + (f", {redact(said)}" if said else "")
+    if isinstance(error, ModelConnectionError):
+        return "it cannot be reached"
+    return redact(error.message)
+
+
+def _provider_message(body: object) -> str | None:
+    """Find the sentence in the shapes that providers use: `{error: {message}}`, `{message}`, `{error}`, `{detail}`."""
+    if not isinstance(body, Mapping):
+        return None
+    fields = cast("Mapping[str, object]", body)
+    for name in ("error", "message", "detail"):
+        value = fields.get(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, Mapping):
+            return _provider_message(cast("Mapping[str, object]", value))
+    return None

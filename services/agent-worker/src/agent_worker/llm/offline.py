@@ -1,0 +1,164 @@
+"""The offline model: deterministic, needs no network and no key, and does what the message's directives say.
+
+It keeps no state between its answers. Which step comes next follows from how often it has already answered since the
+last user prompt, so one instance serves all turns at once.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic_ai.exceptions import ModelAPIError, ModelContextWindowExceededError
+from pydantic_ai.messages import (
+    BinaryContent,
+    FilePart,
+    ModelMessage,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+
+from agent_worker.llm.directives import Fail, Report, Say, Sleep, UseTool, plan
+
+NAME = "offline"
+_CHARACTERS_PER_TOKEN = 4
+
+
+def offline_model(context_window: int | None = None) -> FunctionModel:
+    """Make the model. `context_window` is in tokens, taken as four characters each; None means without end."""
+    offline = _Offline(context_window)
+    return FunctionModel(offline.answer, stream_function=offline.stream, model_name=NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offline:
+    context_window: int | None
+
+    async def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        """Do the next step of the plan and answer with what it says and the tools it calls."""
+        self._check_window(messages)
+        talk = _Talk.read(messages)
+        steps = plan(talk.message)
+        step = steps[min(talk.answered, len(steps) - 1)]
+        said = list(talk.results)
+        for action in step.actions:
+            match action:
+                case Say(text):
+                    said.append(text)
+                case Sleep(seconds):
+                    await asyncio.sleep(seconds)
+                case Report(what):
+                    said.append(json.dumps(talk.history if what == "history" else talk.images))
+                case Fail(text):
+                    raise ModelAPIError(NAME, text)
+        text = "\n".join(said)
+        if not text.strip() and not step.tools:
+            text = "Done."
+        parts: list[ModelResponsePart] = [TextPart(text)] if text else []
+        return ModelResponse(parts=[*parts, *(_call(tool, info) for tool in step.tools)])
+
+    async def stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        """The same answer, piece by piece: a line at a time, then the tool calls."""
+        for index, part in enumerate((await self.answer(messages, info)).parts):
+            if isinstance(part, TextPart):
+                for line in part.content.splitlines(keepends=True):
+                    yield line
+            elif isinstance(part, ToolCallPart):
+                yield {index: DeltaToolCall(part.tool_name, part.args_as_json_str(), tool_call_id=part.tool_call_id)}
+
+    def _check_window(self, messages: Sequence[ModelMessage]) -> None:
+        if self.context_window is None:
+            return
+        tokens = sum(len(text) for text in _texts(messages)) // _CHARACTERS_PER_TOKEN
+        if tokens > self.context_window:
+            raise ModelContextWindowExceededError(
+                NAME, f"about {tokens} tokens do not fit a context window of {self.context_window}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """The conversation as the model sees it: what is asked, what it was seeded with, how far it has come."""
+
+    message: str
+    answered: int
+    results: list[str]
+    history: list[dict[str, str]]
+    images: list[dict[str, object]]
+
+    @classmethod
+    def read(cls, messages: Sequence[ModelMessage]) -> "_Talk":
+        parts = [part for message in messages for part in message.parts]
+        asked = max(index for index, part in enumerate(parts) if isinstance(part, UserPromptPart))
+        prompt = parts[asked]
+        seeded = [row for part in parts[:asked] if (row := _row(part))]
+        # A caller may send rows of one role in a row; the model is asked once for each response all the same.
+        after = _messages_after(messages, prompt)
+        images = [*_images([prompt], "turn"), *_images(parts[:asked], "history")]
+        last = messages[-1].parts if after else ()
+        results = [_result(part) for part in last if isinstance(part, ToolReturnPart)]
+        return cls(_text(prompt), after, results, seeded, images)
+
+
+def _messages_after(messages: Sequence[ModelMessage], prompt: object) -> int:
+    """How many responses follow the request that holds `prompt`."""
+    at = next(index for index, message in enumerate(messages) if any(part is prompt for part in message.parts))
+    return sum(isinstance(message, ModelResponse) for message in messages[at + 1 :])
+
+
+def _row(part: object) -> dict[str, str] | None:
+    if isinstance(part, UserPromptPart):
+        return {"role": "user", "content": _text(part)}
+    return {"role": "assistant", "content": part.content} if isinstance(part, TextPart) else None
+
+
+def _text(part: object) -> str:
+    if not isinstance(part, UserPromptPart):
+        return ""
+    if isinstance(part.content, str):
+        return part.content
+    return "".join(piece for piece in part.content if isinstance(piece, str))
+
+
+def _images(parts: Sequence[object], where: str) -> Iterator[dict[str, object]]:
+    for part in parts:
+        pieces = [part.content] if isinstance(part, FilePart) else []
+        if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+            pieces = [piece for piece in part.content if isinstance(piece, BinaryContent)]
+        for piece in pieces:
+            yield {"mime_type": piece.media_type, "bytes": len(piece.data), "of": where}
+
+
+def _result(part: ToolReturnPart) -> str:
+    text = part.content if isinstance(part.content, str) else part.model_response_str()
+    return text if part.outcome == "success" else f"{part.tool_name.replace('__', '/', 1)} failed: {text}"
+
+
+def _texts(messages: Sequence[ModelMessage]) -> Iterator[str]:
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, UserPromptPart):
+                yield _text(part)
+            elif isinstance(part, TextPart):
+                yield part.content
+            elif isinstance(part, ToolReturnPart):
+                yield part.model_response_str()
+
+
+def _call(tool: UseTool, info: AgentInfo) -> ToolCallPart:
+    names = [known.name for known in info.function_tools]
+    return ToolCallPart(_resolve(tool.name, names), tool.arguments)
+
+
+def _resolve(name: str, known: Sequence[str]) -> str:
+    """Find the tool meant by `server/tool`, `server__tool`, a tool's or sub-agent's bare name that is unique."""
+    full = name.replace("/", "__", 1)
+    if full in known:
+        return full
+    bare = [candidate for candidate in known if candidate.partition("__")[2] == name]
+    return bare[0] if len(bare) == 1 else full

@@ -1,0 +1,43 @@
+"""What of an MCP tool result a model is told. Structured content counts only when there is no other."""
+
+import base64
+import json
+from typing import TYPE_CHECKING
+
+from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent, TextResourceContents
+from pydantic_ai.messages import BinaryContent
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, ContentBlock
+
+
+def model_content(result: "CallToolResult", *, vision: bool) -> str | list[str | BinaryContent]:
+    """Return the result for the model: a text, with images beside it if the model can see them."""
+    images = [
+        BinaryContent(base64.b64decode(block.data), media_type=block.mime_type)
+        for block in result.content
+        if vision and isinstance(block, ImageContent)
+    ]
+    text = result_text(result)
+    return [text, *images] if images else text
+
+
+def result_text(result: "CallToolResult") -> str:
+    """Return the result as text."""
+    if not result.content and result.structured_content is not None:
+        return json.dumps(result.structured_content)
+    return "\n".join(_block_text(block) for block in result.content)
+
+
+def _block_text(block: "ContentBlock") -> str:
+    match block:
+        case TextContent(text=text):
+            return text
+        case ImageContent(mime_type=mime_type) | AudioContent(mime_type=mime_type):
+            return f"[{mime_type}]"
+        case EmbeddedResource(resource=TextResourceContents(text=text)):
+            return text
+        case EmbeddedResource(resource=resource):
+            return f"[{resource.uri}]"
+        case ResourceLink(uri=uri):
+            return f"[{uri}]"

@@ -1,0 +1,80 @@
+"""`LlmRuntime` executes turns of an LLM agent. A fresh agent is built for every turn; nothing of a turn outlives it.
+
+Sub-agents run inside their caller's turn and slot, so waiting for a slot cannot deadlock; `depends_on` has no cycles,
+which bounds how deep they nest.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic_ai.exceptions import AgentRunError
+
+from agent_worker.downstream.server import DownstreamServer
+from agent_worker.llm.failures import RunFailed, run_failure
+from agent_worker.llm.loop import AgentLoop
+from agent_worker.llm.models import AgentModel
+from agent_worker.llm.scope import TurnScope
+from agent_worker.llm.seed import Seed, read_seed
+from agent_worker.llm.tools import AgentTools, AskAgent, SubAgent
+from agent_worker.ports import Completed, Emitter, Failed, Outcome, Turn
+from pallas_contracts.agents import AgentRead, JsonObject
+from pallas_contracts.errors import NotFound, Rejected
+from pallas_contracts.turns import Result
+
+
+@dataclass(frozen=True, slots=True)
+class LlmRuntime:
+    """An LLM agent: what all its turns share. Holds configuration and pooled clients, never anything of a turn."""
+
+    name: str
+    description: str
+    instruction: str
+    model: AgentModel
+    vision: bool
+    max_iterations: int
+    servers: Mapping[str, DownstreamServer]
+    agents: tuple["LlmRuntime", ...] = ()
+
+    async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
+        """Execute one attempt (see `AgentRuntime`)."""
+        try:
+            seed = read_seed(turn.arguments, vision=self.vision)
+        except Rejected as error:
+            return Failed(error.code, error.message)
+        scope = TurnScope(emit)
+        limit = asyncio.timeout(turn.remaining)
+        try:
+            async with limit:
+                text = await self._run(seed, scope)
+        except RunFailed as error:
+            return error.failed
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return Failed("turn_timeout", f"agent {self.name!r} took longer than a turn of it may")
+        return Completed(Result(content=({"type": "text", "text": text},)))
+
+    async def read(self, question: AgentRead) -> JsonObject:
+        """LLM agents have nothing to read: their one prompt is answered from the definition.
+
+        Raises:
+            NotFound: always.
+        """
+        raise NotFound(f"agent {self.name!r} has nothing to answer {question.method!r} with")
+
+    async def _run(self, seed: Seed, scope: TurnScope) -> str:
+        agents = (SubAgent(agent.name, agent.description, self._ask(agent, scope)) for agent in self.agents)
+        tools = AgentTools(scope, self.servers, agents, vision=self.vision)
+        loop = AgentLoop(self.name, self.model, self.instruction, tools, scope, self.max_iterations)
+        try:
+            return await loop.run(seed)
+        except AgentRunError as error:
+            raise RunFailed(run_failure(error, self.model.name)) from error
+
+    @staticmethod
+    def _ask(agent: "LlmRuntime", scope: TurnScope) -> AskAgent:
+        async def ask(message: str) -> str:
+            return await agent._run(Seed(message), scope)
+
+        return ask

@@ -1,0 +1,109 @@
+"""What a call seeds a fresh agent with: the prompt, its images and the caller's history.
+
+A bad row of the history is skipped with a warning, because one bad row must not cost a whole conversation; nothing is
+ever trimmed. A bad image of the call itself is refused, because leaving it out would be silence.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Rejected
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Decoded image data with its MIME type."""
+
+    data: bytes
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One message of the history."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """All that one run of an agent begins with. Immutable, so nothing of a turn can reach another."""
+
+    message: str
+    images: tuple[Image, ...] = ()
+    history: tuple[Row, ...] = ()
+
+
+def read_seed(arguments: JsonObject, *, vision: bool) -> Seed:
+    """Read the arguments of a call of an LLM agent.
+
+    Raises:
+        Rejected: `vision_required` when images are sent to a model that cannot see, `invalid_arguments` when the
+            message is no text or an image cannot be decoded.
+    """
+    message = arguments.get("message")
+    if not isinstance(message, str):
+        raise Rejected("'message' must be a string", code="invalid_arguments")
+    sent = cast("Sequence[object]", arguments.get("images") or ())
+    if sent and not vision:
+        raise Rejected("this agent's model cannot see images; send the message without them", code="vision_required")
+    history = arguments.get("history") or ()
+    return Seed(message, _read_call_images(sent), read_history(cast("Sequence[object]", history), vision=vision))
+
+
+def _read_call_images(sent: Sequence[object]) -> tuple[Image, ...]:
+    try:
+        return tuple(_read_image(image) for image in sent)
+    except ValueError as error:
+        raise Rejected(f"an image of 'images' {error}", code="invalid_arguments") from error
+
+
+def read_history(rows: Sequence[object], *, vision: bool) -> tuple[Row, ...]:
+    """Read the rows that can be used, in order. Images are left out, with a warning, for a model that cannot see."""
+    read: list[Row] = []
+    for number, row in enumerate(rows):
+        try:
+            read.append(_read_row(row, vision=vision))
+        except ValueError as error:
+            log.warning("history row skipped", extra={"row": number, "reason": str(error)})
+    if not vision and any(isinstance(row, dict) and cast("JsonObject", row).get("images") for row in rows):
+        log.warning("images of the history left out, because the model cannot see")
+    return tuple(read)
+
+
+def _read_row(row: object, *, vision: bool) -> Row:
+    if not isinstance(row, dict):
+        raise ValueError("is not an object")
+    fields = cast("JsonObject", row)
+    role, content = fields.get("role"), fields.get("content")
+    images: object = fields.get("images") or []
+    if role not in ("user", "assistant"):
+        raise ValueError("has no role 'user' or 'assistant'")
+    if not isinstance(content, str):
+        raise ValueError("has no text as content")
+    if not isinstance(images, list):
+        raise ValueError("has images that are not a list")
+    decoded = tuple(_read_image(image) for image in cast("list[object]", images))
+    return Row(role, content, decoded if vision else ())
+
+
+def _read_image(image: object) -> Image:
+    fields = cast("JsonObject", image) if isinstance(image, dict) else {}
+    data, mime_type = fields.get("data"), fields.get("mime_type")
+    if not isinstance(data, str) or not data:
+        raise ValueError("has no data")
+    if not isinstance(mime_type, str) or not mime_type.startswith("image/"):
+        raise ValueError("has no image MIME type")
+    try:
+        return Image(base64.b64decode(data, validate=True), mime_type)
+    except binascii.Error as error:
+        raise ValueError("is not valid base64") from error

@@ -1,0 +1,196 @@
+"""The tools of one run of an agent: those of its downstream servers and its sub-agents, as one pydantic-ai toolset.
+
+A toolset belongs to one run, so it may hold that run's scope; the servers behind it are pooled and shared. An error of
+a tool goes back to the model; only a superseded attempt (`Conflict`) ends the run.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pydantic_ai import RunContext, ToolDefinition
+from pydantic_ai.exceptions import ToolFailed as ToolFailedForModel
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_core import SchemaValidator, core_schema
+
+from agent_worker.downstream.server import DownstreamServer
+from agent_worker.llm.failures import RunFailed, redact
+from agent_worker.llm.results import model_content, result_text
+from agent_worker.llm.scope import TurnScope
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolProgress, ToolStarted
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
+log = logging.getLogger(__name__)
+
+_ANY = SchemaValidator(core_schema.any_schema())
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+_ASK_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "description": "What the agent is asked to do, with all it needs"}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+type AskAgent = Callable[[str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgent:
+    """An agent that another one can call as a tool; `ask` runs it in the same turn."""
+
+    name: str
+    description: str
+    ask: AskAgent
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What stands behind a tool's name: exactly one of `server` and `agent`."""
+
+    tool: ToolsetTool[object]
+    server_name: str
+    tool_name: str
+    server: DownstreamServer | None = None
+    agent: SubAgent | None = None
+
+
+class AgentTools(AbstractToolset[object]):
+    """All tools of one run. Names are `{server}__{tool}`; a sub-agent's is `{name}__{name}`."""
+
+    def __init__(
+        self, scope: TurnScope, servers: Mapping[str, DownstreamServer], agents: Iterable[SubAgent], *, vision: bool
+    ) -> None:
+        self._scope = scope
+        self._servers = servers
+        self._agents = tuple(agents)
+        self._vision = vision
+        self._bound: dict[str, _Bound] | None = None
+
+    @property
+    def id(self) -> str | None:
+        """No id: nothing addresses this toolset from outside of its run."""
+        return None
+
+    async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
+        """List the tools once for the run; a server that cannot be reached and never could is left out."""
+        if self._bound is None:
+            self._bound = await self._bind()
+        return {name: bound.tool for name, bound in self._bound.items()}
+
+    def knows(self, name: str) -> bool:
+        """Whether the model was offered a tool of that name."""
+        return self._bound is not None and name in self._bound
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[object], tool: ToolsetTool[object]
+    ) -> object:
+        """Call a tool, with its events.
+
+        Raises:
+            Conflict: the attempt has been superseded; the tool has not been called.
+            ToolFailedForModel: the tool failed, in words for the model.
+        """
+        bound = (self._bound or {})[name]
+        call = self._scope.new_call()
+        leaf = bound.server is not None
+        started = ToolStarted(call=call, server=bound.server_name, tool=bound.tool_name, leaf=leaf)
+        began = time.perf_counter()
+        if bound.server is not None:
+            await self._scope.emit.tool_starting(started)
+            answer = await self._call_server(bound, bound.server, call, tool_args, began)
+        else:
+            self._scope.say(started)
+            answer = await self._ask_agent(bound, call, tool_args, began)
+        took = _milliseconds(began)
+        self._scope.say(ToolCompleted(call=call, server=bound.server_name, tool=bound.tool_name, duration_ms=took))
+        return answer
+
+    async def _call_server(
+        self, bound: _Bound, server: DownstreamServer, call: str, arguments: JsonObject, began: float
+    ) -> object:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            self._scope.say(
+                ToolProgress(
+                    call=call,
+                    server=bound.server_name,
+                    tool=bound.tool_name,
+                    progress=progress,
+                    total=total,
+                    message=message,
+                )
+            )
+
+        try:
+            result = await server.call(bound.tool_name, arguments, on_progress)
+        except Unavailable as error:
+            self._fail(bound, call, began, "unreachable", error.message)
+        except Exception as error:  # noqa: BLE001 - whatever the SDK says about this one call is that tool's failure
+            self._fail(bound, call, began, "tool_error", redact(str(error)) or type(error).__name__)
+        if result.is_error:
+            self._fail(bound, call, began, "tool_error", result_text(result))
+        return model_content(result, vision=self._vision)
+
+    async def _ask_agent(self, bound: _Bound, call: str, arguments: JsonObject, began: float) -> str:
+        assert bound.agent is not None
+        message = arguments.get("message")
+        if not isinstance(message, str):
+            self._fail(bound, call, began, "tool_error", "'message' must be a string")
+        try:
+            return await bound.agent.ask(message)
+        except RunFailed as error:
+            self._fail(bound, call, began, error.failed.code, error.failed.message)
+
+    def _fail(self, bound: _Bound, call: str, began: float, code: str, text: str) -> NoReturn:
+        self._scope.say(
+            ToolFailed(
+                call=call,
+                server=bound.server_name,
+                tool=bound.tool_name,
+                duration_ms=_milliseconds(began),
+                code=code,
+            )
+        )
+        raise ToolFailedForModel(text)
+
+    async def _bind(self) -> dict[str, _Bound]:
+        found: dict[str, _Bound] = {}
+        for name, server in self._servers.items():
+            try:
+                tools = await server.tools()
+            except Unavailable as error:
+                log.warning("agent runs without a server's tools", extra={"server": name, "reason": error.message})
+                continue
+            for tool in tools:
+                self._add(found, _Bound(self._server_tool(name, tool), name, tool.name, server=server))
+        for agent in self._agents:
+            bare = f"{agent.name}__{agent.name}"
+            self._add(found, _Bound(self._tool(bare, agent.description, _ASK_SCHEMA), agent.name, bare, agent=agent))
+        return found
+
+    def _add(self, found: dict[str, _Bound], bound: _Bound) -> None:
+        name = bound.tool.tool_def.name
+        if name in found:
+            log.warning("tool left out, its name is taken", extra={"server": bound.server_name, "tool": name})
+            return
+        found[name] = bound
+
+    def _server_tool(self, server: str, tool: "Tool") -> ToolsetTool[object]:
+        # Model providers allow fewer characters in a name than MCP does.
+        name = _ILLEGAL.sub("_", f"{server}__{tool.name}")[:_LONGEST_NAME]
+        return self._tool(name, tool.description or tool.title or "", tool.input_schema)
+
+    def _tool(self, name: str, description: str, schema: JsonObject) -> ToolsetTool[object]:
+        definition = ToolDefinition(name=name, description=description, parameters_json_schema=schema)
+        return ToolsetTool(toolset=self, tool_def=definition, max_retries=1, args_validator=_ANY)
+
+
+def _milliseconds(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)

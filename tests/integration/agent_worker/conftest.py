@@ -1,0 +1,41 @@
+"""A demo MCP server for each test, and a team that uses it."""
+
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+from tests.runtimes import DemoServer, a_team
+
+from agent_worker.ports import HostedTeam
+
+AGENTS = """
+name: demo
+agents:
+  harper:
+    servers: [toolbox]
+    depends_on: [research]
+  research:
+    servers: [toolbox]
+"""
+
+
+@pytest.fixture
+def demo_server(tmp_path: Path) -> Generator[DemoServer]:
+    """A running demo server."""
+    server = DemoServer(tmp_path / "demo.log")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+async def hosted(tmp_path: Path, demo_server: DemoServer) -> AsyncGenerator[HostedTeam]:
+    """A team whose agents use the demo server over HTTP."""
+    config = f"default_model: offline\nmcp:\n  servers:\n    toolbox:\n      url: {demo_server.url}\n"
+    team = await a_team(tmp_path, {"agents.yaml": AGENTS, "fastagent.config.yaml": config})
+    try:
+        yield team
+    finally:
+        await team.shared.close()

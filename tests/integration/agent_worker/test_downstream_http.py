@@ -1,0 +1,135 @@
+"""Agents and a real downstream server over Streamable HTTP."""
+
+import asyncio
+import logging
+
+import pytest
+from tests.runtimes import DemoServer, Events, a_turn, text_of, wait_for
+
+from agent_worker.ports import AgentRuntime, HostedTeam
+from pallas_contracts.errors import Conflict
+from pallas_contracts.turns import ToolFailed, ToolProgress, ToolStarted
+
+SLOW = '/tool toolbox/long_task {"seconds": 60}'
+
+
+@pytest.fixture
+def harper(hosted: HostedTeam) -> AgentRuntime:
+    return hosted.agents[0].runtime
+
+
+async def test_a_tool_is_called_and_its_result_is_in_the_answer(harper: AgentRuntime) -> None:
+    events = Events()
+    assert text_of(await harper.run_turn(a_turn(message='/tool toolbox/add {"a": 2, "b": 3}'), events)) == "5"
+    assert events.lines() == [
+        "harper step 1 (llm)",
+        "harper step 2 (tool)",
+        "toolbox/add: started",
+        "toolbox/add: completed",
+        "harper step 3 (llm)",
+    ]
+
+
+async def test_progress_of_a_downstream_tool_is_passed_on(harper: AgentRuntime) -> None:
+    events = Events()
+    await harper.run_turn(a_turn(message='/tool long_task {"seconds": 0.2, "steps": 2}'), events)
+    assert [(event.progress, event.total, event.message) for event in events.of(ToolProgress)] == [
+        (1, 2, "step 1 of 2"),
+        (2, 2, "step 2 of 2"),
+    ]
+
+
+async def test_an_error_of_a_tool_goes_to_the_model_and_the_turn_goes_on(harper: AgentRuntime) -> None:
+    events = Events()
+    message = '/tool toolbox/fail {"message": "no paper"}\n/say on'
+    said = text_of(await harper.run_turn(a_turn(message=message), events))
+    assert "no paper" in said
+    assert said.endswith("on")
+    assert [event.code for event in events.of(ToolFailed)] == ["tool_error"]
+
+
+async def test_cancelling_a_turn_cancels_the_call_and_the_client_stays_good(
+    harper: AgentRuntime, demo_server: DemoServer
+) -> None:
+    events = Events()
+    task = asyncio.create_task(harper.run_turn(a_turn(message=SLOW), events))
+    await events.until(ToolStarted)
+    await asyncio.to_thread(wait_for, lambda: demo_server.logged("long_task started") == 1, "not started")
+    other = asyncio.create_task(harper.run_turn(a_turn(message='/tool long_task {"seconds": 0.5}'), Events()))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.to_thread(wait_for, lambda: demo_server.logged("long_task cancelled") == 1, "not cancelled")
+    assert text_of(await other) == "done after 4 steps"
+
+
+async def test_the_turns_time_limit_cancels_the_call(harper: AgentRuntime, demo_server: DemoServer) -> None:
+    await harper.run_turn(a_turn(message="/tool add"), Events())
+    outcome = await harper.run_turn(a_turn(message=SLOW, remaining=0.5), Events())
+    assert getattr(outcome, "code", None) == "turn_timeout"
+    await asyncio.to_thread(wait_for, lambda: demo_server.logged("long_task cancelled") == 1, "not cancelled")
+
+
+@pytest.mark.parametrize("calls", [SLOW, f"/parallel\n{SLOW}\n{SLOW}"])
+async def test_a_superseded_attempt_calls_no_tool_and_ends_with_the_conflict(
+    harper: AgentRuntime, demo_server: DemoServer, calls: str
+) -> None:
+    with pytest.raises(Conflict):
+        await harper.run_turn(a_turn(message=calls), Events(superseded=True))
+    assert demo_server.logged("long_task started") == 0
+
+
+async def test_a_superseded_sub_agent_ends_the_whole_turn(harper: AgentRuntime, demo_server: DemoServer) -> None:
+    message = '/tool research {"message": "/tool long_task"}'
+    with pytest.raises(Conflict):
+        await harper.run_turn(a_turn(message=message), Events(superseded=True))
+    assert demo_server.logged("long_task started") == 0
+
+
+async def test_twenty_turns_at_once_share_one_client_and_keep_apart(
+    harper: AgentRuntime, hosted: HostedTeam, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def one(number: int) -> tuple[str, Events]:
+        events = Events()
+        message = f'/tool add {{"a": {number}, "b": 1000}}\n/tool long_task {{"seconds": 0.2, "steps": 1}}'
+        return text_of(await harper.run_turn(a_turn(message=message), events)), events
+
+    with caplog.at_level(logging.INFO, "agent_worker"):
+        answers = await asyncio.gather(*(one(number) for number in range(20)))
+    assert [text.split()[0] for text, _ in answers] == [f"{number + 1000}" for number in range(20)]
+    assert [len(events.of(ToolProgress)) for _, events in answers] == [1] * 20
+    assert caplog.messages.count("connected to downstream server") == 1
+
+
+async def test_a_server_that_dies_in_a_call_fails_that_tool_and_is_found_again(
+    harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "agent_worker")
+    events = Events()
+    task = asyncio.create_task(harper.run_turn(a_turn(message=f"{SLOW}\n/say on"), events))
+    await events.until(ToolStarted)
+    await asyncio.to_thread(wait_for, lambda: demo_server.logged("long_task started") == 1, "not started")
+    demo_server.kill()
+    assert text_of(await task).endswith("on")
+    assert [event.code for event in events.of(ToolFailed)] == ["unreachable"]
+
+    events = Events()
+    await harper.run_turn(a_turn(message="/tool toolbox/add"), events)
+    assert [event.code for event in events.of(ToolFailed)] == ["unreachable"]
+
+    await asyncio.to_thread(demo_server.start)
+    connected = "connected to downstream server"
+    await asyncio.to_thread(wait_for, lambda: caplog.messages.count(connected) == 2, "not connected again")
+    assert text_of(await harper.run_turn(a_turn(message='/tool toolbox/add {"a": 1, "b": 2}'), Events())) == "3"
+
+
+async def test_a_server_that_never_answered_costs_its_tools_and_no_more(
+    harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    demo_server.kill()
+    events = Events()
+    said = text_of(await harper.run_turn(a_turn(message="/tool toolbox/add\n/say on"), events))
+    assert said.endswith("on")
+    assert "toolbox/add: failed" in events.lines()
+    assert "agent runs without a server's tools" in caplog.messages
+    assert demo_server.url not in caplog.text

@@ -1,0 +1,141 @@
+"""Agents on a model behind an OpenAI-compatible address: a small server that speaks its streaming protocol."""
+
+import json
+import threading
+from collections.abc import AsyncGenerator, Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.runtimes import Events, a_team, a_turn, text_of
+
+from agent_worker.ports import AgentRuntime, Failed
+from pallas_contracts.turns import ModelCalled, TextDelta
+
+KEY = "sk-hunter2secret"
+
+
+class Provider(ThreadingHTTPServer):
+    """Answers every request with `status` and, when that is 200, with `words` one by one."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.status = 200
+        self.error = "no"
+        self.words: tuple[str, ...] = ("Good ", "day")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+def stream_of(words: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The chunks of an answer: one for each word, the end, the usage."""
+    choices: list[list[dict[str, Any]]] = [
+        *([{"index": 0, "delta": {"role": "assistant", "content": word}}] for word in words),
+        [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+        [],
+    ]
+    about: dict[str, Any] = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
+    chunks = [about | {"choices": choice} for choice in choices]
+    chunks[-1]["usage"] = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+    return chunks
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request of the chat completions API."""
+
+    def do_POST(self) -> None:
+        provider = cast(Provider, self.server)
+        body = self.rfile.read(int(self.headers["content-length"]))
+        provider.requests.append(json.loads(body))
+        provider.keys.append(self.headers["authorization"])
+        self.send_response(provider.status)
+        if provider.status != 200:
+            self._send("application/json", json.dumps({"error": {"message": provider.error}}))
+            return
+        chunks = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in stream_of(provider.words))
+        self._send("text/event-stream", f"{chunks}data: [DONE]\n\n")
+
+    def _send(self, kind: str, text: str) -> None:
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
+@pytest.fixture
+def provider() -> Generator[Provider]:
+    with Provider() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, provider: Provider) -> AsyncGenerator[AgentRuntime]:
+    files = {
+        "agents.yaml": "name: demo\nagents:\n  harper: {instruction: Be kind.}\n",
+        "fastagent.config.yaml": f"default_model: generic.tiny\ngeneric:\n  base_url: {provider.url}\n",
+        "fastagent.secrets.yaml": f"generic:\n  api_key: {KEY}\n",
+    }
+    team = await a_team(tmp_path, files)
+    yield team.agents[0].runtime
+    await team.shared.close()
+
+
+async def test_a_turn_streams_the_models_text_and_counts_its_tokens(agent: AgentRuntime, provider: Provider) -> None:
+    events = Events()
+    history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    outcome = await agent.run_turn(a_turn(message="how do you do", history=history), events)
+    assert text_of(outcome) == "Good day"
+    assert "".join(event.text for event in events.of(TextDelta)) == "Good day"
+    (called,) = events.of(ModelCalled)
+    assert (called.model, called.input_tokens, called.output_tokens) == ("tiny", 7, 2)
+    (request,) = provider.requests
+    assert [(row["role"], row["content"]) for row in request["messages"]] == [
+        ("system", "Be kind."),
+        ("user", "hi"),
+        ("assistant", "hello"),
+        ("user", "how do you do"),
+    ]
+    assert provider.keys == [f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "code", "retryable"),
+    [
+        (401, f"Incorrect API key provided: {KEY}", "model_failed", False),
+        (400, "This model's maximum context length is 10 tokens", "context_overflow", False),
+        (404, "no such model", "model_failed", False),
+    ],
+)
+async def test_an_error_of_the_provider_ends_the_turn_without_secrets(
+    agent: AgentRuntime, provider: Provider, status: int, error: str, code: str, retryable: bool
+) -> None:
+    provider.status, provider.error = status, error
+    outcome = await agent.run_turn(a_turn(message="hi"), Events())
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.retryable) == (code, retryable)
+    assert "hunter2" not in outcome.message
+
+
+async def test_a_provider_that_is_not_there_may_be_tried_again(tmp_path: Path) -> None:
+    files = {
+        "agents.yaml": "name: demo\nagents:\n  harper: {}\n",
+        "fastagent.config.yaml": "default_model: generic.tiny\ngeneric:\n  base_url: http://127.0.0.1:9/v1\n",
+    }
+    team = await a_team(tmp_path, files)
+    outcome = await team.agents[0].runtime.run_turn(a_turn(message="hi"), Events())
+    await team.shared.close()
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, outcome.retryable) == ("model_failed", True)
+    assert "127.0.0.1" not in outcome.message

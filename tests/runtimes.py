@@ -1,0 +1,124 @@
+"""What tests of agent runtimes share: turns, an emitter that keeps what is said, the demo server as a process."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_worker.hosting import host_team
+from agent_worker.ports import Completed, HostedTeam, Outcome, Turn
+from pallas_contracts.errors import Conflict
+from pallas_contracts.turns import AnyEvent, ClientContext, ToolStarted, TurnEvent
+from pallas_teams import load_team
+
+
+class Events:
+    """An emitter that keeps all events in order. `superseded` makes it refuse to let tools start."""
+
+    def __init__(self, *, superseded: bool = False) -> None:
+        self.all: list[AnyEvent] = []
+        self.superseded = superseded
+        self._came = asyncio.Event()
+
+    def emit(self, event: AnyEvent) -> None:
+        self.all.append(event)
+        self._came.set()
+
+    async def tool_starting(self, event: ToolStarted) -> None:
+        if self.superseded:
+            raise Conflict("another attempt has taken over")
+        self.emit(event)
+
+    def of[E: TurnEvent](self, kind: type[E]) -> list[E]:
+        return [event for event in self.all if isinstance(event, kind)]
+
+    async def until[E: TurnEvent](self, kind: type[E], timeout: float = 10.0) -> E:
+        """Wait for the first event of a kind."""
+        async with asyncio.timeout(timeout):
+            while not (found := self.of(kind)):
+                self._came.clear()
+                await self._came.wait()
+        return found[0]
+
+    def lines(self) -> list[str]:
+        """The events as a caller's progress lines would have them, text and usage left out."""
+        lines: list[str] = []
+        for event in self.all:
+            match event.type:
+                case "step":
+                    lines.append(f"{event.agent} step {event.n} ({event.kind})")
+                case "tool_started" | "tool_completed" | "tool_failed":
+                    lines.append(f"{event.server}/{event.tool}: {event.type.removeprefix('tool_')}")
+                case "tool_progress":
+                    lines.append(f"{event.server}/{event.tool}: {event.message}")
+                case _:
+                    pass
+        return lines
+
+
+def a_turn(agent: str = "harper", tool: str | None = None, *, remaining: float = 30.0, **arguments: Any) -> Turn:
+    """A first attempt at a call with these arguments."""
+    client = ClientContext(protocol_version="2026-07-28")
+    return Turn("0" * 32, "demo", agent, tool or agent, arguments, 1, remaining, client)
+
+
+def text_of(outcome: Outcome) -> str:
+    """The answer's text; fails when there is none."""
+    assert isinstance(outcome, Completed), outcome
+    return "\n".join(block["text"] for block in outcome.result.content)
+
+
+async def a_team(folder: Path, files: Mapping[str, str], environ: Mapping[str, str] | None = None) -> HostedTeam:
+    """Write a team folder and host it."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return await host_team(load_team(folder, environ or {}), environ or {})
+
+
+class DemoServer:
+    """The demo MCP server as a process of its own, which can be stopped and started on the same port."""
+
+    def __init__(self, log: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    def start(self) -> None:
+        """Start it and wait until its port answers."""
+        command = [sys.executable, "-m", "pallas_demo", "--port", str(self.port)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stderr=log)
+        wait_for(self._answers, "the demo server does not answer")
+
+    def kill(self) -> None:
+        """End it the hard way."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def logged(self, text: str) -> int:
+        """How often the text is in the log."""
+        return self.log.read_text().count(text)
+
+
+def wait_for(condition: Any, what: str, timeout: float = 20.0) -> None:
+    """Block until the condition holds; for processes, which say nothing."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)

@@ -1,0 +1,87 @@
+"""From a team folder to definitions: the demo team, as it is shipped."""
+
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.runtimes import a_team
+
+from agent_worker.hosting import host_team
+from agent_worker.ports import HostedTeam
+from pallas_contracts.agents import AgentDefinition
+from pallas_teams import load_team
+
+DEMO = Path(__file__).parents[3] / "teams" / "demo"
+
+
+@pytest.fixture
+async def demo() -> AsyncGenerator[HostedTeam]:
+    team = await host_team(load_team(DEMO, {}), {})
+    yield team
+    await team.shared.close()
+
+
+@pytest.fixture
+def definitions(demo: HostedTeam) -> dict[str, AgentDefinition]:
+    return {hosted.definition.agent: hosted.definition for hosted in demo.agents}
+
+
+async def test_the_demo_team_hosts_its_three_agents(demo: HostedTeam, definitions: dict[str, AgentDefinition]) -> None:
+    assert (demo.team, demo.version, demo.failed) == ("demo", "1.0.0", {})
+    assert {name: it.port for name, it in definitions.items()} == {
+        "harper": 23033,
+        "research": 23031,
+        "engineering": 23032,
+    }
+    harper = definitions["harper"]
+    assert harper.agents == ("research", "engineering")
+    assert harper.capabilities is not None
+    assert harper.capabilities.model_dump() == {
+        "model": "offline",
+        "vision": True,
+        "context_window": 200000,
+        "max_output_tokens": 32000,
+    }
+    assert len({it.dependencies[0].key for it in definitions.values()}) == 1
+
+
+async def test_an_llm_agent_is_one_tool_with_an_alias_and_an_empty_history_prompt(
+    definitions: dict[str, AgentDefinition],
+) -> None:
+    (tool,) = definitions["research"].tools
+    assert (tool.name, tool.aliases, tool.correlation) == ("research", ("send_message",), "conversation_id")
+    (prompt,) = definitions["research"].prompts
+    assert (prompt.name, prompt.messages) == ("research_history", ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "valid"),
+    [
+        ('{"message": "hi"}', True),
+        ('{"message": "hi", "history": ["bad", null, 7, {}], "conversation_id": "c"}', True),
+        ('{"message": "hi", "images": [{"data": "aGk=", "mime_type": "image/png"}]}', True),
+        ("{}", False),
+        ('{"message": 1}', False),
+        ('{"message": "hi", "images": [{}]}', False),
+        ('{"message": "hi", "surprise": 1}', False),
+    ],
+)
+async def test_the_tools_schema_takes_what_the_contract_lists_and_no_more(
+    definitions: dict[str, AgentDefinition], arguments: str, valid: bool
+) -> None:
+    schema = definitions["harper"].tools[0].input_schema
+    jsonschema.Draft202012Validator.check_schema(schema)
+    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(arguments)))
+    assert (errors == []) is valid
+
+
+async def test_an_agent_cannot_depend_on_a_function_agent(tmp_path: Path) -> None:
+    agents = "name: demo\nagents:\n  harper: {depends_on: [tools]}\n  tools: {kind: function, module: tools.py}\n"
+    module = "from agent_worker.functions import FunctionAgent\nagent = FunctionAgent()\n"
+    files = {"agents.yaml": agents, "tools.py": module, "fastagent.config.yaml": "default_model: offline\n"}
+    team = await a_team(tmp_path, files)
+    await team.shared.close()
+    assert [hosted.definition.agent for hosted in team.agents] == ["tools"]
+    assert "no LLM agent" in team.failed["harper"]

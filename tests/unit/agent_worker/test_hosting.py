@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import nullcontext
 from pathlib import Path
 
 import jsonschema
@@ -73,8 +74,8 @@ async def test_the_tools_schema_takes_what_the_contract_lists_and_no_more(
 ) -> None:
     schema = definitions["harper"].tools[0].input_schema
     jsonschema.Draft202012Validator.check_schema(schema)
-    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(arguments)))
-    assert (errors == []) is valid
+    with nullcontext() if valid else pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(json.loads(arguments), schema)
 
 
 async def test_an_agent_cannot_depend_on_a_function_agent(tmp_path: Path) -> None:

@@ -94,10 +94,11 @@ class Stack:
             self._seen.update(pids)
         return content
 
-    def interrupt(self) -> int:
-        """Press Ctrl-C, wait for the end and return the exit code."""
+    def interrupt(self, times: int = 1) -> int:
+        """Press Ctrl-C, wait for the end and return the exit code. `uv run` makes two signals of one press."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGINT)
+        for _ in range(times):
+            self._process.send_signal(signal.SIGINT)
         return self._process.wait(_STOPS_WITHIN)
 
     def kill9(self) -> None:

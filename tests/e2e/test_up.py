@@ -119,10 +119,14 @@ def test_a_demo_sends_a_turn_prints_progress_and_addresses_and_leaves_nothing(tm
 
 def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
     with Stack(tmp_path, "--no-turn", "--workers", "2") as stack:
-        assert len(stack.until_ready()["pids"]["agent-worker"]) == 2
-        assert stack.interrupt() == 0
+        ready = stack.until_ready()
+        assert len(ready["pids"]["agent-worker"]) == 2
+        assert stack.interrupt(times=2) == 0
     assert stack.left_over() == []
     assert not stack.ready_file.exists()
+    logs = Path(ready["log"])
+    assert all("draining" in (logs / f"{name}-1.log").read_text() for name in ("agent-gateway", "agent-worker"))
+    assert "Server Exiting" in (logs / "nats-server-1.log").read_text()
     assert "was killed" not in stack.text()
 
 

@@ -52,7 +52,9 @@ class Keeper:
         return self.child is None or await self.child.stop(grace)
 
     def kill(self) -> None:
-        """End the process at once, as a part of stopping."""
+        """End the process at once and for good, as a part of stopping."""
+        if self._task is not None:
+            self._task.cancel()
         if self.child is not None:
             self.child.kill()
 

@@ -26,6 +26,7 @@ from pallas_cli.stack.supervisor import StartTimeout, Supervisor
 from pallas_cli.stack.teams import TeamSummary, demo_folder, is_demo, read_teams
 
 _KILL_AFTER_DRAIN = 1.0
+_SAME_PRESS = 1.0
 
 
 def run_stack(options: StackOptions, console: Console) -> int:
@@ -142,11 +143,19 @@ def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
 
 @contextmanager
 def _on_signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
-    """The first signal sets `stop`, the next one `hurry`."""
+    """The first signal sets `stop`, one that comes later `hurry`.
+
+    `uv run` passes on a Ctrl-C that the terminal has sent to everybody, so what follows at once is the same press.
+    """
     loop = asyncio.get_running_loop()
+    first = float("inf")
 
     def received() -> None:
-        (hurry if stop.is_set() else stop).set()
+        nonlocal first
+        first = min(first, monotonic())
+        stop.set()
+        if monotonic() - first > _SAME_PRESS:
+            hurry.set()
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in numbers:

@@ -1,0 +1,36 @@
+"""What all probes share: one HTTP client, a time limit, and reasons that give nothing away.
+
+The texts of httpx's own errors may hold an address, so they are never passed on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+import httpx
+
+log = logging.getLogger(__name__)
+
+
+def make_http(timeout: float) -> httpx.AsyncClient:
+    """The client of all probes. Every probe connects anew: whether that works is what it is there to find out."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.AsyncClient(timeout=timeout, limits=limits)
+
+
+async def reason_of(probing: Awaitable[str | None], timeout: float) -> str | None:
+    """Wait for a probe, for `timeout` seconds; return its answer, or why there is none."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await probing
+    except (TimeoutError, httpx.TimeoutException):
+        return f"no answer in {timeout:g} s"
+    except httpx.ConnectError:
+        return "cannot connect"
+    except httpx.HTTPError:
+        return "the connection broke"
+    except (httpx.InvalidURL, ValueError):
+        return "its address or a header cannot be sent"
+    except Exception as error:  # noqa: BLE001 - one server's odd answer must not end the probes of all others
+        log.warning("a probe failed in an unknown way", extra={"error": type(error).__name__})
+        return "the probe failed"

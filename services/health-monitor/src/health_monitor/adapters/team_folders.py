@@ -1,0 +1,63 @@
+"""The addresses and credentials of dependencies, out of the team folders that the workers read too.
+
+A folder that turns bad keeps what it last said; one that was never good says nothing, and the agents of its team are
+judged without their HTTP servers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pallas_teams import HttpServer, ProviderConfig, TeamFaults, TeamFolder, folder_digest, load_team
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class TeamFolders:
+    """The folders at `paths`. `on_read(folder, faults)` is told of each reading, with the number of faults."""
+
+    paths: Sequence[Path]
+    environ: Mapping[str, str]
+    on_read: Callable[[str, int], None]
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _digests: dict[Path, str] = field(default_factory=dict[Path, str])
+    _teams: dict[Path, TeamFolder] = field(default_factory=dict[Path, TeamFolder])
+    _servers: dict[str, HttpServer] = field(default_factory=dict[str, HttpServer])
+    _providers: dict[str, ProviderConfig] = field(default_factory=dict[str, ProviderConfig])
+
+    async def reload(self) -> None:
+        """Read the folders that have changed; whoever comes meanwhile waits until that is done."""
+        async with self._reading:
+            await self._reload()
+
+    async def _reload(self) -> None:
+        for path in self.paths:
+            digest = await asyncio.to_thread(folder_digest, path)
+            if digest != self._digests.get(path):
+                self._digests[path] = digest
+                await self._read(path)
+        teams = self._teams.values()
+        servers = [server for team in teams for server in team.servers.values()]
+        self._servers = {server.key(): server for server in servers if isinstance(server, HttpServer)}
+        self._providers = {provider.key(): provider for team in teams for provider in team.providers.values()}
+
+    def server(self, key: str) -> HttpServer | None:
+        """The server of that key, or None."""
+        return self._servers.get(key)
+
+    def provider(self, key: str) -> ProviderConfig | None:
+        """The provider of that key, or None."""
+        return self._providers.get(key)
+
+    async def _read(self, path: Path) -> None:
+        try:
+            self._teams[path] = await asyncio.to_thread(load_team, path, self.environ)
+        except TeamFaults as error:
+            log.error("a team folder cannot be used", extra={"folder": str(path), "faults": error.message})
+            self.on_read(path.name, len(error.faults))
+        else:
+            log.info("read a team folder", extra={"folder": str(path), "team": self._teams[path].name})
+            self.on_read(path.name, 0)

@@ -1,0 +1,115 @@
+"""Puts the health monitor together: definitions and presence in, probes out to the world, health into the broker."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from health_monitor.metrics import make_metrics
+from health_monitor.monitor import Monitor
+from health_monitor.settings import MonitorSettings
+from pallas_bus import ask, streams
+from pallas_bus.connection import Bus, connect
+from pallas_bus.tables import watch
+from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
+from pallas_runtime.run import Process
+
+
+@dataclass
+class HealthMonitor:
+    """What the process runs. It serves nothing over HTTP but its own probes."""
+
+    monitor: Monitor
+    loops: list[asyncio.Task[None]]
+    http: ASGIApp | None = None
+
+    async def drain(self) -> None:
+        """Start no more rounds and end the probes under way."""
+        for loop in self.loops:
+            loop.cancel()
+        await self.monitor.close()
+
+
+@asynccontextmanager
+async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[HealthMonitor]:
+    """Connect, wait until agents and workers are known, and yield the monitor after its first round."""
+    from health_monitor.adapters.dependencies import Dependencies
+    from health_monitor.adapters.mcp_probe import McpProbe
+    from health_monitor.adapters.model_probe import ModelProbe
+    from health_monitor.adapters.probing import make_http
+    from health_monitor.adapters.publications import Buckets
+    from health_monitor.adapters.team_folders import TeamFolders
+    from health_monitor.adapters.turn_queue import TurnQueue
+    from health_monitor.shared_probes import SharedProbes
+
+    metrics = make_metrics(process.probes.metrics)
+    async with AsyncExitStack() as stack:
+        bus = await stack.enter_async_context(connect(settings.nats_url, MONITOR, instance=process.instance))
+        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
+        await streams.declare(bus, HEALTH, PROBES, replicas=settings.stream_replicas)
+        agents = await stack.enter_async_context(watch(bus, AGENTS))
+        workers = await stack.enter_async_context(watch(bus, WORKERS))
+        health = await stack.enter_async_context(watch(bus, HEALTH))
+        probes = await stack.enter_async_context(watch(bus, PROBES))
+        for table in (agents, workers, health, probes):
+            await table.synced.wait()
+        http = await stack.enter_async_context(make_http(settings.probe_timeout))
+        mcp = McpProbe(http, settings.probe_timeout)
+        stack.push_async_callback(mcp.close)
+        publications = Buckets(bus, settings.probe_interval, health, probes)
+        prober = Dependencies(mcp, ModelProbe(http, settings.probe_timeout))
+        monitor = Monitor(
+            addresses=TeamFolders(settings.teams, os.environ, metrics.folder_read),
+            probes=SharedProbes(prober, publications, metrics),
+            queue=TurnQueue(bus),
+            publications=publications,
+            metrics=metrics,
+            interval=settings.probe_interval,
+            slow=settings.probe_slow,
+        )
+        agents.on_change(monitor.agent_changed)
+        workers.on_change(monitor.worker_changed)
+        async with _started(bus, monitor, process) as service:
+            yield service
+
+
+@asynccontextmanager
+async def _started(bus: Bus, monitor: Monitor, process: Process) -> AsyncGenerator[HealthMonitor]:
+    """The first round, and then the loops and the answers to questions."""
+    await monitor.run_round()
+    loops = [bus.spawn(_vital(process, loop)) for loop in (_run_rounds(monitor), _follow_changes(monitor))]
+    service = HealthMonitor(monitor, loops)
+    answers = await ask.answering(bus, description="Probes what agents depend on")
+    await ask.answer(bus, answers, CHECK_HEALTH, monitor.check_health)
+    try:
+        yield service
+    finally:
+        await service.drain()
+
+
+async def _run_rounds(monitor: Monitor) -> None:
+    started = time.monotonic()
+    while True:
+        await asyncio.sleep(max(0.0, started + monitor.interval - time.monotonic()))
+        started = time.monotonic()
+        await monitor.run_round()
+
+
+async def _follow_changes(monitor: Monitor) -> None:
+    while True:
+        await monitor.changed.wait()
+        monitor.changed.clear()
+        await monitor.catch_up()
+
+
+async def _vital(process: Process, work: Coroutine[None, None, None]) -> None:
+    """A monitor whose loop has ended is worth nothing: the process ends too and is started again."""
+    try:
+        await work
+    except Exception:
+        process.failed.set()
+        raise

@@ -1,0 +1,143 @@
+"""A probe of one downstream server, against real ones and such as misbehave."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+
+import pytest
+from pydantic import SecretStr
+from tests.integration.health_monitor.servers import Downstream, answering, hung, mcp_app, modern_only
+
+from health_monitor.adapters.mcp_probe import McpProbe
+from health_monitor.adapters.model_probe import ModelProbe
+from health_monitor.adapters.probing import make_http
+from pallas_teams import HttpServer, ProviderConfig
+
+OPENED = {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-06-18"}}
+
+
+@pytest.fixture
+async def stack() -> AsyncGenerator[AsyncExitStack]:
+    """What is left open until the end of the test."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def downstream() -> AsyncGenerator[Downstream]:
+    """A port on which a test serves what it likes."""
+    server = Downstream()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def probe(stack: AsyncExitStack) -> McpProbe:
+    """A probe with a short time limit."""
+    probe = McpProbe(await stack.enter_async_context(make_http(0.5)), 0.5)
+    stack.push_async_callback(probe.close)
+    return probe
+
+
+def _server(downstream: Downstream, **headers: str) -> HttpServer:
+    return HttpServer("argos", SecretStr(downstream.url), {name: SecretStr(value) for name, value in headers.items()})
+
+
+@pytest.mark.parametrize("json_response", [False, True])
+async def test_a_server_that_answers_gets_its_session_deleted_with_the_same_headers(
+    stack: AsyncExitStack, downstream: Downstream, probe: McpProbe, json_response: bool
+) -> None:
+    await downstream.start(await stack.enter_async_context(mcp_app(json_response=json_response)))
+    assert await probe.probe(_server(downstream, Authorization="Bearer s3cret")) is None
+    await asyncio.wait_for(downstream.deleted.wait(), 2)
+    post, delete = downstream.heard
+    assert (post.verb, post.method) == ("POST", "initialize")
+    assert post.headers["accept"] == "application/json, text/event-stream"
+    assert post.headers["authorization"] == delete.headers["authorization"] == "Bearer s3cret"
+    assert delete.verb == "DELETE"
+    assert len(delete.headers["mcp-session-id"]) > 10
+    assert delete.headers["mcp-protocol-version"] == "2025-11-25"
+
+
+async def test_a_server_of_the_modern_revision_alone_is_asked_to_discover_itself(
+    stack: AsyncExitStack, downstream: Downstream, probe: McpProbe
+) -> None:
+    await downstream.start(modern_only(await stack.enter_async_context(mcp_app())))
+    assert await probe.probe(_server(downstream, Authorization="Bearer s3cret")) is None
+    assert [heard.method for heard in downstream.heard] == ["initialize", "server/discover"]
+    assert downstream.heard[1].headers["mcp-method"] == "server/discover"
+    assert downstream.heard[1].headers["authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (200, OPENED, None),
+        (401, {"error": "who are you"}, "HTTP 401"),
+        (500, "oops", "HTTP 500"),
+        (400, OPENED, "HTTP 400"),
+        (200, {"status": "fine"}, "does not answer as an MCP server"),
+        (200, ["not", "a", "message"], "does not answer as an MCP server"),
+        (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "s3cret"}}, "answered with an error"),
+    ],
+)
+async def test_only_a_result_counts_as_an_answer(
+    downstream: Downstream, probe: McpProbe, status: int, body: object, reason: str | None
+) -> None:
+    await downstream.start(answering(status, body))
+    assert await probe.probe(_server(downstream)) == reason
+
+
+async def test_a_server_that_is_not_there_cannot_be_connected_to(downstream: Downstream, probe: McpProbe) -> None:
+    assert await probe.probe(_server(downstream)) == "cannot connect"
+
+
+async def test_a_server_that_hangs_is_given_up_after_the_time_limit(downstream: Downstream, probe: McpProbe) -> None:
+    released = asyncio.Event()
+    await downstream.start(hung(released))
+    async with asyncio.timeout(1):
+        assert await probe.probe(_server(downstream)) == "no answer in 0.5 s"
+    released.set()
+
+
+async def test_a_header_that_cannot_be_sent_is_a_reason_that_does_not_show_it(
+    downstream: Downstream, probe: McpProbe
+) -> None:
+    reason = await probe.probe(_server(downstream, Authorization="Bearer schlüssel\n"))
+    assert reason is not None
+    assert "schl" not in reason
+
+
+MODELS = {"object": "list", "data": [{"id": "gpt-5"}, {"id": "qwen3:latest"}]}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "status", "body", "reason", "path"),
+    [
+        ("openai", "gpt-5", 200, MODELS, None, "/mcp/models"),
+        ("generic", "qwen3", 200, MODELS, None, "/mcp/models"),
+        ("openai", "gpt-6", 200, MODELS, "has no model 'gpt-6'", "/mcp/models"),
+        ("openai", "gpt-5", 401, {}, "HTTP 401", "/mcp/models"),
+        ("openai", "gpt-5", 200, "hello", "does not list its models", "/mcp/models"),
+        ("anthropic", "claude", 200, {"id": "claude"}, None, "/mcp/v1/models/claude"),
+        ("anthropic", "claude", 404, {}, "has no model 'claude'", "/mcp/v1/models/claude"),
+    ],
+)
+async def test_a_provider_is_asked_for_its_models_and_nothing_else(
+    stack: AsyncExitStack,
+    downstream: Downstream,
+    provider: str,
+    model: str,
+    status: int,
+    body: object,
+    reason: str | None,
+    path: str,
+) -> None:
+    await downstream.start(answering(status, body))
+    probe = ModelProbe(await stack.enter_async_context(make_http(0.5)), 0.5)
+    config = ProviderConfig(provider, SecretStr(downstream.url), SecretStr("s3cret"))
+    assert await probe.probe(config, model) == reason
+    (heard,) = downstream.heard
+    assert (heard.verb, heard.path) == ("GET", path)
+    key = "x-api-key" if provider == "anthropic" else "authorization"
+    assert heard.headers[key].endswith("s3cret")

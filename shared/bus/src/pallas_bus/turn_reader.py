@@ -117,8 +117,12 @@ class TurnFeed:
     @property
     def known(self) -> tuple[int, int]:
         """The attempt, and the highest number of its events that is known to exist (one more once it has ended)."""
-        beyond = self._outcome.events + 1 if self._outcome is not None else 0
-        return self.attempt, max([beyond, *self._early])
+        return self.attempt, max([self._beyond, *self._early])
+
+    @property
+    def _beyond(self) -> int:
+        """The number behind the last event, once the turn has ended; 0 before."""
+        return self._outcome.events + 1 if self._outcome is not None else 0
 
     def give_up_gaps(self, known: tuple[int, int]) -> None:
         """Go on without the events below `known`, an earlier value of it, that are still missing.
@@ -127,7 +131,7 @@ class TurnFeed:
         """
         attempt, highest = known
         while self.waits_for_gap and self.attempt == attempt:
-            following = min(self._early, default=highest)
+            following = min(self._early, default=self._beyond)
             if following > highest:
                 return
             self._next = following

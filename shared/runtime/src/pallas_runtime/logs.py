@@ -14,6 +14,10 @@ from structlog.typing import EventDict, Processor
 _QUIET = ("httpx", "httpx2", "mcp", "nats", "uvicorn.access", "uvicorn.error", "sse_starlette", "asyncio")
 
 
+_TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=20)
+"""Without the values of local variables: they hold what callers said, and secrets."""
+
+
 def configure_logs(service: str, instance: str, level: str, style: str) -> None:
     """Send all logging of this process to standard error, as `json` or `text`."""
 
@@ -29,9 +33,11 @@ def configure_logs(service: str, instance: str, level: str, style: str) -> None:
         identify,
     ]
     last: list[Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [structlog.processors.ExceptionRenderer(_TRACEBACKS), structlog.processors.JSONRenderer()]
         if style == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        ]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

@@ -38,7 +38,7 @@ from agent_gateway.entry.catalogue import (
     tools_of,
 )
 from agent_gateway.entry.progress import ProgressRelay
-from agent_gateway.entry.results import WireResult, refused, result_of
+from agent_gateway.entry.results import COMPLETE, WireResult, refused, result_of
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
 from agent_gateway.handlers.submit_turn import Submitted
 from agent_gateway.model import Call, Refusal
@@ -134,7 +134,7 @@ class AgentServer:
         if prompt is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown prompt: {params.name}")
         if prompt.messages is not None:
-            return {"messages": list(prompt.messages)}
+            return {**COMPLETE, "messages": list(prompt.messages)}
         return await self._read("prompts/get", params)
 
     async def _read_resource(self, _context: Context, params: types.ReadResourceRequestParams) -> WireResult:
@@ -148,7 +148,7 @@ class AgentServer:
         asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
         question = AgentRead(team=self.definition.team, agent=self.definition.agent, method=method, params=asked)
         try:
-            return await self.turns.read(question)
+            return {**COMPLETE, **await self.turns.read(question)}
         except NotFound as error:
             raise MCPError(code=types.INVALID_PARAMS, message=error.message, data={"code": error.code}) from error
         except PallasError as error:
@@ -156,7 +156,7 @@ class AgentServer:
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> WireResult:
         if params.name == GET_HEALTH:
-            return {"content": [{"type": "text", "text": await self.turns.health(self.definition)}]}
+            return {**COMPLETE, "content": [{"type": "text", "text": await self.turns.health(self.definition)}]}
         try:
             tool = find_tool(self.definition, params.name)
         except NotFound as error:

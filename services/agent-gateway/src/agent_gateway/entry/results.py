@@ -16,6 +16,9 @@ TURN_META = "pallas/turn"
 
 type WireResult = dict[str, Any]
 
+COMPLETE: WireResult = {"resultType": "complete"}
+"""The modern era wants every result to say that it is one; the SDK leaves it out for older callers."""
+
 
 def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
     """The result of a turn that ended.
@@ -47,6 +50,7 @@ def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
 
 def _completed(said: Result, turn_id: str) -> WireResult:
     result: WireResult = {
+        **COMPLETE,
         "content": list(said.content),
         "isError": said.is_error,
         "_meta": {**(said.meta or {}), TURN_META: turn_id},
@@ -72,4 +76,4 @@ def tool_error(
         facts["retry_after_ms"] = retry_after_ms
     where = f" (turn {turn_id})" if turn_id else ""
     text = f"{code}: {message}{where}"
-    return {"content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META: facts}}
+    return {**COMPLETE, "content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META: facts}}

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pallas_teams.digest import folder_digest
-from pallas_teams.loader import load_teams
+from pallas_teams import TeamFolder, folder_digest, load_teams
 
 from agent_worker.handlers.publish_definitions import publish_definitions
 from agent_worker.ports import HostedAgent, HostedTeam
@@ -23,7 +22,6 @@ from pallas_bus.turn_queue import TurnPuller, ensure_consumer
 from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError
-from pallas_teams.model import TeamFolder
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +68,7 @@ class HostTeams:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _digests: dict[Path, str] = field(default_factory=dict[Path, str])
     _answered: set[str] = field(default_factory=set[str])
-    _service: ask.Service | None = None
+    _service: ask.Answering | None = None
 
     async def host_teams(self) -> None:
         """Load every folder and start to take its agents' turns.

@@ -24,11 +24,14 @@ from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import GatewayPresence
-from pallas_contracts.catalog import AGENTS, CALLS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, TURN_LOG, TURN_QUEUE
+from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, STREAMS
 from pallas_contracts.message import utc_now
 from pallas_runtime.run import Process
 
 log = logging.getLogger(__name__)
+
+OWNED = tuple(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY)
+"""The gateway is the part that always runs, so it declares what the others, who may be scaled to zero, write."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -51,7 +54,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
     _keep_streams_on_sigterm()
     async with connect_when_possible(settings.nats_url, GATEWAY, instance=process.instance) as bus:
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
-        await declare(bus, TURN_QUEUE, TURN_LOG, GATEWAYS, CALLS, replicas=settings.stream_replicas)
+        await declare(bus, *OWNED, replicas=settings.stream_replicas)
         async with (
             tables.watch(bus, AGENTS) as catalogue,
             tables.watch(bus, HEALTH) as healths,

@@ -107,7 +107,7 @@ AGENTS = Bucket(
     "agents",
     Template("{team}.{agent}"),
     AgentDefinition,
-    owner=WORKER,
+    owner=GATEWAY,
     writers=(WORKER, CLI),
     summary="What can be called. An agent stays when no worker is alive; it leaves when its team says so.",
 )
@@ -115,7 +115,7 @@ WORKERS = Bucket(
     "workers",
     Template("{worker}"),
     WorkerPresence,
-    owner=WORKER,
+    owner=GATEWAY,
     writers=(WORKER,),
     ttl=PRESENCE_TTL,
     summary="Who is alive to execute turns.",

@@ -141,7 +141,7 @@ async def test_a_feed_goes_on_when_several_pieces_are_missing_for_good(turns: De
     writer = await attempt_of(gateway, request)
     async with following(gateway) as feeds:
         feed = feeds.open(writer.address)
-        for number in range(1, 4):
+        for _ in range(1, 4):
             writer._seq += 1  # pyright: ignore[reportPrivateUsage] - an event that never reached the broker
             await writer.tool_starting(TOOL)
         writer._seq += 1  # pyright: ignore[reportPrivateUsage] - and a last one

@@ -55,6 +55,11 @@ class Slots:
         await self.puller.refill()
 
     @property
+    def instance(self) -> str:
+        assert self.puller is not None
+        return self.puller.bus.instance
+
+    @property
     def turn_ids(self) -> list[str]:
         return [request.turn_id for _, request, _ in self.taken.items]
 
@@ -133,20 +138,18 @@ async def test_two_workers_share_what_waits_and_no_turn_runs_twice(
     turns: Declaring, bus: Connecting, team: str
 ) -> None:
     gateway = await turns()
-    workers = [Slots(free=3), Slots(free=3)]
+    taken = Collected[tuple[str, TurnRequested, Delivery]]()
+    workers = [Slots(free=3, taken=taken), Slots(free=3, taken=taken)]
     for slots in workers:
         await slots.pull(await bus("agent-worker"), team, "harper")
     requests = [turn_requested(team) for _ in range(40)]
-    await asyncio.gather(*(submit(gateway, request) for request in requests), *(_work(slots) for slots in workers))
-    ids = [turn_id for slots in workers for turn_id in slots.turn_ids]
-    assert sorted(ids) == sorted(request.turn_id for request in requests)
-
-
-async def _work(slots: Slots) -> None:
-    """Finish twenty turns, each at once; with equal workers that is a half of forty."""
-    for number in range(20):
-        _, _, delivery = (await slots.taken.count(number + 1))[number]
-        await slots.finish(delivery)
+    await asyncio.gather(*(submit(gateway, request) for request in requests))
+    for number in range(40):
+        _, _, delivery = (await taken.count(number + 1))[number]
+        [owner] = [slots for slots in workers if slots.puller is not None and slots.puller.bus is delivery.bus]
+        await owner.finish(delivery)
+    assert sorted(workers[0].turn_ids) == sorted(request.turn_id for request in requests)
+    assert {delivery.bus.instance for _, _, delivery in taken.items} == {slots.instance for slots in workers}
 
 
 async def test_a_turn_that_is_given_back_is_delivered_again(turns: Declaring, bus: Connecting, team: str) -> None:

@@ -29,7 +29,7 @@ def check_token(value: str, what: str) -> str:
     Raises:
         Rejected: naming `what` and the value, when it is not `[a-z0-9_-]{1,64}`.
     """
-    if not _TOKEN.match(value):
+    if not _TOKEN.fullmatch(value):
         raise Rejected(f"{what} {value!r} must be 1 to 64 characters of a-z, 0-9, '_' and '-'", code="bad_token")
     return value
 

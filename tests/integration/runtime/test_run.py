@@ -1,0 +1,153 @@
+"""A process from start to end: what it answers, how a signal ends it, and the code it leaves."""
+
+import asyncio
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.embedded import free_port
+from tests.waiting import soon
+
+SERVICE = Path(__file__).parent.parent / "runtime_service.py"
+
+type Start = Callable[..., Awaitable[Process]]
+
+
+@asynccontextmanager
+async def started(how: str, **environ: str) -> AsyncGenerator[Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(SERVICE), how, env={"PALLAS_PORT": "0", **environ}, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        process._transport.close()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - or it warns when the loop is gone
+
+
+@pytest.fixture
+async def start() -> AsyncGenerator[Start]:
+    """Start the service: `await start("fine", PALLAS_PORT="0")`."""
+    async with AsyncExitStack() as stack:
+
+        async def make(how: str, **environ: str) -> Process:
+            return await stack.enter_async_context(started(how, **environ))
+
+        yield make
+
+
+async def said(process: Process) -> str:
+    """The next line on its standard output."""
+    assert process.stdout is not None
+    return (await soon(process.stdout.readline(), within=20.0)).decode().strip()
+
+
+async def url_of(process: Process) -> str:
+    """Where it listens, once it says so."""
+    word, port = (await said(process)).split()
+    assert word == "port"
+    return f"http://127.0.0.1:{port}"
+
+
+async def ended(process: Process) -> tuple[int, str]:
+    """Its exit code and what it wrote to standard error."""
+    _, errors = await soon(process.communicate(), within=20.0)
+    assert process.returncode is not None
+    return process.returncode, errors.decode()
+
+
+async def until_ready(client: httpx.AsyncClient, url: str) -> None:
+    async with asyncio.timeout(10):
+        while (await client.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110 - as a probe does
+            await asyncio.sleep(0.01)
+
+
+async def test_a_service_serves_drains_and_closes_at_a_signal_with_code_0(start: Start) -> None:
+    process = await start("fine")
+    url = await url_of(process)
+    async with httpx.AsyncClient() as client:
+        await until_ready(client, url)
+        assert (await client.get(f"{url}/anything")).text == "mine"
+    process.send_signal(signal.SIGTERM)
+    assert [await said(process), await said(process)] == ["drain", "closed"]
+    code, errors = await ended(process)
+    assert code == 0
+    assert '"event": "draining"' in errors
+
+
+async def test_interrupting_it_ends_it_the_same_way(start: Start) -> None:
+    process = await start("fine")
+    url = await url_of(process)
+    async with httpx.AsyncClient() as client:
+        await until_ready(client, url)
+    process.send_signal(signal.SIGINT)
+    assert (await ended(process))[0] == 0
+
+
+async def test_while_it_starts_it_is_alive_and_not_ready_and_a_signal_ends_it(start: Start) -> None:
+    process = await start("slow_start")
+    url = await url_of(process)
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"{url}/livez")).status_code == 200
+        assert (await client.get(f"{url}/readyz")).status_code == 503
+        assert (await client.get(f"{url}/anything")).status_code == 503
+    process.send_signal(signal.SIGTERM)
+    assert await said(process) == "closed"
+    assert (await ended(process))[0] == 0
+
+
+async def test_while_it_drains_it_is_not_ready_and_is_cut_off_in_time(start: Start) -> None:
+    process = await start("slow_drain", PALLAS_DRAIN_SECONDS="0.5")
+    url = await url_of(process)
+    async with httpx.AsyncClient() as client:
+        await until_ready(client, url)
+        process.send_signal(signal.SIGTERM)
+        assert await said(process) == "drain"
+        answer = await client.get(f"{url}/readyz")
+        assert (answer.status_code, answer.json()["missing"]) == (503, {"process": "draining"})
+        assert (await client.get(f"{url}/livez")).status_code == 200
+    code, errors = await ended(process)
+    assert code == 0
+    assert "drained too slowly" in errors
+
+
+async def test_a_service_that_fails_ends_with_code_1_after_draining(start: Start) -> None:
+    process = await start("fails")
+    await url_of(process)
+    assert [await said(process), await said(process)] == ["drain", "closed"]
+    assert (await ended(process))[0] == 1
+
+
+@pytest.mark.parametrize("how", ["unavailable", "crashes"])
+async def test_a_service_that_cannot_be_built_ends_with_code_1(start: Start, how: str) -> None:
+    code, errors = await ended(await start(how))
+    assert code == 1
+    assert ("no broker" if how == "unavailable" else "a bug") in errors
+
+
+async def test_what_can_never_start_ends_with_code_2_and_one_line(start: Start) -> None:
+    code, errors = await ended(await start("refused"))
+    assert (code, errors.splitlines()[-1]) == (2, "example: the team folder 'x' is not there")
+
+
+async def test_a_bad_setting_ends_with_code_2_and_names_the_variable(start: Start) -> None:
+    code, errors = await ended(await start("fine", PALLAS_PORT="hunter2"))
+    assert code == 2
+    assert errors.startswith("example: PALLAS_PORT: ")
+    assert "hunter2" not in errors
+
+
+async def test_a_port_in_use_ends_with_code_2_and_names_it(start: Start) -> None:
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        code, errors = await ended(await start("fine", PALLAS_PORT=str(port)))
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert f"cannot listen on 127.0.0.1:{port}" in errors

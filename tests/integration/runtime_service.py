@@ -1,0 +1,58 @@
+"""A service as small as one can be, to be started as a process of its own by the tests of `run`.
+
+Its first argument says how it behaves: `fine`, `slow_start`, `slow_drain`, `fails`, `refused`, `unavailable` or
+`crashes`.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from pallas_contracts.errors import Rejected, Unavailable
+from pallas_runtime.run import Process, run
+from pallas_runtime.settings import Settings
+
+
+@dataclass
+class Service:
+    """Says on standard output what happens to it."""
+
+    http: ASGIApp | None
+    slow: bool
+
+    async def drain(self) -> None:
+        """Say so, and hang when it is told to."""
+        print("drain", flush=True)
+        if self.slow:
+            await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def build(_settings: Settings, process: Process) -> AsyncGenerator[Service]:
+    """Behave as told."""
+    match how := sys.argv[1]:
+        case "refused":
+            raise Rejected("the team folder 'x' is not there")
+        case "unavailable":
+            raise Unavailable("no broker")
+        case "crashes":
+            raise RuntimeError("a bug")
+        case _:
+            print(f"port {process.port}", flush=True)
+    try:
+        if how == "slow_start":
+            await asyncio.Event().wait()
+        if how == "fails":
+            process.failed.set()
+        yield Service(PlainTextResponse("mine"), slow=how == "slow_drain")
+    finally:
+        print("closed", flush=True)
+
+
+if __name__ == "__main__":
+    run("example", Settings, build)

@@ -1,0 +1,55 @@
+"""The order in which a feed says what it hears, whatever the order in which it hears it."""
+
+import itertools
+
+import pytest
+from tests.builders import turn_outcome, turn_requested
+
+from pallas_bus.turn_reader import TurnFeed
+from pallas_bus.turn_writer import Address
+from pallas_contracts.turns import Step, TurnEvents
+
+REQUEST = turn_requested("t")
+THREE = [
+    TurnEvents(
+        turn_id=REQUEST.turn_id,
+        team="t",
+        agent="harper",
+        attempt=1,
+        events=(Step(seq=number, agent="harper", n=number, kind="llm"),),
+    )
+    for number in (1, 2, 3)
+]
+
+
+async def numbers(feed: TurnFeed) -> list[int]:
+    return [said.n async for said in feed if isinstance(said, Step)]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+async def test_any_order_of_arrival_gives_the_order_of_the_numbers(order: tuple[int, ...]) -> None:
+    feed = TurnFeed(Address.of(REQUEST))
+    outcome = ("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode())
+    messages = [*(("event", batch.model_dump_json().encode()) for batch in THREE), outcome]
+    for place in order:
+        feed.hear(*messages[place])
+        feed.hear(*messages[place])
+    assert await numbers(feed) == [1, 2, 3]
+
+
+async def test_a_gap_is_waited_for_and_given_up_only_as_far_as_the_log_was_read() -> None:
+    feed = TurnFeed(Address.of(REQUEST))
+    feed.hear("event", THREE[1].model_dump_json().encode())
+    known = feed.known
+    assert (feed.waits_for_gap, known) == (True, (1, 2))
+    feed.hear("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode())
+    feed.give_up_gaps(known)
+    assert (feed.waits_for_gap, feed.ended) == (True, False)
+    feed.give_up_gaps(feed.known)
+    assert (feed.ended, await numbers(feed)) == (True, [2])
+
+
+async def test_kinds_of_a_later_release_are_passed_over() -> None:
+    feed = TurnFeed(Address.of(REQUEST))
+    feed.hear("something_new", b"{}")
+    assert not feed.waits_for_gap

@@ -1,0 +1,64 @@
+"""Settings: what a person is told when one does not fit."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import Field, SecretStr
+
+from pallas_contracts.errors import Rejected
+from pallas_runtime.settings import Folders, Names, Settings
+
+
+class Example(Settings):
+    """A service's own settings."""
+
+    slots: int = Field(4, ge=1)
+    token: SecretStr | None = None
+    teams: Folders = ()
+    hosts: Names = ()
+    needed: str = "given"
+
+
+class Needy(Settings):
+    """Something has to be given."""
+
+    needed: str
+
+
+def test_nothing_given_is_the_default() -> None:
+    assert Example.from_env({}) == Example.model_validate({})
+    assert Example.from_env({"PALLAS_SLOTS": ""}).slots == 4
+
+
+def test_what_is_given_is_read() -> None:
+    environ = {"PALLAS_SLOTS": "9", "PALLAS_HOSTS": "a, b,,c", "PALLAS_TEAMS": f"/x{os.pathsep}/y", "SLOTS": "1"}
+    settings = Example.from_env(environ)
+    assert (settings.slots, settings.hosts, settings.teams) == (9, ("a", "b", "c"), (Path("/x"), Path("/y")))
+
+
+def test_every_variable_that_does_not_fit_is_named_and_no_value_is_shown() -> None:
+    environ = {"PALLAS_SLOTS": "hunter2", "PALLAS_PORT": "hunter2", "PALLAS_LOG_FORMAT": "hunter2"}
+    with pytest.raises(Rejected) as refused:
+        Example.from_env(environ)
+    for name in environ:
+        assert name in refused.value.message
+    assert "hunter2" not in refused.value.message
+    assert "hunter2" not in repr(refused.value)
+
+
+def test_a_variable_that_is_missing_is_named() -> None:
+    with pytest.raises(Rejected, match="PALLAS_NEEDED"):
+        Needy.from_env({})
+
+
+def test_a_secret_does_not_show() -> None:
+    settings = Example.from_env({"PALLAS_TOKEN": "hunter2"})
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in settings.model_dump_json()
+
+
+@pytest.mark.parametrize(("name", "value"), [("PALLAS_PORT", "65536"), ("PALLAS_DRAIN_SECONDS", "-1")])
+def test_limits_are_kept(name: str, value: str) -> None:
+    with pytest.raises(Rejected, match=name):
+        Example.from_env({name: value})

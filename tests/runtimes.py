@@ -80,13 +80,17 @@ async def a_team(folder: Path, files: Mapping[str, str], environ: Mapping[str, s
 
 
 class DemoServer:
-    """The demo MCP server as a process of its own, which can be stopped and started on the same port."""
+    """The demo MCP server as a process of its own, which can be stopped and started on the same port.
 
-    def __init__(self, log: Path) -> None:
+    `program` is what to run in its place; it is given the port as its last argument.
+    """
+
+    def __init__(self, log: Path, *program: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         self.log = log
+        self._program = program or ("-m", "pallas_demo", "--port")
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -95,7 +99,7 @@ class DemoServer:
 
     def start(self) -> None:
         """Start it and wait until its port answers."""
-        command = [sys.executable, "-m", "pallas_demo", "--port", str(self.port)]
+        command = [sys.executable, *self._program, str(self.port)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stderr=log)
         wait_for(self._answers, "the demo server does not answer")

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
-from tests.runtimes import DemoServer, Events, a_turn, text_of, wait_for
+from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 
 from agent_worker.ports import AgentRuntime, HostedTeam
 from pallas_contracts.errors import Conflict
@@ -102,9 +103,8 @@ async def test_twenty_turns_at_once_share_one_client_and_keep_apart(
 
 
 async def test_a_server_that_dies_in_a_call_fails_that_tool_and_is_found_again(
-    harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture
+    harper: AgentRuntime, demo_server: DemoServer
 ) -> None:
-    caplog.set_level(logging.INFO, "agent_worker")
     events = Events()
     task = asyncio.create_task(harper.run_turn(a_turn(message=f"{SLOW}\n/say on"), events))
     await events.until(ToolStarted)
@@ -118,8 +118,6 @@ async def test_a_server_that_dies_in_a_call_fails_that_tool_and_is_found_again(
     assert [event.code for event in events.of(ToolFailed)] == ["unreachable"]
 
     await asyncio.to_thread(demo_server.start)
-    connected = "connected to downstream server"
-    await asyncio.to_thread(wait_for, lambda: caplog.messages.count(connected) == 2, "not connected again")
     assert text_of(await harper.run_turn(a_turn(message='/tool toolbox/add {"a": 1, "b": 2}'), Events())) == "3"
 
 
@@ -133,3 +131,31 @@ async def test_a_server_that_never_answered_costs_its_tools_and_no_more(
     assert "toolbox/add: failed" in events.lines()
     assert "agent runs without a server's tools" in caplog.messages
     assert demo_server.url not in caplog.text
+
+
+async def test_a_server_of_the_handshake_era_that_was_restarted_is_called_in_a_new_session(
+    tmp_path: Path, legacy_server: DemoServer
+) -> None:
+    config = f"default_model: offline\nmcp:\n  servers:\n    toolbox:\n      url: {legacy_server.url}\n"
+    agents = "name: demo\nagents:\n  harper: {servers: [toolbox]}\n"
+    team = await a_team(tmp_path, {"agents.yaml": agents, "fastagent.config.yaml": config})
+    harper = team.agents[0].runtime
+    message = '/tool add {"a": 1, "b": 2}\n/tool long_task {"seconds": 0.1, "steps": 1}'
+    events = Events()
+    assert text_of(await harper.run_turn(a_turn(message=message), events)) == "3\n\ndone after 1 steps"
+    assert [event.message for event in events.of(ToolProgress)] == ["step 1 of 1"]
+    legacy_server.kill()
+    await asyncio.to_thread(legacy_server.start)
+    assert text_of(await harper.run_turn(a_turn(message=message), Events())) == "3\n\ndone after 1 steps"
+    await team.shared.close()
+
+
+async def test_many_calls_at_once_do_not_wait_for_a_free_connection(
+    harper: AgentRuntime, demo_server: DemoServer
+) -> None:
+    calls = [f'/tool long_task {{"seconds": {seconds}, "steps": 1}}' for seconds in (0.6, 0.6)]
+    running = [asyncio.create_task(harper.run_turn(a_turn(message=call), Events())) for call in calls]
+    await asyncio.to_thread(wait_for, lambda: demo_server.logged("long_task started") == 2, "not started")
+    many = [harper.run_turn(a_turn(message='/tool add {"a": 1, "b": 1}'), Events()) for _ in range(150)]
+    assert {text_of(outcome) for outcome in await asyncio.gather(*many)} == {"2"}
+    assert {text_of(outcome) for outcome in await asyncio.gather(*running)} == {"done after 1 steps"}

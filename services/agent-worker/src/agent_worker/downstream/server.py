@@ -6,6 +6,7 @@ cancelled in the middle of a call cancels that call and nothing else.
 
 import asyncio
 import logging
+import re
 import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Protocol, cast
@@ -28,6 +29,13 @@ LONGEST_DELAY = 30.0
 _COOL_DOWN = 1.0
 """Seconds after a failed attempt in which nobody waits for another one."""
 _CLOSE_TIMEOUT = 8.0
+
+
+# What happened to a request over HTTP is told by words only: by the SDK's own, or by those of the server's refusal.
+_FORGOTTEN = re.compile(
+    r"(?i)\bsession (?:id )?(?:was )?(?:terminated|not found|expired)|\b(?:no valid|unknown|invalid) session"
+)
+_NO_ANSWER = "Server returned an error response"
 
 
 class OnProgress(Protocol):
@@ -105,17 +113,18 @@ class DownstreamServer:
         self, client: "Client", tool: str, arguments: JsonObject, on_progress: OnProgress
     ) -> "CallToolResult":
         from mcp import MCPError
-        from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+        from mcp_types import CONNECTION_CLOSED
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         try:
             return await client.call_tool(tool, arguments, progress_callback=on_progress)
         except MCPError as error:
-            if error.code == INVALID_REQUEST and error.message == "Session terminated":
+            modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            if not modern and _FORGOTTEN.search(error.message):
                 raise _SessionGone(f"{self.name!r} has forgotten the session") from error
-            if error.code != CONNECTION_CLOSED:
+            if error.code != CONNECTION_CLOSED and error.message != _NO_ANSWER:
                 raise
-            self._lose(client)
-            raise Unavailable(f"{self.name!r} went away during the call", code="unreachable") from error
+            raise Unavailable(f"{self.name!r} did not answer the call", code="unreachable") from error
 
     async def _list_tools(self) -> "list[Tool]":
         client = await self._connected()
@@ -195,6 +204,7 @@ class DownstreamServer:
         """Follow changes of the tool list where the revision has a stream for them, for as long as it is wanted."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+        from mcp_types import METHOD_NOT_FOUND
 
         offered = client.server_capabilities.tools
         delay = FIRST_DELAY
@@ -204,8 +214,11 @@ class DownstreamServer:
                     self._tools_stale = True
                     async for _ in changes:
                         self._tools_stale = True
-            except (ListenNotSupportedError, MCPError):
+            except ListenNotSupportedError:
                 return
+            except MCPError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    return
             except (SubscriptionLost, TimeoutError):
                 log.debug("stream of changes lost", extra={"server": self.name})
             await asyncio.sleep(delay)

@@ -15,8 +15,10 @@ from mcp.shared.message import SessionMessage
 
 from pallas_teams.model import HttpServer, ServerConfig, StdioServer, reveal
 
-_HTTP_TIMEOUT = httpx2.Timeout(10.0, read=None)
+_HTTP_TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
 """Seconds. Reading has no limit of its own: how long a tool may take is bounded by the turn."""
+
+_HTTP_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
 
 type Streams = tuple[Any, Any]
 """What a transport yields, to read from and to write to; the SDK does not export the type."""
@@ -25,15 +27,38 @@ type Streams = tuple[Any, Any]
 def open_transport(server: ServerConfig, on_end: Callable[[], None]) -> AbstractAsyncContextManager[Streams]:
     """Return the transport of `server`, not yet entered.
 
-    `on_end` is called when a child process ends its output. A lost HTTP connection is an exception instead.
+    `on_end` is called when a child process ends its output. HTTP has no connection to lose: a server that is away
+    fails requests and nothing else.
     """
     return _stdio(server, on_end) if isinstance(server, StdioServer) else _http(server)
+
+
+class _Contained(httpx2.AsyncHTTPTransport):
+    """Makes a lost connection the failure of one request, once the server has been met.
+
+    The SDK ends the whole client, and with it the calls of all other turns, when a single request raises.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(limits=_HTTP_LIMITS)
+        self._met = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; after the first answer a transport error is a 503."""
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.TransportError:
+            if not self._met:
+                raise
+            return httpx2.Response(httpx2.codes.SERVICE_UNAVAILABLE, request=request)
+        self._met = True
+        return response
 
 
 @asynccontextmanager
 async def _http(server: HttpServer) -> AsyncGenerator[Streams]:
     async with (
-        httpx2.AsyncClient(headers=reveal(server.headers), timeout=_HTTP_TIMEOUT) as http,
+        httpx2.AsyncClient(headers=reveal(server.headers), timeout=_HTTP_TIMEOUT, transport=_Contained()) as http,
         streamable_http_client(server.url.get_secret_value(), http_client=http) as streams,
     ):
         yield streams

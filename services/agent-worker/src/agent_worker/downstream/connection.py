@@ -1,0 +1,189 @@
+"""Keeps one MCP client connected: connects, holds, and begins anew with a growing pause after a failure.
+
+One task enters and leaves the client, as the SDK's cancel scopes demand; everybody else only borrows it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, cast
+
+from pallas_contracts.errors import Unavailable
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+
+    from pallas_teams.model import ServerConfig
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds a server may take to answer the handshake."""
+_FIRST_DELAY = 0.5
+_LONGEST_DELAY = 30.0
+_COOL_DOWN = 1.0
+"""Seconds after a failed attempt in which nobody waits for another one."""
+_STEADY = 10.0
+"""Seconds after which a connection counts as a good one; losing it is no reason to wait longer."""
+_CLOSE_TIMEOUT = 8.0
+
+# By name, because the classes come with imports that cost a second.
+_REASONS = {
+    "ConnectError": "no connection",
+    "ConnectTimeout": "no connection in time",
+    "FileNotFoundError": "the command was not found",
+    "PermissionError": "the command may not be run",
+    "TimeoutError": "no answer in time",
+    "MCPError": "it refused the handshake",
+}
+
+
+class Connection:
+    """The connection to one server. `on_change` is called whenever its list of tools may have changed."""
+
+    def __init__(self, config: "ServerConfig", name: str, on_change: Callable[[], None]) -> None:
+        self.error: str | None = "not connected yet"
+        self.client: Client | None = None
+        self._config = config
+        self._name = name
+        self._on_change = on_change
+        self._owner: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._up_since: float | None = None
+        self._failed_at = -_COOL_DOWN
+        self._closing = False
+
+    def start(self) -> None:
+        """Connect in the background and stay connected, without waiting for a first call."""
+        if self._owner is None:
+            self._owner = asyncio.create_task(self._own(), name=f"mcp-client {self._name}")
+
+    async def get(self) -> "Client":
+        """Return the live client, waiting for one attempt to connect when there is none.
+
+        Raises:
+            Unavailable: the server cannot be reached now.
+        """
+        if self.client is not None:
+            return self.client
+        if self._closing:
+            raise Unavailable(f"{self._name!r} is being closed", code="unreachable")
+        self.start()
+        if time.monotonic() - self._failed_at > _COOL_DOWN:
+            self._settled.clear()
+            self._wanted.set()
+            await self._settled.wait()
+        if self.client is None:
+            raise Unavailable(f"{self._name!r} cannot be reached: {self.error}", code="unreachable")
+        return self.client
+
+    def lose(self, client: "Client") -> None:
+        """Have the connection made anew, unless that has happened already."""
+        if self.client is client:
+            self.client = None
+            self.error = "connection lost"
+            self._ended.set()
+
+    async def close(self) -> None:
+        """Say goodbye to the server and end its process, if it has one."""
+        self._closing = True
+        if self._owner is None:
+            return
+        self._ended.set()
+        self._wanted.set()
+        _, pending = await asyncio.wait({self._owner}, timeout=_CLOSE_TIMEOUT)
+        for task in pending:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _own(self) -> None:
+        """Connect, hold the connection until it ends, and begin anew: at once when wanted, else after a pause."""
+        delay = _FIRST_DELAY
+        while not self._closing:
+            self._ended.clear()
+            self._wanted.clear()
+            self._up_since = None
+            try:
+                await self._hold()
+            except Exception as error:  # noqa: BLE001 - every way to lose a connection ends in another attempt
+                self.error = _reason(error)
+                log.warning("downstream server unreachable", extra={"server": self._name, "reason": self.error})
+            self.client = None
+            if self._up_since is None:
+                self._failed_at = time.monotonic()
+                self._settled.set()
+            steady = self._up_since is not None and time.monotonic() - self._up_since > _STEADY
+            delay = _FIRST_DELAY if steady else min(delay * 2, _LONGEST_DELAY)
+            await self._pause(delay)
+        self._settled.set()
+
+    async def _hold(self) -> None:
+        from mcp.client import Client
+
+        from agent_worker.downstream.transports import open_transport
+
+        async with AsyncExitStack() as stack:
+            transport = open_transport(self._config, self._ended.set)
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                client = await stack.enter_async_context(Client(transport, cache=None, message_handler=self._hear))
+            self.client, self.error, self._up_since = client, None, time.monotonic()
+            self._on_change()
+            self._settled.set()
+            log.info("connected to downstream server", extra={"server": self._name})
+            watch = asyncio.create_task(self._watch(client))
+            try:
+                await self._ended.wait()
+            finally:
+                watch.cancel()
+                self.error = self.error or "connection lost"
+
+    async def _watch(self, client: "Client") -> None:
+        """Follow changes of the tool list where the revision has a stream for them, for as long as it is wanted."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+        from mcp_types import METHOD_NOT_FOUND
+
+        offered = client.server_capabilities.tools
+        delay = _FIRST_DELAY
+        while offered and offered.list_changed:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._on_change()
+            except ListenNotSupportedError:
+                return
+            except MCPError as error:
+                if error.code == METHOD_NOT_FOUND:
+                    return
+            except (SubscriptionLost, TimeoutError):
+                log.debug("stream of changes lost", extra={"server": self._name})
+            await asyncio.sleep(delay)
+            # A change while nobody listened has been missed.
+            self._on_change()
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+    async def _hear(self, message: object) -> None:
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._on_change()
+
+    async def _pause(self, delay: float) -> None:
+        if self._closing:
+            return
+        try:
+            async with asyncio.timeout(delay):
+                await self._wanted.wait()
+        except TimeoutError:
+            pass
+
+
+def _reason(error: BaseException) -> str:
+    """Say what went wrong without addresses or credentials: the kind of the innermost first error."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return _REASONS.get(type(error).__name__, type(error).__name__)

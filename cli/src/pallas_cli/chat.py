@@ -7,10 +7,12 @@ standard error, so that a pipe carries nothing but answers.
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
+from rich.text import Text
 
 from pallas_cli.conversation import Answer, Conversation, agent_endpoint
 
@@ -50,9 +52,27 @@ async def _messages(message: str | None, *, prompt: bool) -> AsyncGenerator[str]
     if message is not None:
         yield message
         return
-    while (line := await asyncio.to_thread(_read_line, "> " if prompt else "")) is not None:
+    while (line := await _next_line("> " if prompt else "")) is not None:
         if line.strip():
             yield line.strip()
+
+
+async def _next_line(prompt: str) -> str | None:
+    """Read a line in a thread that nobody waits for: one that is blocked at the prompt must not hold up Ctrl-C."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str | None] = loop.create_future()
+
+    def deliver(read: str | None) -> None:
+        if not line.done():
+            line.set_result(read)
+
+    def read() -> None:
+        found = _read_line(prompt)
+        with suppress(RuntimeError):  # the loop has been closed meanwhile
+            loop.call_soon_threadsafe(deliver, found)
+
+    threading.Thread(target=read, daemon=True).start()
+    return await line
 
 
 def _read_line(prompt: str) -> str | None:
@@ -70,7 +90,7 @@ def _progress(console: Console) -> Generator[Show]:
     """Yield what shows a progress line: replaced in place on a terminal, a line each otherwise."""
     if console.is_terminal:
         with console.status("waiting") as status:
-            yield lambda line: status.update(line)
+            yield lambda line: status.update(Text(line))
     else:
         yield lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
 

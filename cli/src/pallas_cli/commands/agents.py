@@ -1,10 +1,13 @@
-"""`pallas agents`: team folders, and later what the running platform knows of agents."""
+"""`pallas agents`: team folders, and what the running platform knows of agents."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pallas_cli.broker import DEFAULT_NATS, AsJson, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
 
@@ -20,3 +23,33 @@ def validate(
     result = check(folders)
     print(json.dumps(result.as_json(), indent=2) if as_json else "\n".join(result.as_lines()))
     raise typer.Exit(0 if result.valid else 1)
+
+
+@app.command("list")
+def list_agents(nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
+    """List the agents of the running platform, with their health."""
+    from pallas_cli.agents_view import show_agents
+
+    run_on(nats, partial(show_agents, as_json=as_json))
+
+
+@app.command()
+def show(
+    agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
+    nats: NatsUrl = DEFAULT_NATS,
+    as_json: AsJson = False,
+) -> None:
+    """Show one agent: what it can do, what it needs, how it is."""
+    from pallas_cli.agents_view import show_agent
+
+    run_on(nats, partial(show_agent, name=agent, as_json=as_json))
+
+
+@app.command()
+def retire(
+    team: Annotated[str, typer.Argument(help="Team, by name.")], nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False
+) -> None:
+    """End a team: take all its agents out of the catalogue. Its workers have to be gone."""
+    from pallas_cli.agents_view import retire_team
+
+    run_on(nats, partial(retire_team, team=team, as_json=as_json))

@@ -18,6 +18,8 @@ def chat(
     Without --message each line of standard input is a message. Exit code 1 when the last turn failed.
     """
     import asyncio
+    import os
+    import sys
 
     from pallas_cli.chat import hold_chat
     from pallas_cli.conversation import CallFailed
@@ -28,5 +30,7 @@ def chat(
         typer.echo(f"pallas: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        # Not an ordinary exit: a thread that still reads standard input would hold it up.
+        sys.stdout.flush()
+        os._exit(130)
     raise typer.Exit(0 if ok else 1)

@@ -20,6 +20,11 @@ type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
 _KINDS: dict[str, type[PallasError]] = {kind.kind: kind for kind in (Rejected, NotFound, Denied, Conflict, Unavailable)}
 
 
+def kind_of(word: str) -> type[PallasError]:
+    """The error that the word of a kind stands for; a word nobody knows is an internal error."""
+    return _KINDS.get(word, PallasError)
+
+
 async def answering(bus: Bus, *, version: str = "0.1.0", description: str = "") -> Service:
     """Announce this process as a service that answers questions (`nats micro ls` shows it)."""
     return await nats.micro.add_service(  # pyright: ignore[reportUnknownMemberType] - untyped kwargs in nats-py
@@ -72,5 +77,5 @@ async def ask[Q: Message, A: Message](
     headers = message.headers or {}
     if (code := headers.get("Nats-Service-Error-Code")) is not None:
         kind, _, word = code.partition(":")
-        raise _KINDS.get(kind, PallasError)(headers.get("Nats-Service-Error", "no reason given"), code=word or None)
+        raise kind_of(kind)(headers.get("Nats-Service-Error", "no reason given"), code=word or None)
     return question.answer.model_validate_json(message.data)

@@ -66,7 +66,9 @@ async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> t
             if status in ("204", "404"):
                 done.set_result(int(headers.get("Nats-Num-Pending", "0")))
             else:
-                done.set_exception(Unavailable(f"reading {stream} failed: {headers.get('Description', status)}"))
+                code = "no_stream" if status == "503" else None
+                reason = headers.get("Description", status)
+                done.set_exception(Unavailable(f"reading {stream} failed: {reason}", code=code))
 
     inbox = bus.client.new_inbox()
     subscription = await bus.subscribe(inbox, collect)

@@ -161,6 +161,21 @@ async def watch[M: Message](bus: Bus, bucket: Bucket[M]) -> AsyncGenerator[Table
             await subscription.unsubscribe()
 
 
+async def snapshot[M: Message](bus: Bus, bucket: Bucket[M]) -> dict[str, M]:
+    """Read all entries once; a bucket that is not there has none.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    table = Table(bus, bucket)
+    try:
+        await table.refresh()
+    except Unavailable as error:
+        if error.code != "no_stream":
+            raise
+    return dict(table.items())
+
+
 async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
     """Store `value` and wait until it is.
 

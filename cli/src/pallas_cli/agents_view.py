@@ -1,0 +1,135 @@
+"""What the running platform knows of agents, as rows and as JSON."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_bus import tables
+from pallas_bus.connection import Bus
+from pallas_bus.turn_queue import delete_consumer
+from pallas_cli.refused import Refused
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import AGENTS, HEALTH, WORKERS
+from pallas_contracts.errors import PallasError
+from pallas_contracts.health import AgentHealth
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """One agent, with its health and how many workers host it."""
+
+    definition: AgentDefinition
+    health: AgentHealth | None
+    workers: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as plain values."""
+        definition = self.definition
+        return {
+            "team": definition.team,
+            "agent": definition.agent,
+            "title": definition.title,
+            "version": definition.version,
+            "kind": definition.kind,
+            "model": definition.capabilities.model if definition.capabilities else None,
+            "status": self.health.status if self.health else None,
+            "message": self.health.message if self.health else None,
+            "workers": self.workers,
+        }
+
+    def as_cells(self) -> list[str]:
+        """The row for a reader."""
+        facts = self.as_json()
+        status = facts["status"] or "unknown"
+        if facts["message"]:
+            status = f"{status}: {facts['message']}"
+        cells = [f"{facts['team']}/{facts['agent']}", facts["version"], facts["kind"], facts["model"] or "-"]
+        return [*cells, str(self.workers), status]
+
+
+async def agent_rows(bus: Bus) -> list[AgentRow]:
+    """All agents, by team and name."""
+    definitions = await tables.snapshot(bus, AGENTS)
+    healths = await tables.snapshot(bus, HEALTH)
+    presences = (await tables.snapshot(bus, WORKERS)).values()
+    hosted = [key for presence in presences for key in presence.agents]
+    return [AgentRow(definitions[key], healths.get(key), hosted.count(key)) for key in sorted(definitions)]
+
+
+async def show_agents(bus: Bus, *, as_json: bool) -> None:
+    """Print the list of agents."""
+    rows = await agent_rows(bus)
+    if as_json:
+        print(json.dumps([row.as_json() for row in rows], indent=2))
+        return
+    if not rows:
+        print("There are no agents yet.")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("agent", "version", "kind", "model", "workers", "health", box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*row.as_cells())
+    Console(soft_wrap=True).print(table)
+
+
+async def show_agent(bus: Bus, name: str, *, as_json: bool) -> None:
+    """Print one agent's definition and health.
+
+    Raises:
+        Refused: there is no such agent, or several.
+    """
+    row = _only(await agent_rows(bus), name)
+    definition = row.definition.model_dump(mode="json", exclude_none=True)
+    if as_json:
+        print(
+            json.dumps({**definition, "health": row.health.model_dump(mode="json") if row.health else None}, indent=2)
+        )
+        return
+    print(f"{row.definition.team}/{row.definition.agent}: {row.definition.title}, version {row.definition.version}")
+    for field in ("description", "namespace", "capabilities", "limits", "retry", "agents", "dependencies"):
+        if definition.get(field):
+            print(f"  {field}: {_text(definition[field])}")
+    for tool in row.definition.tools:
+        print(f"  tool {tool.name}({', '.join(tool.input_schema.get('properties', {}))})")
+    print(f"  workers: {row.workers}")
+    print(f"  health: {row.as_cells()[-1]}")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _only(rows: list[AgentRow], name: str) -> AgentRow:
+    team, _, agent = name.rpartition("/")
+    found = [row for row in rows if row.definition.agent == agent and team in ("", row.definition.team)]
+    match found:
+        case [row]:
+            return row
+        case []:
+            raise Refused(f"there is no agent {name!r}; `pallas agents list` shows which there are")
+        case _:
+            names = ", ".join(f"{row.definition.team}/{agent}" for row in found)
+            raise Refused(f"several teams have an agent {agent!r}: {names}")
+
+
+async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
+    """Take all agents of a team out of the catalogue.
+
+    Raises:
+        Refused: no agent is of that team, or a worker still hosts it and would bring it back.
+    """
+    rows = [row for row in await agent_rows(bus) if row.definition.team == team]
+    if not rows:
+        raise Refused(f"there is no team {team!r}")
+    if any(row.workers for row in rows):
+        raise Refused(f"a worker still hosts team {team!r}; stop it, or take the folder away from it, first")
+    for row in rows:
+        await tables.delete(bus, AGENTS, team=team, agent=row.definition.agent)
+        try:
+            await delete_consumer(bus, team, row.definition.agent)
+        except PallasError:
+            continue  # an agent that never had a worker has no consumer
+    retired = [row.definition.agent for row in rows]
+    print(json.dumps({"team": team, "retired": retired}) if as_json else f"Retired {', '.join(retired)} of {team}.")

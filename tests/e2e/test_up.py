@@ -82,6 +82,18 @@ def test_a_chat_sends_its_own_history_along(stack: Stack) -> None:
     assert "/say blue whale" in second["answer"]
 
 
+def test_ctrl_c_ends_a_chat_that_waits_for_input(stack: Stack) -> None:
+    command = [PALLAS, "chat", "harper", "--url", stack.ready()["gateway"]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"/say blue whale\n")
+        process.stdin.flush()
+        assert b"blue whale" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+
+
 def test_a_chat_with_an_unknown_agent_fails_with_a_line(stack: Stack) -> None:
     command = [PALLAS, "chat", "nobody", "--url", stack.ready()["gateway"], "--message", "hello"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)

@@ -42,6 +42,17 @@ def legacy_server(tmp_path: Path) -> Generator[DemoServer]:
 
 
 @pytest.fixture
+def growing_server(tmp_path: Path) -> Generator[DemoServer]:
+    """A running server whose list of tools can change."""
+    server = DemoServer(tmp_path / "growing.log", str(Path(__file__).with_name("growing_server.py")))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
 async def hosted(tmp_path: Path, demo_server: DemoServer) -> AsyncGenerator[HostedTeam]:
     """A team whose agents use the demo server over HTTP."""
     config = f"default_model: offline\nmcp:\n  servers:\n    toolbox:\n      url: {demo_server.url}\n"

@@ -133,12 +133,31 @@ async def test_a_server_that_never_answered_costs_its_tools_and_no_more(
     assert demo_server.url not in caplog.text
 
 
+async def team_of(folder: Path, server: DemoServer) -> HostedTeam:
+    config = f"default_model: offline\nmcp:\n  servers:\n    toolbox:\n      url: {server.url}\n"
+    agents = "name: demo\nagents:\n  harper: {servers: [toolbox]}\n"
+    return await a_team(folder, {"agents.yaml": agents, "fastagent.config.yaml": config})
+
+
+async def test_a_changed_list_of_tools_is_seen_by_later_turns(tmp_path: Path, growing_server: DemoServer) -> None:
+    team = await team_of(tmp_path, growing_server)
+    harper = team.agents[0].runtime
+
+    async def answer(message: str) -> str:
+        return text_of(await harper.run_turn(a_turn(message=message), Events()))
+
+    assert "failed" in await answer("/tool toolbox/fresh")
+    assert await answer("/tool toolbox/grow") == "grown"
+    async with asyncio.timeout(10):
+        while await answer("/tool toolbox/fresh") != "here I am":
+            pass
+    await team.shared.close()
+
+
 async def test_a_server_of_the_handshake_era_that_was_restarted_is_called_in_a_new_session(
     tmp_path: Path, legacy_server: DemoServer
 ) -> None:
-    config = f"default_model: offline\nmcp:\n  servers:\n    toolbox:\n      url: {legacy_server.url}\n"
-    agents = "name: demo\nagents:\n  harper: {servers: [toolbox]}\n"
-    team = await a_team(tmp_path, {"agents.yaml": agents, "fastagent.config.yaml": config})
+    team = await team_of(tmp_path, legacy_server)
     harper = team.agents[0].runtime
     message = '/tool add {"a": 1, "b": 2}\n/tool long_task {"seconds": 0.1, "steps": 1}'
     events = Events()

@@ -152,6 +152,8 @@ class Connection:
         while offered and offered.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
+                    # A change while nobody listened has been missed.
+                    self._on_change()
                     async for _ in changes:
                         self._on_change()
             except ListenNotSupportedError:
@@ -162,8 +164,6 @@ class Connection:
             except (SubscriptionLost, TimeoutError):
                 log.debug("stream of changes lost", extra={"server": self._name})
             await asyncio.sleep(delay)
-            # A change while nobody listened has been missed.
-            self._on_change()
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _hear(self, message: object) -> None:

@@ -24,6 +24,11 @@ class Connecting(Protocol):
         ...
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker of `tests.requirements` known."""
+    config.addinivalue_line("markers", "requirement(*ids): the rows of tests/requirements.py that the test shows")
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """The event loop of async tests: nats-py needs asyncio."""

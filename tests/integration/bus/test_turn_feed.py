@@ -10,6 +10,7 @@ from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.integration.bus.turns import TOOL, attempt_of, following, in_short, result, step, stored, text, whole
 from tests.link import linked
+from tests.requirements import requirement
 from tests.waiting import soon
 
 from pallas_bus.direct import read
@@ -25,6 +26,7 @@ from pallas_contracts.turns import (
 )
 
 
+@requirement("K-kind-1")
 async def test_a_feed_says_everything_once_and_in_order(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker, request = await turns(), await bus("agent-worker"), turn_requested(team)
     async with following(gateway) as feeds:

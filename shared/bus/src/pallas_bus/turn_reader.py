@@ -27,6 +27,11 @@ log = logging.getLogger(__name__)
 GAP_PATIENCE = 0.1
 _REPAIR_RETRY = 0.5
 
+MAX_UNREAD = 1000
+_PASSING = frozenset(
+    {"step", "tool_started", "tool_completed", "tool_failed", "tool_progress", "progress", "model_called", "text_delta"}
+)
+
 type Said = Claimed | CancelRequested | AnyEvent | TurnOutcome
 
 
@@ -34,10 +39,12 @@ type Said = Claimed | CancelRequested | AnyEvent | TurnOutcome
 class TurnFeed:
     """One turn as it happens: claims, then the attempt's events by number, at last the outcome.
 
-    `position` is the place in the log up to which this feed has seen everything that is stored.
+    `position` is the place in the log up to which this feed has seen everything that is stored. Events whose type is
+    in `skip` are left out; a reader that is `MAX_UNREAD` behind misses what only reports progress.
     """
 
     address: Address
+    skip: frozenset[str] = frozenset()
     position: int = 0
     attempt: int = 0
     _next: int = 1
@@ -110,6 +117,9 @@ class TurnFeed:
             self._say(outcome)
 
     def _say(self, said: Said) -> None:
+        kind = getattr(said, "type", None)
+        if kind in self.skip or (len(self._said) >= MAX_UNREAD and kind in _PASSING):
+            return
         self._said.append(said)
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
@@ -146,9 +156,9 @@ class TurnFeeds:
     _feeds: dict[str, list[TurnFeed]] = field(default_factory=dict[str, "list[TurnFeed]"])
     _repairing: set[int] = field(default_factory=set[int])
 
-    def open(self, address: Address) -> TurnFeed:
+    def open(self, address: Address, *, skip: frozenset[str] = frozenset()) -> TurnFeed:
         """Follow a turn that has not been requested yet: nothing of it can have been missed."""
-        feed = TurnFeed(address)
+        feed = TurnFeed(address, skip)
         self._feeds.setdefault(address.turn_id, []).append(feed)
         return feed
 

@@ -13,7 +13,7 @@ type HealthStatus = Literal["ok", "degraded", "error"]
 
 
 class ProbeResult(Message):
-    """One probe of one dependency (KV bucket `health`, key `probe.{key}`).
+    """One probe of one dependency (KV bucket `probes`, key `{key}`).
 
     `error` is a short reason that names no address and no credential; None means it answered. `duration_ms` is how long
     the whole probe took.
@@ -28,7 +28,7 @@ class ProbeResult(Message):
 
 
 class AgentHealth(Message):
-    """The folded health of one agent (KV bucket `health`, key `agent.{team}.{agent}`).
+    """The folded health of one agent (KV bucket `health`, key `{team}.{agent}`).
 
     `message` is there whenever `status` is not ok. `interval` is the monitor's probe interval in seconds: older than
     two of them is stale.

@@ -1,0 +1,70 @@
+"""Who may import whom. A workspace does not stop a package from importing what only another one declared; this does."""
+
+import sys
+from importlib.metadata import packages_distributions
+
+import pytest
+from tests.contract.tree import Package, packages
+
+OWN_MODULES = frozenset(package.module for package in packages())
+SERVICES = frozenset(package.module for package in packages() if package.is_service)
+DISTRIBUTIONS = packages_distributions()
+
+PART_OF = {
+    "uvloop": "uvicorn",  # of its `standard` extra
+    "mcp_types": "mcp",
+    "pydantic_core": "pydantic",
+    "pydantic_graph": "pydantic-ai-slim",
+}
+"""Modules of distributions that another one pins exactly, as a part of itself."""
+
+each_package = pytest.mark.parametrize("package", packages(), ids=lambda package: package.folder.name)
+
+
+@each_package
+def test_no_service_is_imported_by_anybody_else(package: Package) -> None:
+    wrong = [(name, str(path)) for name, path in package.imports() if name in SERVICES - {package.module}]
+    assert wrong == []
+
+
+@each_package
+def test_only_the_bus_imports_nats(package: Package) -> None:
+    wrong = [str(path) for name, path in package.imports() if name == "nats"]
+    assert wrong == [] or package.module == "pallas_bus"
+
+
+def test_the_contracts_need_pydantic_and_nothing_else() -> None:
+    [contracts] = [package for package in packages() if package.module == "pallas_contracts"]
+    foreign = {name for name, _ in contracts.imports() if name not in sys.stdlib_module_names}
+    assert foreign <= {"pydantic", "pallas_contracts"}
+
+
+def test_shared_packages_know_only_what_is_below_them() -> None:
+    allowed = {
+        "pallas_contracts": set[str](),
+        "pallas_bus": {"pallas_contracts"},
+        "pallas_runtime": {"pallas_contracts"},
+        "pallas_teams": {"pallas_contracts"},
+    }
+    shared = [package for package in packages() if package.folder.parent.name == "shared"]
+    used = {
+        package.module: {name for name, _ in package.imports() if name in OWN_MODULES - {package.module}}
+        for package in shared
+    }
+    assert {module for module, names in used.items() if not names <= allowed[module]} == set()
+
+
+@each_package
+def test_what_a_package_imports_it_declares(package: Package) -> None:
+    missing = {
+        (name, str(path))
+        for name, path in package.imports()
+        if name not in sys.stdlib_module_names and name != package.module and not declares(package, name)
+    }
+    assert missing == set()
+
+
+def declares(package: Package, module: str) -> bool:
+    """Whether a dependency of the package brings that module."""
+    brought = [name.lower().replace("_", "-").replace(".", "-") for name in DISTRIBUTIONS.get(module, [module])]
+    return bool(package.declared & {*brought, PART_OF.get(module, "")})

@@ -1,0 +1,71 @@
+"""What is generated from the catalogue is current, and the catalogue is sound."""
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+from jsonschema import Draft202012Validator
+
+from pallas_contracts.catalog import BUCKETS, CONTRACTS, QUESTIONS, STREAMS
+from pallas_contracts.generate import SCHEMAS, main, stale
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_documents_and_schemas_are_what_the_catalogue_makes_of_them() -> None:
+    assert stale(ROOT) == [], "run: uv run python -m pallas_contracts.generate"
+
+
+def test_a_file_that_is_missing_changed_or_left_over_is_found_and_put_right(tmp_path: Path) -> None:
+    assert main([str(tmp_path)]) == 0
+    (tmp_path / SCHEMAS / "TurnClaim.json").unlink()
+    (tmp_path / SCHEMAS / "TurnOutcome.json").write_text("{}", "utf-8")
+    (tmp_path / SCHEMAS / "Gone.json").write_text("{}", "utf-8")
+    assert [path.stem for path in stale(tmp_path)] == ["Gone", "TurnClaim", "TurnOutcome"]
+    assert main(["--check", str(tmp_path)]) == 1
+    assert main([str(tmp_path)]) == 0
+    assert stale(tmp_path) == []
+
+
+def test_every_schema_is_a_schema() -> None:
+    for path in (ROOT / SCHEMAS).glob("*.json"):
+        Draft202012Validator.check_schema(json.loads(path.read_text("utf-8")))
+
+
+def test_names_are_used_once() -> None:
+    for names in (
+        [stream.name for stream in STREAMS],
+        [bucket.name for bucket in BUCKETS],
+        [said.name for said in (*CONTRACTS, *QUESTIONS)],
+    ):
+        assert len(set(names)) == len(names)
+
+
+def test_every_contract_on_a_stream_is_stored_by_that_stream_alone() -> None:
+    for contract in CONTRACTS:
+        example = contract.template.subject(**dict.fromkeys(contract.template.fields, "x"))
+        stores = [stream for stream in STREAMS if any(_matches(pattern, example) for pattern in stream.subjects)]
+        assert stores == ([contract.stream] if contract.stream else []), contract.name
+
+
+def test_no_two_streams_store_the_same_subject() -> None:
+    patterns = [pattern for stream in STREAMS for pattern in stream.subjects]
+    assert [pair for pair in combinations(patterns, 2) if _matches(*pair) or _matches(*reversed(pair))] == []
+
+
+def test_a_question_is_never_stored() -> None:
+    for question in QUESTIONS:
+        example = question.template.subject(**dict.fromkeys(question.template.fields, "x"))
+        assert not any(_matches(pattern, example) for stream in STREAMS for pattern in stream.subjects)
+
+
+def test_ids_in_a_subject_are_ids_of_the_message() -> None:
+    for contract in CONTRACTS:
+        fields = set(contract.message.model_fields) | {"turn"}
+        assert set(contract.template.fields) <= fields, contract.name
+
+
+def _matches(pattern: str, subject: str) -> bool:
+    """Whether a subject filter covers a subject (or another filter, read as a subject)."""
+    wanted, given = pattern.split("."), subject.split(".")
+    return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given, strict=True))

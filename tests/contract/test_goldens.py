@@ -1,0 +1,90 @@
+"""Payloads as earlier releases wrote them: a later release still reads them, and means the same.
+
+Goldens are added to, never edited: a payload that is stored somewhere does not change either.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pallas_contracts.catalog import BUCKETS, CONTRACTS, QUESTIONS
+from pallas_contracts.generate import messages, parts
+from pallas_contracts.message import Message
+
+GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.json"))
+
+SAID: dict[str, type[Message]] = {
+    **{contract.name: contract.message for contract in CONTRACTS},
+    **{bucket.name: bucket.message for bucket in BUCKETS},
+    **{f"{question.name}.question": question.question for question in QUESTIONS},
+    **{f"{question.name}.answer": question.answer for question in QUESTIONS},
+}
+"""What a golden's name stands for: a contract, a bucket, or a question's two sides."""
+
+golden = pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+
+
+def name_of(path: Path) -> str:
+    return path.stem.rpartition("-")[0]
+
+
+def parsed(path: Path) -> Message:
+    return SAID[name_of(path)].model_validate_json(path.read_bytes())
+
+
+def inside(value: Message) -> Iterator[Message]:
+    """The message and every message in it."""
+    yield value
+    for name in type(value).model_fields:
+        for each in messages_of(getattr(value, name)):
+            yield from inside(each)
+
+
+def messages_of(value: object) -> list[Message]:
+    """The messages a field holds: itself, or those of a list."""
+    if isinstance(value, Message):
+        return [value]
+    several = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
+    return [each for each in several if isinstance(each, Message)]
+
+
+@golden
+def test_a_golden_is_read_and_written_with_the_same_meaning(path: Path) -> None:
+    message = parsed(path)
+    assert type(message).model_validate_json(message.model_dump_json()) == message
+    written, given = json.loads(message.model_dump_json(exclude_unset=True)), json.loads(path.read_bytes())
+    assert written == given
+
+
+@golden
+def test_fields_of_a_later_release_are_ignored_at_every_depth(path: Path) -> None:
+    later = with_news(json.loads(path.read_bytes()), parsed(path))
+    assert type(parsed(path)).model_validate_json(json.dumps(later)) == parsed(path)
+
+
+def with_news(given: dict[str, Any], message: Message) -> dict[str, Any]:
+    """The payload with a field nobody knows in it and in every message inside it."""
+    grown = {**given, "of_a_later_release": {"x": [1]}}
+    for name in given:
+        held = getattr(message, name)
+        if isinstance(held, Message):
+            grown[name] = with_news(given[name], held)
+        elif several := messages_of(held):
+            grown[name] = [with_news(given[name][place], each) for place, each in enumerate(several)]
+    return grown
+
+
+def test_everything_that_is_said_has_a_golden() -> None:
+    assert {name_of(path) for path in GOLDENS} == set(SAID)
+
+
+def test_every_field_of_every_message_is_given_in_a_golden() -> None:
+    given: dict[type[Message], set[str]] = {message: set() for message in parts(messages())}
+    for path in GOLDENS:
+        for message in inside(parsed(path)):
+            given[type(message)] |= message.model_fields_set
+    missing = {kind.__name__: set(kind.model_fields) - names for kind, names in given.items()}
+    assert {name: fields for name, fields in missing.items() if fields} == {}

@@ -67,6 +67,8 @@ gen: $(INSTALLED)
 # Not synced exactly: `make bench` adds packages that need not be removed again.
 $(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml
 	@$(UV) sync --frozen --inexact
+	@if command -v cc >/dev/null; then $(UV) sync --frozen --inexact --group redis; else \
+	  echo "No C compiler: the embedded redis-server is not built (PALLAS_REDIS_URL can name another one)."; fi
 	@touch $@
 
 .tools/uv/bin/uv:

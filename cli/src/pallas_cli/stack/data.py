@@ -6,6 +6,7 @@ lock cannot exist.
 
 import fcntl
 import os
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,3 +45,14 @@ def _take(handle: int, folder: Path) -> None:
         raise Refused(f"the data folder {folder} is in use by another instance{who}") from None
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def kept_secret(folder: Path, name: str) -> str:
+    """The secret of that name: made once, kept in the data folder for its owner only, the same at every start."""
+    path = folder / "secrets" / name
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+    return path.read_text(encoding="ascii")

@@ -12,6 +12,7 @@ from pathlib import Path
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.stack.data import kept_secret
 from pallas_cli.stack.launch import Launch, ProcessSpec
 from pallas_cli.stack.ports import LOOPBACK, free_port
 from pallas_cli.stack.probes import accepts, answers_ok
@@ -89,7 +90,11 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
     public = os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
     specs: list[ProcessSpec] = []
     for number, (port, url) in enumerate(zip(plan.gateway_ports, plan.gateway_urls, strict=True), 1):
-        own = {"PALLAS_PUBLIC_URL": os.environ.get("PALLAS_PUBLIC_URL") or url, "PALLAS_AGENT_PORTS": "true"}
+        own = {
+            "PALLAS_PUBLIC_URL": os.environ.get("PALLAS_PUBLIC_URL") or url,
+            "PALLAS_AGENT_PORTS": "true",
+            "PALLAS_REQUEST_STATE_KEY": kept_secret(plan.data, "request-state"),
+        }
         specs.append(_service(plan, "agent-gateway", number, own, port))
     specs += [_service(plan, "agent-worker", number, worker) for number in range(1, plan.workers + 1)]
     specs.append(_service(plan, "registry", 1, {"PALLAS_PUBLIC_URL": public}, plan.registry_port))

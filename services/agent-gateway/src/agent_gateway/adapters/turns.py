@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_gateway.handlers.cancel_turn import cancel_turn, remember_call
 from agent_gateway.handlers.get_health import get_health
-from agent_gateway.handlers.queue_place import QueuePlace, QueuePlaces
+from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
 from agent_gateway.model import Call, Refusal, TurnEnd
@@ -68,10 +68,10 @@ class BusTurns:
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
         """Follow the turn to its end."""
         request = submitted.request
-        place = QueuePlace(self.places, request.team, request.agent, submitted.position)
         self.metrics.in_flight.inc()
         try:
-            end = await relay_turn(submitted.feed, listener, place.ahead)
+            with self.places.place(request.team, request.agent, submitted.position) as place:
+                end = await relay_turn(submitted.feed, listener, place.ahead)
         finally:
             self.metrics.in_flight.dec()
             self.feeds.close(submitted.feed)

@@ -1,10 +1,14 @@
-"""How many turns wait in front of one, from the state of its agent's consumer.
+"""How many turns wait in front of one, from the state of its agent's consumer and the turns this gateway has put in.
 
-The broker does not say where a message stands, only how many wait. So the first answer counts all that wait when the
-turn was put in, and later ones subtract what has been delivered since. Answers are shared for half a second.
+The broker does not say where a message stands, only how many wait. Of this gateway's own turns the order is known; all
+that other replicas have put in count as being in front, because nothing here knows better.
 """
 
 import time
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pallas_bus.connection import Bus
@@ -14,44 +18,71 @@ from pallas_contracts.errors import PallasError
 SHARED_FOR = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The state of a queue at `read_at`; `others` wait in it through other gateways."""
+
+    read_at: float
+    state: QueueState
+    others: int
+
+
 @dataclass
 class QueuePlaces:
     """Asks the broker at most twice a second per agent, however many turns wait."""
 
     bus: Bus
-    _known: dict[tuple[str, str], tuple[float, QueueState]] = field(
-        default_factory=dict[tuple[str, str], tuple[float, QueueState]]
-    )
+    _known: dict[tuple[str, str], _Known] = field(default_factory=dict[tuple[str, str], _Known])
+    _own: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    async def state(self, team: str, agent: str) -> QueueState | None:
-        """The state of an agent's queue, at most half a second old; None when the broker does not say."""
+    @contextmanager
+    def place(self, team: str, agent: str, position: int) -> Generator["QueuePlace"]:
+        """The place of a turn whose message is stored at `position`, for as long as it is followed."""
+        own = self._own[team, agent]
+        insort(own, position)
+        try:
+            yield QueuePlace(self, team, agent, position)
+        finally:
+            del own[bisect_left(own, position)]
+            if not own:
+                self._own.pop((team, agent), None)
+
+    async def ahead(self, team: str, agent: str, position: int) -> int | None:
+        """How many turns wait in front of `position`; None when it waits no more or the broker does not say."""
+        known = await self._state(team, agent)
+        if known is None or known.state.delivered_position >= position:
+            return None
+        own = self._own[team, agent]
+        return bisect_left(own, position) - bisect_right(own, known.state.delivered_position) + known.others
+
+    async def _state(self, team: str, agent: str) -> _Known | None:
         known = self._known.get((team, agent))
-        if known is not None and time.monotonic() - known[0] < SHARED_FOR:
-            return known[1]
+        if known is not None and time.monotonic() - known.read_at < SHARED_FOR:
+            return known
         try:
             state = await queue_state(self.bus, team, agent)
         except PallasError:
             return None
-        self._known[team, agent] = (time.monotonic(), state)
-        return state
+        own = self._own[team, agent]
+        mine = len(own) - bisect_right(own, state.delivered_position)
+        known = self._known[team, agent] = _Known(time.monotonic(), state, max(0, state.waiting - mine))
+        return known
 
 
 @dataclass
 class QueuePlace:
-    """The place of one turn. `position` is where its message is stored."""
+    """The place of one turn. It never moves back, though other gateways may put in turns behind it."""
 
     places: QueuePlaces
     team: str
     agent: str
     position: int
-    _first: QueueState | None = None
+    _last: int | None = None
 
     async def ahead(self) -> int | None:
         """How many turns are still in front of this one; None when it is not known."""
-        state = await self.places.state(self.team, self.agent)
-        if state is None or state.delivered_position >= self.position:
-            return None
-        if self._first is None:
-            self._first = state
-        delivered = state.delivered - self._first.delivered
-        return max(0, self._first.waiting - 1 - delivered)
+        ahead = await self.places.ahead(self.team, self.agent, self.position)
+        if ahead is not None:
+            self._last = ahead if self._last is None else min(self._last, ahead)
+            return self._last
+        return None

@@ -15,6 +15,12 @@ from pallas_contracts.turns import JsonObject, TurnRequested
 
 RETRY_AFTER_MS = 1000
 
+_NOT_RELAYED = frozenset({"text_delta", "model_called"})
+"""A model's text and its cost stay in the log."""
+
+_ONLY_THE_END = _NOT_RELAYED | {"step", "tool_started", "tool_completed", "tool_failed", "tool_progress", "progress"}
+"""What a caller who gave no progress token is not told either."""
+
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
@@ -45,7 +51,7 @@ def make_request(definition: AgentDefinition, tool: ToolDefinition, arguments: J
 
 async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
     """Put the turn into its queue. A refusal means that it is not in there."""
-    feed = feeds.open(Address.of(request))
+    feed = feeds.open(Address.of(request), skip=_NOT_RELAYED if request.client.progress else _ONLY_THE_END)
     try:
         stored = await submit(bus, request)
     except (Unavailable, Rejected) as error:

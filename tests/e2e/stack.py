@@ -66,6 +66,10 @@ class Stack:
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: set[int] = set()
 
+    def set_env(self, **variables: str) -> None:
+        """Tell the command more, such as what follows from its ports; before it is started."""
+        self._env.update(variables)
+
     def start(self) -> Self:
         """Start the command without waiting for it."""
         fixed = ("--ready-file", str(self.ready_file), "--data", str(self.folder / "data"))

@@ -60,10 +60,8 @@ def test_an_exception_is_in_the_line_with_its_traceback(capsys: pytest.CaptureFi
     except ValueError:
         log.exception("failed")
     [line] = lines(capsys)
-    [described] = line["exception"]
-    assert (described["exc_type"], described["exc_value"]) == ("ValueError", "broken")
-    assert described["frames"]
-    assert not any("locals" in frame and frame["locals"] for frame in described["frames"])
+    assert line["exception"].splitlines()[-1] == "ValueError: broken"
+    assert "Traceback" in line["exception"]
 
 
 def test_less_than_the_level_and_the_chatter_of_libraries_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:

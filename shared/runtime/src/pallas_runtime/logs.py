@@ -1,58 +1,79 @@
 """Logs: one JSON line each, or text for a terminal. Every module uses the standard library's `logging`.
 
 `log_context(turn=…, conversation=…)` adds fields to every line written inside it, in this task and those it starts.
+Tracebacks never hold the values of variables: those are what callers said, and secrets.
 """
 
+import json
 import logging
 import sys
-from contextlib import AbstractContextManager
-from typing import Any
-
-import structlog
-from structlog.typing import EventDict, Processor
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, override
 
 _QUIET = ("httpx", "httpx2", "mcp", "nats", "uvicorn.access", "uvicorn.error", "sse_starlette", "asyncio")
 
+_OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
-_TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=20)
-"""Without the values of local variables: they hold what callers said, and secrets."""
+_context: ContextVar[dict[str, object]] = ContextVar("log_context", default={})  # noqa: B039 - never changed in place
+
+
+@contextmanager
+def log_context(**fields: object) -> Generator[None]:
+    """Add `fields` to every log line inside the `with` block; None values are left out."""
+    token = _context.set(_context.get() | {name: value for name, value in fields.items() if value is not None})
+    try:
+        yield
+    finally:
+        _context.reset(token)
 
 
 def configure_logs(service: str, instance: str, level: str, style: str) -> None:
     """Send all logging of this process to standard error, as `json` or `text`."""
-
-    def identify(_logger: Any, _method: str, event: EventDict) -> EventDict:
-        return {"service": service, "instance": instance, **event}
-
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        identify,
-    ]
-    last: list[Processor] = (
-        [structlog.processors.ExceptionRenderer(_TRACEBACKS), structlog.processors.JSONRenderer()]
-        if style == "json"
-        else [
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
-        ]
-    )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-        )
-    )
+    handler.setFormatter(_Json(service, instance) if style == "json" else _Text())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
 
 
-def log_context(**fields: object) -> AbstractContextManager[None]:
-    """Add `fields` to every log line inside the `with` block; None values are left out."""
-    return structlog.contextvars.bound_contextvars(
-        **{name: value for name, value in fields.items() if value is not None}
-    )
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    """What the context and the call add to a line."""
+    return _context.get() | {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
+
+
+class _Json(logging.Formatter):
+    """`timestamp`, `level`, `logger`, `event`, who says it, and whatever belongs to the event."""
+
+    def __init__(self, service: str, instance: str) -> None:
+        super().__init__()
+        self._who = {"service": service, "instance": instance}
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
+        line: dict[str, Any] = {
+            "timestamp": f"{moment.removesuffix('+00:00')}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **self._who,
+            **_facts(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class _Text(logging.Formatter):
+    """The same for a reader."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+
+    @override
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        facts = " ".join(f"{name}={value}" for name, value in _facts(record).items())
+        return f"{super().formatMessage(record)} {facts}".rstrip()

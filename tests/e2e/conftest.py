@@ -1,0 +1,27 @@
+"""One stack for all end-to-end tests that do not start their own, started when the first of them asks for it."""
+
+from collections.abc import AsyncGenerator, Generator
+
+import pytest
+from tests.e2e.lab import ERAS, Era, Lab, running_lab
+from tests.e2e.turns import Turns, following
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
+    """The shared stack. Whoever hurts it waits until it has healed."""
+    with running_lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+@pytest.fixture(params=ERAS, ids=["modern", "legacy"])
+def era(request: pytest.FixtureRequest) -> Era:
+    """Both ways in which the official client talks to a server."""
+    return request.param
+
+
+@pytest.fixture
+async def turns(lab: Lab) -> AsyncGenerator[Turns]:
+    """The log of the lab's turns, from now on and back."""
+    async with following(lab.nats) as turns:
+        yield turns

@@ -1,0 +1,131 @@
+"""What an agent offers: its tools and prompts exactly as the interface contract has them, in both eras."""
+
+from typing import Any, cast
+
+import pytest
+from mcp import MCPError
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
+from tests.e2e.calls import call, call_with
+from tests.e2e.lab import Era, Lab
+
+IMAGE_LIST = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"data": {"type": "string"}, "mime_type": {"type": "string"}},
+        "required": ["data", "mime_type"],
+    },
+}
+ARGUMENTS = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string"},
+        "images": IMAGE_LIST,
+        "history": {"type": "array"},
+        "conversation_id": {"type": "string"},
+    },
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+def without_descriptions(schema: Any) -> Any:
+    """A schema's rules alone."""
+    if not isinstance(schema, dict):
+        return schema
+    fields = cast("dict[str, Any]", schema)  # JSON objects have string keys
+    texts = {name for name, value in fields.items() if name == "description" and isinstance(value, str)}
+    return {name: without_descriptions(value) for name, value in fields.items() if name not in texts}
+
+
+async def test_an_agent_lists_a_tool_of_its_own_name_and_get_health_and_nothing_else(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert list(tools) == ["plain", "get_health"]
+    assert tools["plain"].description == "Answers without tools, on a model that cannot see"
+    assert without_descriptions(tools["plain"].input_schema) == ARGUMENTS
+
+
+async def test_get_health_is_listed_word_for_word(lab: Lab, era: Era) -> None:
+    async with lab.client("chief", era) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert tools["get_health"].model_dump(mode="json", by_alias=True, exclude_none=True) == {
+        "name": "get_health",
+        "description": "Returns the health status of this agent and its downstream dependencies.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+
+
+async def test_send_message_is_accepted_though_it_is_not_listed(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        answer = await call(client, "send_message", "/say by the old name")
+    assert answer.text == "by the old name"
+    assert answer.messages == ["plain step 1 (llm)"]
+
+
+async def test_the_history_prompt_is_there_and_always_empty(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        prompts = await client.list_prompts()
+        await call(client, "plain", "/say something that could be remembered")
+        history = await client.get_prompt("plain_history")
+    assert [prompt.name for prompt in prompts.prompts] == ["plain_history"]
+    assert history.messages == []
+
+
+async def test_an_unknown_tool_is_an_error_of_the_protocol(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("no_such_tool", {"message": "hello"})
+    assert caught.value.error.code == INVALID_PARAMS
+    assert "no_such_tool" in caught.value.error.message
+
+
+async def test_an_unknown_prompt_is_an_error_of_the_protocol(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.get_prompt("seer_history")
+    assert caught.value.error.code == INVALID_PARAMS
+
+
+async def test_an_agent_without_resources_offers_none(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        assert client.server_capabilities.resources is None
+        with pytest.raises(MCPError) as caught:
+            await client.list_resources()
+    assert caught.value.error.code == METHOD_NOT_FOUND
+
+
+async def test_an_agent_says_who_it_is(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        info = client.server_info
+    assert info is not None
+    assert (info.name, info.title, info.version) == ("plain", "Plain", "1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "'message' is required"),
+        ({"message": None}, "message must be of type string"),
+        ({"message": 5}, "message must be of type string"),
+        ({"message": "hello", "history": "long ago"}, "history must be of type array"),
+        ({"message": "hello", "images": [{"data": "aGk="}]}, "images/0: 'mime_type' is required"),
+        ({"message": "hello", "conversation_id": 7}, "conversation_id must be of type string"),
+        ({"message": "hello", "temperature": 1}, "unknown field 'temperature'"),
+    ],
+    ids=str,
+)
+async def test_bad_arguments_are_a_tool_error_that_says_which_and_why(
+    lab: Lab, era: Era, arguments: dict[str, object], sentence: str
+) -> None:
+    async with lab.client("plain", era) as client:
+        answer = await call_with(client, "plain", arguments)
+    assert answer.error["code"] == "invalid_arguments"
+    assert "turn_id" not in answer.error
+    assert sentence in answer.text
+
+
+async def test_null_for_an_optional_argument_counts_as_absent(lab: Lab, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        answer = await call(client, "plain", "/history", images=None, history=None, conversation_id=None)
+    assert answer.text == "[]"

@@ -1,0 +1,90 @@
+"""The log of turns, read as an operator would: which turn was just claimed, what happened in it, how it ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from tests.waiting import Collected, soon
+
+from pallas_bus.connection import Bus, connect
+from pallas_bus.direct import Record, read
+from pallas_bus.turn_reader import Said, TurnFeeds, follow_turns, hear_claims
+from pallas_bus.turn_writer import Address
+from pallas_contracts.catalog import BUCKETS, STREAMS, TURN_QUEUE
+from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
+
+_LOOK_AGAIN = 0.02
+_EVERY_STREAM = (*(stream.name for stream in STREAMS), *(f"KV_{bucket.name}" for bucket in BUCKETS))
+
+
+@dataclass
+class Turns:
+    """All turns of a stack. `claims` are those heard since this was made."""
+
+    bus: Bus
+    feeds: TurnFeeds
+    claims: Collected[TurnClaim] = field(default_factory=Collected[TurnClaim])
+
+    async def claimed(self, agent: str, *, attempt: int = 1, after: int = 0) -> tuple[Address, Claimed]:
+        """Wait for the first such claim of a turn of `agent` behind the first `after` ones."""
+
+        def found(claims: list[TurnClaim]) -> list[tuple[TurnClaim, Claimed]]:
+            pairs = [(said, said.claim) for said in claims if isinstance(said.claim, Claimed)]
+            return [pair for pair in pairs if pair[0].agent == agent and pair[1].attempt == attempt][after:]
+
+        said, claim = found(await self.claims.until(lambda claims: bool(found(claims)), 30))[0]
+        return Address(said.team, said.agent, said.turn_id), claim
+
+    async def story(self, address: Address, within: float = 30.0) -> list[Said]:
+        """Everything that counts in a turn, once it has ended; the outcome is the last."""
+
+        async def read() -> list[Said]:
+            feed = await self.feeds.resume(address)
+            try:
+                return [said async for said in feed]
+            finally:
+                self.feeds.close(feed)
+
+        return await soon(read(), within)
+
+    async def until[S](self, address: Address, kind: type[S], within: float = 30.0) -> S:
+        """Wait for the first thing of a kind in a turn."""
+
+        async def look() -> S:
+            feed = await self.feeds.resume(address)
+            try:
+                async for said in feed:
+                    if isinstance(said, kind):
+                        return said
+            finally:
+                self.feeds.close(feed)
+            raise AssertionError(f"the turn has ended without {kind.__name__}")
+
+        return await soon(look(), within)
+
+    async def outcome(self, address: Address, within: float = 30.0) -> TurnOutcome:
+        """Wait for the end of a turn."""
+        return await self.until(address, TurnOutcome, within)
+
+    async def queue_is_empty(self) -> None:
+        """Wait until no turn waits or runs: a turn leaves the queue a moment after its caller has the answer."""
+        while [record async for record in read(self.bus, TURN_QUEUE.name, ">")]:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def everything_stored(self) -> list[Record]:
+        """All that any stream or table of the broker holds."""
+        found: list[Record] = []
+        for stream in _EVERY_STREAM:
+            found += [record async for record in read(self.bus, stream, ">")]
+        return found
+
+
+@asynccontextmanager
+async def following(nats: str) -> AsyncGenerator[Turns]:
+    """Connect to the broker of a stack and listen."""
+    async with connect(nats, "cli") as bus, follow_turns(bus) as feeds:
+        turns = Turns(bus, feeds)
+        async with hear_claims(bus, lambda said, _: turns.claims.add(said)):
+            await bus.client.flush()
+            yield turns

@@ -4,6 +4,7 @@ Handshake eras get the contract's own numbers: 0 at a start, the step's number a
 era demands values that only grow, so there they are a counter; a function's own progress is passed on as it is.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ class ProgressRelay:
     modern: bool
     report: Report | None
     write_log: WriteLog
-    _last: float = 0.0
+    _last: float = -math.inf
 
     async def tell(self, said: object) -> None:
         """Pass an event on, if it is of interest."""
@@ -73,9 +74,9 @@ class ProgressRelay:
             return
         if not self.modern:
             await self.report(line.progress, line.total, line.message)
-        elif own and (line.progress > self._last or self._last == 0.0):
+        elif own and line.progress > self._last:
             self._last = line.progress
             await self.report(line.progress, line.total, line.message)
         else:
-            self._last += 1
+            self._last = max(self._last, 0.0) + 1
             await self.report(self._last, None, line.message)

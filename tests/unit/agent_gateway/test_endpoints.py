@@ -1,0 +1,113 @@
+"""Which endpoint a name means, and what may change in one that lives."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Any, cast
+
+import pytest
+from mcp.server.request_state import RequestStateSecurity
+from mcp.server.transport_security import TransportSecuritySettings
+from tests.builders import agent_definition
+from tests.waiting import eventually
+
+from agent_gateway.entry.agent_server import AgentServer, request_token, session_token
+from agent_gateway.entry.endpoints import Endpoint, Endpoints
+from agent_gateway.ports import Turns
+from pallas_contracts.agents import PromptDefinition, ResourceDefinition, ToolDefinition
+from pallas_contracts.ids import check_token
+
+NO_TURNS = cast("Turns", object())  # no call is made here
+
+
+@pytest.fixture
+async def endpoints() -> AsyncGenerator[Endpoints]:
+    """Endpoints whose tasks end with the test."""
+    tasks: list[asyncio.Task[None]] = []
+
+    def spawn(work: Awaitable[None]) -> object:
+        async def run() -> None:
+            await work
+
+        tasks.append(asyncio.create_task(run()))
+        return tasks[-1]
+
+    yield Endpoints(NO_TURNS, TransportSecuritySettings(), RequestStateSecurity.ephemeral(), 1024, spawn)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def add(endpoints: Endpoints, team: str, agent: str = "harper", **fields: Any) -> None:
+    endpoints.changed(f"{team}.{agent}", agent_definition(team, agent, **fields))
+
+
+async def test_an_agent_is_found_by_team_and_name(endpoints: Endpoints) -> None:
+    add(endpoints, "red")
+    found = endpoints.find("red", "harper")
+    assert isinstance(found, Endpoint)
+    assert found.agent.definition.team == "red"
+    assert endpoints.find("blue", "harper") == "Team 'blue' has no agent 'harper'."
+
+
+async def test_an_agent_is_found_by_its_name_alone_while_no_other_team_has_it(endpoints: Endpoints) -> None:
+    assert endpoints.find_unique("harper") == "There is no agent 'harper'."
+    add(endpoints, "red")
+    assert isinstance(endpoints.find_unique("harper"), Endpoint)
+    add(endpoints, "blue")
+    said = endpoints.find_unique("harper")
+    assert said == "Several teams have an agent 'harper': use one of /teams/blue/mcp/harper, /teams/red/mcp/harper."
+    endpoints.changed("red.harper", None)
+    found = endpoints.find_unique("harper")
+    assert isinstance(found, Endpoint)
+    assert found.agent.definition.team == "blue"
+
+
+async def test_a_name_that_is_very_long_is_not_repeated_whole(endpoints: Endpoints) -> None:
+    assert len(str(endpoints.find_unique("x" * 5000))) < 100
+
+
+async def test_a_change_of_tools_keeps_the_endpoint_and_a_new_version_replaces_it(endpoints: Endpoints) -> None:
+    add(endpoints, "red")
+    before = endpoints.find("red", "harper")
+    assert isinstance(before, Endpoint)
+    add(endpoints, "red", tools=(ToolDefinition(name="other"),))
+    assert endpoints.find("red", "harper") is before
+    await eventually(lambda: before.agent.definition.tools[0].name == "other")
+    add(endpoints, "red", version="2.0.0")
+    assert endpoints.find("red", "harper") is not before
+
+
+@pytest.mark.parametrize(
+    ("fields", "possible"),
+    [
+        ({}, True),
+        ({"tools": ()}, True),
+        ({"prompts": (PromptDefinition(name="p"),)}, True),
+        ({"port": 24101}, True),
+        ({"title": "Other"}, False),
+        ({"version": "0.0.1"}, False),
+        ({"description": "Other"}, False),
+        ({"resources": (ResourceDefinition(uri="a://b", name="b"),)}, False),
+        ({"completes": True}, False),
+    ],
+    ids=["same", "tools", "prompts", "port", "title", "version", "description", "resources", "completion"],
+)
+async def test_only_what_a_server_says_of_itself_needs_a_new_one(fields: dict[str, Any], possible: bool) -> None:
+    server = AgentServer(agent_definition("red"), NO_TURNS, RequestStateSecurity.ephemeral())
+    assert server.can_change_to(agent_definition("red", **fields)) is possible
+
+
+def test_session_and_request_ids_become_tokens() -> None:
+    for token in (
+        session_token("A.b*>"),
+        session_token(""),
+        request_token("a b"),
+        request_token(7),
+        request_token(None),
+    ):
+        assert check_token(token, "token") == token
+
+
+def test_a_request_id_that_is_a_number_is_not_the_string_of_it() -> None:
+    assert request_token(1) != request_token("1")
+    assert request_token("x") == request_token("x")

@@ -1,0 +1,129 @@
+"""Progress lines: the contract's messages in both eras, with the values that each era wants."""
+
+from typing import Any
+
+import pytest
+
+from agent_gateway.entry.progress import Line, ProgressRelay, line_of
+from pallas_contracts.turns import (
+    LogMessage,
+    ModelCalled,
+    Progress,
+    Result,
+    Step,
+    TextDelta,
+    ToolCompleted,
+    ToolFailed,
+    ToolProgress,
+    ToolStarted,
+    TurnEvent,
+)
+
+TOOL: dict[str, Any] = {"call": "1", "server": "argos", "tool": "search"}
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (Step(agent="harper", n=2, kind="llm"), Line(2, None, "harper step 2 (llm)")),
+        (Step(agent="harper", n=3, kind="tool"), Line(3, None, "harper step 3 (tool)")),
+        (ToolStarted(**TOOL), Line(0, None, "argos/search: started")),
+        (ToolCompleted(**TOOL, duration_ms=1), Line(1, 1, "argos/search: completed")),
+        (ToolFailed(**TOOL, duration_ms=1, code="tool_error"), Line(1, 1, "argos/search: failed")),
+        (ToolProgress(**TOOL, progress=1, total=4, message="page one"), Line(0, None, "argos/search: page one")),
+        (ToolProgress(**TOOL, progress=1.5, total=4), Line(0, None, "argos/search: 1.5 of 4")),
+        (ToolProgress(**TOOL, progress=3), Line(0, None, "argos/search: 3")),
+        (Progress(progress=50, total=100, message="half"), Line(50, 100, "half")),
+        (TextDelta(agent="harper", text="hello"), None),
+        (ModelCalled(agent="harper", model="offline", duration_ms=1), None),
+        (Result(), None),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, TurnEvent) else "",
+)
+def test_an_event_is_the_line_of_the_contract(event: TurnEvent, line: Line | None) -> None:
+    assert line_of(event) == line
+
+
+class Heard:
+    """A caller that keeps what it is told."""
+
+    def __init__(self, *, modern: bool, progress: bool = True) -> None:
+        self.lines: list[Line] = []
+        self.logs: list[str] = []
+        self.relay = ProgressRelay("harper", modern, self._report if progress else None, self._log)
+
+    async def _report(self, progress: float, total: float | None, message: str | None) -> None:
+        self.lines.append(Line(progress, total, message))
+
+    async def _log(self, said: LogMessage) -> None:
+        self.logs.append(said.level)
+
+    async def tell(self, *events: object) -> list[Line]:
+        for event in events:
+            await self.relay.tell(event)
+        return self.lines
+
+
+TURN = (
+    Step(agent="harper", n=1, kind="llm"),
+    ToolStarted(**TOOL),
+    ToolProgress(**TOOL, progress=1, message="page one"),
+    ToolCompleted(**TOOL, duration_ms=1),
+    TextDelta(agent="harper", text="hello"),
+    Step(agent="harper", n=2, kind="llm"),
+)
+MESSAGES = [
+    "harper queued: 3 ahead",
+    "harper step 1 (llm)",
+    "argos/search: started",
+    "argos/search: page one",
+    "argos/search: completed",
+    "harper step 2 (llm)",
+]
+
+
+@pytest.mark.parametrize(
+    ("modern", "values"),
+    [
+        (False, [(0, None), (1, None), (0, None), (0, None), (1, 1), (2, None)]),
+        (True, [(1, None), (2, None), (3, None), (4, None), (5, None), (6, None)]),
+    ],
+    ids=["handshake", "modern"],
+)
+async def test_a_turn_has_the_same_messages_in_both_eras_with_the_values_of_each(
+    modern: bool, values: list[tuple[float, float | None]]
+) -> None:
+    heard = Heard(modern=modern)
+    await heard.relay.tell_queued(3)
+    lines = await heard.tell(*TURN)
+    assert [line.message for line in lines] == MESSAGES
+    assert [(line.progress, line.total) for line in lines] == values
+
+
+async def test_a_functions_own_progress_is_passed_on_as_it_is() -> None:
+    own = [Progress(progress=value, total=100) for value in (0, 50, 100)]
+    for modern in (False, True):
+        lines = await Heard(modern=modern).tell(*own)
+        assert [(line.progress, line.total) for line in lines] == [(0, 100), (50, 100), (100, 100)]
+
+
+async def test_values_of_the_modern_era_rise_even_when_a_function_repeats_or_lowers_its_own() -> None:
+    own = [Progress(progress=value) for value in (0, 0, 5, 5, 3)]
+    lines = await Heard(modern=True).tell(TURN[0], *own, TURN[-1])
+    assert len(lines) == 7
+    values = [line.progress for line in lines]
+    assert values == sorted(set(values))
+
+
+async def test_a_repeated_first_zero_rises_too() -> None:
+    lines = await Heard(modern=True).tell(Progress(progress=0), Progress(progress=0), Progress(progress=0))
+    values = [line.progress for line in lines]
+    assert len(values) == 3
+    assert values == sorted(set(values))
+
+
+async def test_a_caller_without_a_token_gets_log_messages_only() -> None:
+    heard = Heard(modern=True, progress=False)
+    await heard.relay.tell_queued(1)
+    await heard.tell(TURN[0], LogMessage(level="info", data="x"))
+    assert (heard.lines, heard.logs) == ([], ["info"])

@@ -1,0 +1,102 @@
+"""What a caller gets of every way in which a turn, or the attempt to make one, can end."""
+
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult
+from tests.builders import turn_outcome, turn_requested
+
+from agent_gateway.entry.results import ERROR_META, TURN_META, refused, result_of
+from agent_gateway.model import Refusal, TurnEnd
+from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
+
+REQUEST = turn_requested("demo")
+TURN = REQUEST.turn_id
+TEXT = ({"type": "text", "text": "hello"},)
+
+
+def end(said: Result | InputRequired | Fault | None, **outcome: Any) -> TurnEnd:
+    """A turn that ended so."""
+    return TurnEnd(turn_outcome(REQUEST, **outcome), said)
+
+
+@pytest.mark.parametrize("modern", [True, False], ids=["modern", "handshake"])
+def test_an_answer_is_a_complete_result_with_the_turns_id(modern: bool) -> None:
+    said = Result(content=TEXT, structured={"n": 1}, meta={"own": True})
+    result = result_of(end(said), modern=modern)
+    assert result == {
+        "resultType": "complete",
+        "content": list(TEXT),
+        "structuredContent": {"n": 1},
+        "isError": False,
+        "_meta": {"own": True, TURN_META: TURN},
+    }
+    assert CallToolResult.model_validate(result).structured_content == {"n": 1}
+
+
+def test_an_answer_without_structured_content_has_no_such_field() -> None:
+    assert "structuredContent" not in result_of(end(Result(content=TEXT)), modern=True)
+
+
+def test_a_structured_answer_may_be_falsy() -> None:
+    assert result_of(end(Result(structured=[])), modern=True)["structuredContent"] == []
+
+
+def test_a_tool_error_of_the_agents_own_is_passed_on() -> None:
+    result = result_of(end(Result(content=TEXT, is_error=True)), modern=True)
+    assert (result["isError"], result["content"]) == (True, list(TEXT))
+
+
+def test_a_tool_that_asks_for_input_gets_it_in_the_modern_era() -> None:
+    asked = InputRequired(input_requests={"name": {"method": "elicitation/create"}}, request_state="first")
+    assert result_of(end(asked, status="input_required"), modern=True) == {
+        "resultType": "input_required",
+        "inputRequests": asked.input_requests,
+        "requestState": "first",
+    }
+
+
+def test_a_tool_that_asks_for_input_is_a_tool_error_in_a_handshake_era() -> None:
+    result = result_of(end(InputRequired(input_requests={}), status="input_required"), modern=False)
+    assert result["isError"] is True
+    assert result["_meta"][ERROR_META]["code"] == "input_required"
+
+
+def test_a_failed_turn_is_a_tool_error_with_code_sentence_and_turn() -> None:
+    failed = turn_outcome(REQUEST, status="failed", code="worker_lost").model_copy(update={"retryable": True})
+    result = result_of(TurnEnd(failed, Fault(message="The worker was lost.")), modern=True)
+    assert result["isError"] is True
+    assert result["content"] == [{"type": "text", "text": f"worker_lost: The worker was lost. (turn {TURN})"}]
+    assert result["_meta"] == {ERROR_META: {"code": "worker_lost", "retryable": True, "turn_id": TURN}}
+
+
+def test_a_fault_of_the_protocol_is_the_protocols_own_error() -> None:
+    fault = Fault(message="your client cannot", protocol_code=-32021, data={"required": ["sampling"]})
+    with pytest.raises(MCPError) as raised:
+        result_of(end(fault, status="failed", code="invalid_arguments"), modern=True)
+    error = raised.value.error
+    assert (error.code, error.message, error.data) == (-32021, "your client cannot", {"required": ["sampling"]})
+
+
+def test_a_cancelled_turn_is_a_tool_error_that_says_so() -> None:
+    result = result_of(end(None, status="cancelled", code="cancelled"), modern=False)
+    assert TURN_ERRORS["cancelled"] in result["content"][0]["text"]
+    assert result["_meta"][ERROR_META]["code"] == "cancelled"
+
+
+def test_an_answer_that_is_not_kept_any_more_is_a_tool_error() -> None:
+    result = result_of(end(None), modern=True)
+    assert result["isError"] is True
+    assert result["_meta"][ERROR_META]["code"] == "content_expired"
+
+
+def test_a_refusal_has_the_time_after_which_to_try_again_and_no_turn() -> None:
+    result = refused(Refusal("busy", "Too many turns wait.", 1000))
+    assert result["content"] == [{"type": "text", "text": "busy: Too many turns wait."}]
+    assert result["_meta"] == {ERROR_META: {"code": "busy", "retryable": True, "retry_after_ms": 1000}}
+
+
+def test_a_refusal_of_arguments_is_not_retryable() -> None:
+    result = refused(Refusal("invalid_arguments", "They do not fit."))
+    assert result["_meta"] == {ERROR_META: {"code": "invalid_arguments", "retryable": False}}

@@ -1,0 +1,39 @@
+"""What the gateway accepts to be told."""
+
+import pytest
+
+from agent_gateway.settings import GatewaySettings
+from pallas_contracts.errors import Rejected
+
+
+def test_nothing_needs_to_be_set() -> None:
+    settings = GatewaySettings.from_env({})
+    assert settings.max_body_bytes == 16 * 1024 * 1024
+    assert settings.agent_ports is True
+    assert settings.request_state_key is None
+
+
+def test_lists_are_separated_by_commas() -> None:
+    settings = GatewaySettings.from_env({"PALLAS_ALLOWED_HOSTS": "a.example, b.example:*,"})
+    assert settings.allowed_hosts == ("a.example", "b.example:*")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PALLAS_MAX_BODY_BYTES", "77"),
+        ("PALLAS_AGENT_PORTS", "perhaps"),
+        ("PALLAS_REQUEST_STATE_KEY", "too-short-a-secret"),
+    ],
+)
+def test_a_value_that_does_not_fit_names_the_variable_and_is_not_shown(variable: str, value: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        GatewaySettings.from_env({variable: value})
+    assert variable in refused.value.message
+    assert value not in refused.value.message
+
+
+def test_the_key_of_the_request_state_is_in_no_repr() -> None:
+    settings = GatewaySettings.from_env({"PALLAS_REQUEST_STATE_KEY": "k" * 40})
+    assert "kkkk" not in repr(settings)
+    assert "kkkk" not in settings.model_dump_json()

@@ -1,0 +1,52 @@
+"""Attempts that run here, and the news that stops them."""
+
+import asyncio
+
+import pytest
+
+from agent_worker.handlers.take_turn import Running, RunningTurn
+from agent_worker.ports import Outcome
+from pallas_contracts.ids import new_turn_id
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim
+
+TURN = new_turn_id()
+
+
+def said(claim: Claimed | CancelRequested, turn: str = TURN) -> TurnClaim:
+    return TurnClaim(turn_id=turn, team="demo", agent="harper", claim=claim)
+
+
+CANCEL = CancelRequested(reason="enough", at=utc_now())
+NEWER = Claimed(attempt=2, worker="w2", at=utc_now())
+
+
+async def running() -> tuple[Running, RunningTurn]:
+    """An attempt that runs for ever, claimed at position 10."""
+
+    async def for_ever() -> Outcome:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    turn = RunningTurn(10, asyncio.create_task(for_ever()))
+    return Running({TURN: turn}), turn
+
+
+@pytest.mark.parametrize(
+    ("claim", "cancelled", "superseded"), [(CANCEL, True, False), (NEWER, False, True)], ids=["cancel", "newer claim"]
+)
+async def test_news_about_a_turn_stops_it(claim: Claimed | CancelRequested, cancelled: bool, superseded: bool) -> None:
+    known, turn = await running()
+    known.heard(said(claim), 11)
+    await asyncio.wait({turn.task})
+    assert (turn.task.cancelled(), turn.cancelled, turn.superseded) == (True, cancelled, superseded)
+
+
+@pytest.mark.parametrize("position", [9, 10])
+async def test_what_was_said_before_the_attempts_own_claim_is_no_news(position: int) -> None:
+    known, turn = await running()
+    known.heard(said(CANCEL), position)
+    known.heard(said(CANCEL, new_turn_id()), 11)
+    assert not turn.cancelled
+    turn.task.cancel()
+    await asyncio.wait({turn.task})

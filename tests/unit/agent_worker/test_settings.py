@@ -1,0 +1,22 @@
+"""What the worker accepts to be told."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_worker.settings import WorkerSettings
+from pallas_contracts.errors import Rejected
+
+
+def test_team_folders_are_separated_as_in_path() -> None:
+    settings = WorkerSettings.from_env({"PALLAS_TEAMS": f"/a{os.pathsep}/b c{os.pathsep}"})
+    assert settings.teams == (Path("/a"), Path("/b c"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("PALLAS_SLOTS", "0"), ("PALLAS_SLOTS", "many"), ("PALLAS_CONTENT_SECONDS", "1")]
+)
+def test_a_value_that_does_not_fit_names_the_variable(variable: str, value: str) -> None:
+    with pytest.raises(Rejected, match=variable):
+        WorkerSettings.from_env({variable: value})

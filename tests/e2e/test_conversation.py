@@ -7,6 +7,7 @@ import pytest
 from tests.e2e.calls import call
 from tests.e2e.lab import Era, Lab
 from tests.e2e.turns import Turns
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n a picture").decode()
@@ -19,6 +20,7 @@ EARLIER = [
 ]
 
 
+@requirement("P-2.10", "P-2.14", "P-5.16")
 async def test_the_message_alone_is_enough_and_is_all_that_the_agent_sees(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         result = await client.call_tool("plain", {"message": "/history"})
@@ -26,12 +28,14 @@ async def test_the_message_alone_is_enough_and_is_all_that_the_agent_sees(lab: L
     assert not result.is_error
 
 
+@requirement("P-2.5", "P-2.7")
 async def test_history_is_what_the_agent_begins_with(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         answer = await call(client, "plain", "/history", history=EARLIER)
     assert json.loads(answer.text) == EARLIER
 
 
+@requirement("P-0.2", "P-2.6")
 async def test_bad_rows_of_the_history_are_skipped_with_a_warning_and_the_rest_is_used(lab: Lab, era: Era) -> None:
     bad: list[object] = [
         "no object",
@@ -53,6 +57,7 @@ async def test_bad_rows_of_the_history_are_skipped_with_a_warning_and_the_rest_i
     assert {line["level"] for line in skipped} == {"warning"}
 
 
+@requirement("P-0.1", "P-2.1")
 async def test_nothing_is_remembered_from_one_call_to_the_next(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         await call(client, "plain", "/say first", history=EARLIER, conversation_id="same")
@@ -60,6 +65,7 @@ async def test_nothing_is_remembered_from_one_call_to_the_next(lab: Lab, era: Er
     assert answer.text == "[]"
 
 
+@requirement("P-2.12")
 async def test_a_long_history_is_never_trimmed(lab: Lab, era: Era) -> None:
     rows = [{"role": ("user", "assistant")[n % 2], "content": f"row {n} " + "x" * 100} for n in range(400)]
     async with lab.client("plain", era) as client:
@@ -67,6 +73,7 @@ async def test_a_long_history_is_never_trimmed(lab: Lab, era: Era) -> None:
     assert json.loads(answer.text) == rows
 
 
+@requirement("P-2.12")
 async def test_a_history_beyond_the_models_window_is_an_error_and_not_cut(lab: Lab, era: Era) -> None:
     rows = [{"role": "user", "content": "x" * 2000}]
     async with lab.client("small", era) as client:
@@ -75,6 +82,7 @@ async def test_a_history_beyond_the_models_window_is_an_error_and_not_cut(lab: L
     assert answer.turn in answer.text
 
 
+@requirement("P-2.3")
 async def test_images_reach_a_model_that_can_see_for_this_turn_only(lab: Lab, era: Era) -> None:
     async with lab.client("seer", era) as client:
         with_image = await call(client, "seer", "/images", images=[IMAGE])
@@ -83,6 +91,7 @@ async def test_images_reach_a_model_that_can_see_for_this_turn_only(lab: Lab, er
     assert json.loads(without.text) == []
 
 
+@requirement("P-2.8")
 @pytest.mark.parametrize("role", ["user", "assistant"])
 async def test_images_of_the_history_are_seeded_too(lab: Lab, era: Era, role: str) -> None:
     async with lab.client("seer", era) as client:
@@ -92,6 +101,7 @@ async def test_images_of_the_history_are_seeded_too(lab: Lab, era: Era, role: st
     assert json.loads(answer.text) == [{"mime_type": "image/png", "bytes": SIZE, "of": "history"}] * 2
 
 
+@requirement("P-2.4")
 async def test_images_for_a_model_that_cannot_see_are_a_tool_error(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         answer = await call(client, "plain", "/images", images=[IMAGE])
@@ -109,6 +119,7 @@ async def test_images_of_the_history_are_left_out_for_a_model_that_cannot_see(la
     assert any(images.turn in line and "cannot see" in line for line in lab.logs("agent-worker").splitlines())
 
 
+@requirement("P-0.3", "P-2.9")
 async def test_a_conversation_id_is_in_the_log_lines_of_its_turn_and_kept_nowhere(
     lab: Lab, turns: Turns, era: Era
 ) -> None:

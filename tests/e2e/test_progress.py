@@ -10,6 +10,7 @@ import pytest
 from tests.e2e import wire
 from tests.e2e.calls import Answer, Line, call
 from tests.e2e.lab import Era, Lab
+from tests.requirements import requirement
 from tests.waiting import Collected
 
 PATTERNS = re.compile(
@@ -42,6 +43,7 @@ def check_values(era: Era, lines: list[Line]) -> None:
             assert (line.progress, line.total) == (0, None)
 
 
+@requirement("P-5.4", "P-5.5", "P-5.6", "P-5.7", "P-5.9", "P-5.10", "P-5.12")
 async def test_steps_and_tools_are_told_in_the_contracts_words(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", f"/say I will add.\n{ADD}")
@@ -55,6 +57,7 @@ async def test_steps_and_tools_are_told_in_the_contracts_words(lab: Lab, era: Er
     check_values(era, answer.lines)
 
 
+@requirement("P-5.14")
 async def test_text_before_a_tool_is_in_the_result_and_not_in_the_progress(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", f"/say Let me look into that.\n{ADD}\n/say There you are.")
@@ -64,6 +67,7 @@ async def test_text_before_a_tool_is_in_the_result_and_not_in_the_progress(lab: 
     assert not any("look into" in (message or "") for message in answer.messages)
 
 
+@requirement("P-5.8", "P-5.11")
 async def test_a_tool_that_fails_is_told_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", '/tool toolbox/fail {"message": "no luck"}\n/say still here')
@@ -99,6 +103,7 @@ async def test_a_sub_agent_has_lines_of_a_tool_and_its_own_steps(lab: Lab, era: 
     assert "One call of one tool" in answer.text
 
 
+@requirement("P-5.15")
 async def test_parallel_calls_interleave_each_under_its_own_prefix(lab: Lab, era: Era) -> None:
     slow = '{"message": "/sleep 0.4"}'
     async with lab.client("chief", era) as client:
@@ -128,6 +133,7 @@ async def test_progress_of_a_downstream_tool_is_passed_on_under_its_name(lab: La
     check_values(era, answer.lines)
 
 
+@requirement("P-5.2")
 async def test_lines_come_while_the_turn_runs_and_not_with_its_end(lab: Lab, era: Era) -> None:
     heard = Collected[Line]()
     async with lab.client("maker", era) as client:
@@ -158,6 +164,7 @@ async def test_a_turn_that_waits_is_told_how_many_are_ahead(lab: Lab, era: Era) 
     assert (await first).messages == ["narrow step 1 (llm)"]
 
 
+@requirement("P-5.3")
 @pytest.mark.parametrize("token", ["a string", "17", 17, 0], ids=repr)
 async def test_a_progress_token_comes_back_as_it_was_sent(
     lab: Lab, http: httpx.AsyncClient, era: Era, token: str | int
@@ -169,11 +176,13 @@ async def test_a_progress_token_comes_back_as_it_was_sent(
     assert {(type(got), got) for got in tokens} == {(type(token), token)}
 
 
+@requirement("P-5.1")
 async def test_without_a_token_there_is_only_the_result(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
     [result] = await exchange(lab, http, era, {})
     assert result["result"]["content"][-1]["text"].endswith("42")
 
 
+@requirement("P-5.2", "P-5.16")
 async def test_nothing_follows_the_result(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
     messages = await exchange(lab, http, era, {"progressToken": "t"})
     assert ["id" in message for message in messages] == [False] * 5 + [True]

@@ -7,6 +7,7 @@ from mcp import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 from tests.e2e.calls import call, call_with
 from tests.e2e.lab import Era, Lab
+from tests.requirements import requirement
 
 IMAGE_LIST = {
     "type": "array",
@@ -38,6 +39,7 @@ def without_descriptions(schema: Any) -> Any:
     return {name: without_descriptions(value) for name, value in fields.items() if name not in texts}
 
 
+@requirement("P-3.1", "P-6.1", "P-2.2", "P-2.5")
 async def test_an_agent_lists_a_tool_of_its_own_name_and_get_health_and_nothing_else(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -46,6 +48,7 @@ async def test_an_agent_lists_a_tool_of_its_own_name_and_get_health_and_nothing_
     assert without_descriptions(tools["plain"].input_schema) == ARGUMENTS
 
 
+@requirement("P-3.2", "P-3.3")
 async def test_get_health_is_listed_word_for_word(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -63,6 +66,7 @@ async def test_send_message_is_accepted_though_it_is_not_listed(lab: Lab, era: E
     assert answer.messages == ["plain step 1 (llm)"]
 
 
+@requirement("P-2.13")
 async def test_the_history_prompt_is_there_and_always_empty(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         prompts = await client.list_prompts()
@@ -87,6 +91,7 @@ async def test_an_unknown_prompt_is_an_error_of_the_protocol(lab: Lab, era: Era)
     assert caught.value.error.code == INVALID_PARAMS
 
 
+@requirement("P-6.1")
 async def test_an_agent_without_resources_offers_none(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         assert client.server_capabilities.resources is None
@@ -102,6 +107,7 @@ async def test_an_agent_says_who_it_is(lab: Lab, era: Era) -> None:
     assert (info.name, info.title, info.version) == ("plain", "Plain", "1.2.3")
 
 
+@requirement("P-2.2")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

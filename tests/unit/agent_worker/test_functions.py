@@ -282,6 +282,16 @@ async def test_a_function_agent_of_a_folder_is_hosted_and_a_broken_one_reported(
     assert team.failed == {"broken": "its module could not be loaded: ZeroDivisionError"}
 
 
+async def test_an_agent_of_several_files_is_a_package_and_read_anew_as_a_whole(tmp_path: Path) -> None:
+    files = {"agents.yaml": "name: demo\nagents: {tools: {kind: function, module: tools/__init__.py}}\n"}
+    files["tools/__init__.py"] = "from .echo import agent\n"
+    (tmp_path / "tools").mkdir()
+    (before,) = (await a_team(tmp_path, files | {"tools/echo.py": MODULE})).agents
+    (after,) = (await a_team(tmp_path, files | {"tools/echo.py": MODULE.replace('"echo"', '"say"')})).agents
+    assert [tool.name for tool in before.definition.tools] == ["echo"]
+    assert [tool.name for tool in after.definition.tools] == ["say"]
+
+
 def test_hosting_functions_needs_no_llm_library() -> None:
     program = "import agent_worker.hosting, agent_worker.functions.load, agent_worker.functions.runtime, sys\n"
     program += "print([name for name in ('pydantic_ai', 'mcp', 'openai') if name in sys.modules])"

@@ -14,7 +14,7 @@ def load_function_agent(team: str, agent: str, module: Path | str | None) -> Fun
     """Import the module and return its `agent`.
 
     A file is imported under a name of its own, so that files of the same name in two teams do not meet, and anew each
-    time, so that a changed folder brings changed code.
+    time, so that a changed folder brings changed code. An `__init__.py` is the package of the files beside it.
 
     Raises:
         Rejected: there is no module, or it has no `agent`.
@@ -37,6 +37,8 @@ def _load_file(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise Rejected(f"{path.name!r} is no Python file")
+    for submodule in [known for known in sys.modules if known.startswith(f"{name}.")]:
+        del sys.modules[submodule]
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -1,9 +1,8 @@
 """Start an agent-worker."""
 
-from pallas_runtime.run import run
-
 from agent_worker.app import build
 from agent_worker.settings import WorkerSettings
+from pallas_runtime.run import run
 
 
 def main() -> None:

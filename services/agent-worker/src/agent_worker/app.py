@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry, Gauge
 
 from agent_worker.handlers.host_teams import HostTeams, Teams
-from agent_worker.handlers.take_turn import Running, TakeTurn
+from agent_worker.handlers.take_turn import TakeTurn
+from agent_worker.running import Running
 from agent_worker.settings import WorkerSettings
 from agent_worker.slots import Slots
 from pallas_bus import tables
@@ -85,7 +86,11 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
             await worker.puller.start()
             hosting = HostTeams(bus, catalogue, worker.puller, settings.teams, teams)
             await hosting.host_teams()
-            background = [bus.spawn(hosting.follow_changes()), bus.spawn(_beat(bus, worker, teams))]
+            background = [
+                bus.spawn(hosting.follow_changes()),
+                bus.spawn(_beat(bus, worker, teams)),
+                bus.spawn(running.beat()),
+            ]
             try:
                 yield worker
             finally:

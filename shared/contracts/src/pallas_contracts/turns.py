@@ -256,6 +256,7 @@ TURN_ERRORS: dict[str, str] = {
     "busy": "Too many turns are waiting.",
     "agent_failed": "The agent could not be started.",
     "invalid_arguments": "The arguments do not fit the tool's schema.",
+    "result_too_large": "The answer is larger than the platform takes.",
     "internal": "Something in Pallas went wrong; the log has it under the turn's id.",
 }
 """The stable codes of failed turns, with what each means."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from agent_worker.ports import Completed, Failed, NeedsInput, Outcome
 from pallas_bus.turn_writer import TurnWriter
-from pallas_contracts.errors import Unavailable
+from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Fault, TurnOutcome, TurnRequested
 
@@ -25,9 +25,27 @@ async def conclude_turn(
 
     Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
     """
-    status, code, retryable = _summary(outcome)
     _say_last(writer, outcome)
-    written = TurnOutcome(
+    written = _outcome(writer, request, outcome, started_at)
+    while True:
+        try:
+            first = await writer.conclude(written)
+        except Unavailable as error:
+            log.warning("cannot conclude yet", extra={"reason": error.message})
+            await asyncio.sleep(_RETRY)
+        except Rejected as error:
+            log.error("the answer cannot be stored", extra={"reason": error.message})
+            too_large = Failed("result_too_large", "The answer is larger than the platform takes.")
+            _say_last(writer, too_large)
+            written = _outcome(writer, request, too_large, started_at)
+        else:
+            log.info("concluded", extra=_facts(written, first))
+            return written
+
+
+def _outcome(writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime) -> TurnOutcome:
+    status, code, retryable = _summary(outcome)
+    return TurnOutcome(
         turn_id=request.turn_id,
         team=request.team,
         agent=request.agent,
@@ -40,15 +58,19 @@ async def conclude_turn(
         started_at=started_at,
         ended_at=utc_now(),
     )
-    while True:
-        try:
-            first = await writer.conclude(written)
-        except Unavailable as error:
-            log.warning("cannot conclude yet", extra={"reason": error.message})
-            await asyncio.sleep(_RETRY)
-        else:
-            log.info("concluded", extra={"status": status, "code": code, "attempt": writer.attempt, "first": first})
-            return written
+
+
+def _facts(written: TurnOutcome, first: bool) -> dict[str, object]:
+    """What the log line of an ended turn says; times are seconds."""
+    began = written.started_at or written.requested_at
+    return {
+        "status": written.status,
+        "code": written.code,
+        "attempt": written.attempt,
+        "first": first,
+        "queued": round((began - written.requested_at).total_seconds(), 4),
+        "seconds": round((written.ended_at - began).total_seconds(), 4),
+    }
 
 
 def _summary(outcome: Outcome | None) -> tuple[Status, str | None, bool]:

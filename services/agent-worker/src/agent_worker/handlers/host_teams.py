@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pallas_teams import TeamFolder, folder_digest, load_teams
-
 from agent_worker.handlers.publish_definitions import publish_definitions
 from agent_worker.ports import HostedAgent, HostedTeam
 from pallas_bus import ask
@@ -22,6 +20,7 @@ from pallas_bus.turn_queue import TurnPuller, ensure_consumer
 from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError
+from pallas_teams import TeamFolder, folder_digest, load_teams
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,10 @@ Nothing but the end of this function settles a delivery. When the worker dies in
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import ValidationError
 
@@ -15,45 +16,19 @@ from agent_worker.handlers.claim_turn import Conclude, Over, Run, claim_turn
 from agent_worker.handlers.conclude_turn import conclude_turn
 from agent_worker.handlers.run_turn import run_turn
 from agent_worker.ports import HostedAgent, Outcome
+from agent_worker.running import Running, RunningTurn
 from pallas_bus.connection import Bus
-from pallas_bus.turn_queue import ACK_WAIT, Delivery
-from pallas_bus.turn_writer import Address, TurnWriter
+from pallas_bus.turn_queue import Delivery
+from pallas_bus.turn_writer import Address, TurnWriter, claim_state
 from pallas_contracts.errors import Conflict, PallasError
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, TurnClaim, TurnRequested
+from pallas_contracts.turns import CancelRequested, TurnRequested
 from pallas_runtime.logs import log_context
 
 log = logging.getLogger(__name__)
 
-_BEAT = ACK_WAIT / 5
-
-
-@dataclass(slots=True)
-class RunningTurn:
-    """An attempt that runs here. `cancelled` and `superseded` say why its task was cancelled."""
-
-    fence: int
-    task: asyncio.Task[Outcome]
-    cancelled: bool = False
-    superseded: bool = False
-
-
-@dataclass
-class Running:
-    """The attempts that run in this worker, by turn."""
-
-    turns: dict[str, RunningTurn] = field(default_factory=dict[str, RunningTurn])
-
-    def heard(self, said: TurnClaim, seq: int) -> None:
-        """Somebody claimed or cancelled a turn: if it runs here and this is news, stop it."""
-        running = self.turns.get(said.turn_id)
-        if running is None or seq <= running.fence:
-            return
-        if isinstance(said.claim, CancelRequested):
-            running.cancelled = True
-        else:
-            running.superseded = True
-        running.task.cancel()
+NOT_NOW = 1.0
+"""Seconds until a turn that cannot be taken now is delivered again."""
 
 
 @dataclass(frozen=True)
@@ -74,31 +49,34 @@ class TakeTurn:
             log.error("undecodable turn", extra={"agent": key, "faults": error.error_count()})
             await delivery.reject()
             return
-        with log_context(
-            team=request.team, agent=request.agent, turn=request.turn_id, conversation=request.correlation
-        ):
+        names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
+        with log_context(**names, conversation=request.correlation):
             hosted = self.host(key)
-            if hosted is None or request.turn_id in self.running.turns:
-                await delivery.give_back(1.0) if hosted is None else None
-                return
-            try:
-                async with _beating(delivery):
-                    done = await self._attempt(hosted, request)
-            except asyncio.CancelledError:
-                with suppress(PallasError):
-                    await delivery.give_back()
-                raise
-            except PallasError as error:
-                log.warning("cannot take the turn now", extra={"reason": error.message})
-                await delivery.give_back(1.0)
-            else:
-                if done:
-                    await delivery.ack()
+            if hosted is None:
+                await delivery.give_back(NOT_NOW)
+            elif request.turn_id not in self.running.turns:  # else it was delivered again to the worker that runs it
+                await self._settle(hosted, request, delivery)
+
+    async def _settle(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> None:
+        self.running.deliveries.add(delivery)
+        try:
+            done = await self._attempt(hosted, request)
+        except asyncio.CancelledError:
+            with suppress(PallasError):
+                await delivery.give_back()
+            raise
+        except PallasError as error:
+            log.warning("cannot take the turn now", extra={"reason": error.message})
+            await delivery.give_back(NOT_NOW)
+        else:
+            if done:
+                await delivery.ack()
+        finally:
+            self.running.deliveries.discard(delivery)
 
     async def _attempt(self, hosted: HostedAgent, request: TurnRequested) -> bool:
-        """Claim, run and conclude. False means somebody else has the turn now."""
-        address = Address.of(request)
-        started_at = utc_now()
+        """Claim, run and conclude. False means that a newer attempt has the turn now."""
+        address, started_at = Address.of(request), utc_now()
         match await claim_turn(self.bus, address, self.worker, hosted.definition):
             case Over():
                 return True
@@ -106,21 +84,28 @@ class TakeTurn:
                 await conclude_turn(self._writer(hosted, address, attempt, fence), request, why, started_at)
                 return True
             case Run(attempt, fence):
-                log.info("started", extra={"attempt": attempt, "tool": request.tool})
-                writer = self._writer(hosted, address, attempt, fence)
-                try:
-                    outcome = await self._run(hosted, request, writer)
-                except Conflict:
-                    log.warning("superseded", extra={"attempt": attempt})
-                    return False
-                await conclude_turn(writer, request, outcome, started_at)
-                return True
+                log.debug("started", extra={"attempt": attempt, "tool": request.tool})
+                return await self._execute(hosted, request, self._writer(hosted, address, attempt, fence), started_at)
+
+    async def _execute(
+        self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, started_at: datetime
+    ) -> bool:
+        try:
+            outcome = await self._run(hosted, request, writer)
+            await conclude_turn(writer, request, outcome, started_at)
+        except Conflict:
+            state = await claim_state(self.bus, writer.address)
+            if not isinstance(state.claim, CancelRequested):
+                log.warning("superseded", extra={"attempt": writer.attempt})
+                return False
+            await conclude_turn(writer, request, None, started_at)
+        return True
 
     async def _run(self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome | None:
         """Run the attempt so that a cancel or a newer claim stops it; None means cancelled.
 
         Raises:
-            Conflict: a newer attempt has taken the turn.
+            Conflict: this attempt does not have the turn any more.
         """
         running = RunningTurn(writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
         self.running.turns[request.turn_id] = running
@@ -134,30 +119,9 @@ class TakeTurn:
             running.task.cancel()
             await asyncio.wait({running.task})
             raise
-        except Conflict:
-            if running.cancelled:
-                return None
-            raise
         finally:
             self.running.turns.pop(request.turn_id, None)
 
     def _writer(self, hosted: HostedAgent, address: Address, attempt: int, fence: int) -> TurnWriter:
         kept = self.content_seconds + hosted.definition.limits.turn_timeout
         return TurnWriter(self.bus, address, attempt, fence, content_ttl=kept)
-
-
-@asynccontextmanager
-async def _beating(delivery: Delivery) -> AsyncGenerator[None]:
-    """Tell the broker every few seconds that the turn is still being worked on."""
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(_BEAT)
-            with suppress(PallasError):
-                await delivery.working()
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        beating.cancel()

@@ -1,0 +1,50 @@
+"""The attempts that run in this worker: who may stop them, and the heartbeat that keeps them ours."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from agent_worker.ports import Outcome
+from pallas_bus.turn_queue import ACK_WAIT, Delivery
+from pallas_contracts.errors import PallasError
+from pallas_contracts.turns import CancelRequested, TurnClaim
+
+BEAT = ACK_WAIT / 5
+"""Seconds between two heartbeats of a delivery; the broker waits for several before it delivers the turn again."""
+
+
+@dataclass(slots=True)
+class RunningTurn:
+    """An attempt that runs here. `cancelled` and `superseded` say why its task was cancelled."""
+
+    fence: int
+    task: asyncio.Task[Outcome]
+    cancelled: bool = False
+    superseded: bool = False
+
+
+@dataclass
+class Running:
+    """The attempts of this worker by turn, and all deliveries in its hands."""
+
+    turns: dict[str, RunningTurn] = field(default_factory=dict[str, RunningTurn])
+    deliveries: set[Delivery] = field(default_factory=set[Delivery])
+
+    def heard(self, said: TurnClaim, seq: int) -> None:
+        """Somebody claimed or cancelled a turn: if it runs here and this is news, stop it."""
+        running = self.turns.get(said.turn_id)
+        if running is None or seq <= running.fence:
+            return
+        if isinstance(said.claim, CancelRequested):
+            running.cancelled = True
+        else:
+            running.superseded = True
+        running.task.cancel()
+
+    async def beat(self) -> None:
+        """Tell the broker every few seconds, for ever, that what is in hand is still being worked on."""
+        while True:
+            await asyncio.sleep(BEAT)
+            for delivery in list(self.deliveries):
+                with suppress(PallasError):
+                    await delivery.working()

@@ -75,11 +75,11 @@ async def delete_consumer(bus: Bus, team: str, agent: str) -> None:
     await bus.api(f"CONSUMER.DELETE.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
     """A turn in this worker's hands. Exactly one of `ack`, `give_back` and `reject` ends it; `working` keeps it.
 
-    `delivered` counts deliveries, which are not attempts: a turn that was given back was not attempted.
+    It equals nothing but itself. `delivered` counts deliveries, which are not attempts: a turn that was given back was not attempted.
     """
 
     bus: Bus

@@ -24,7 +24,7 @@ from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import GatewayPresence
-from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, STREAMS
+from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, SESSIONS, STREAMS
 from pallas_contracts.message import utc_now
 from pallas_runtime.run import Process
 
@@ -58,10 +58,11 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
         async with (
             tables.watch(bus, AGENTS) as catalogue,
             tables.watch(bus, HEALTH) as healths,
+            tables.watch(bus, SESSIONS) as sessions,
             follow_turns(bus) as feeds,
         ):
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
-            turns = BusTurns(bus, feeds, healths, TurnMetrics(process.probes.metrics), QueuePlaces(bus))
+            turns = BusTurns(bus, feeds, healths, sessions, TurnMetrics(process.probes.metrics), QueuePlaces(bus))
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )

@@ -36,6 +36,18 @@ class Turns(Protocol):
         """Keep which turn a handshake-era request is."""
         ...
 
+    async def set_log_level(self, session: str, level: str) -> None:
+        """Keep the least level of log messages that a handshake-era session wants.
+
+        Raises:
+            Unavailable: it cannot be kept now.
+        """
+        ...
+
+    def log_level(self, session: str) -> str | None:
+        """The level that the session has set."""
+        ...
+
     async def read(self, question: AgentRead) -> JsonObject:
         """Ask an agent's owner for a prompt, resource or completion."""
         ...

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
 CONTENT_TTL = 900.0
+MOMENT = 0.003
+"""Seconds for which an event waits for others to travel with; nobody sees them, and each message costs everybody."""
 _CONFIRM_TRIES = 5
 
 
@@ -141,7 +143,7 @@ class TurnWriter:
     _seq: int = 0
     _events: list[AnyEvent] = field(default_factory=list["AnyEvent"])
     _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
-    _flushing: asyncio.Task[None] | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     @property
     def last_event(self) -> int:
@@ -151,8 +153,8 @@ class TurnWriter:
     def emit(self, event: AnyEvent) -> None:
         """Number the event and publish it with whatever else is emitted in this moment. Never fails."""
         self._add(event)
-        if self._flushing is None:
-            self._flushing = self.bus.spawn(self._flush_soon())
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(MOMENT, self._flush_in_background)
 
     async def tool_starting(self, event: ToolStarted) -> None:
         """Publish the event and wait until it is stored.
@@ -217,13 +219,18 @@ class TurnWriter:
         numbered = event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000})
         (self._contents if event.type in CONTENT_TYPES else self._events).append(numbered)
 
-    async def _flush_soon(self) -> None:
-        self._flushing = None
+    def _flush_in_background(self) -> None:
+        self.bus.spawn(self._flush())
+
+    async def _flush(self) -> None:
         for events in self._take():
             await self._send(events)
 
     def _take(self) -> tuple[list[AnyEvent], list[AnyEvent]]:
         """Content and events that wait to be published; they do not wait any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         contents, self._contents = self._contents, []
         events, self._events = self._events, []
         return contents, events

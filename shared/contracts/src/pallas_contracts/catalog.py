@@ -103,6 +103,12 @@ class LegacyCall(Message):
     turn_id: Token
 
 
+class LegacySession(Message):
+    """What a handshake-era session has told for its later requests. `log_level` is the least level it wants."""
+
+    log_level: str | None = None
+
+
 AGENTS = Bucket(
     "agents",
     Template("{team}.{agent}"),
@@ -154,6 +160,15 @@ CALLS = Bucket(
     ttl=3600.0,
     summary="Turns of handshake-era requests by session and request id, so that any replica can cancel them.",
 )
+SESSIONS = Bucket(
+    "sessions",
+    Template("{session}"),
+    LegacySession,
+    owner=GATEWAY,
+    writers=(GATEWAY,),
+    ttl=86_400.0,
+    summary="What handshake-era sessions have told for their later requests, whichever replica those come to.",
+)
 
 BUCKETS: tuple[
     Bucket[AgentDefinition]
@@ -161,9 +176,10 @@ BUCKETS: tuple[
     | Bucket[GatewayPresence]
     | Bucket[ProbeResult]
     | Bucket[AgentHealth]
-    | Bucket[LegacyCall],
+    | Bucket[LegacyCall]
+    | Bucket[LegacySession],
     ...,
-] = (AGENTS, WORKERS, GATEWAYS, PROBES, HEALTH, CALLS)
+] = (AGENTS, WORKERS, GATEWAYS, PROBES, HEALTH, CALLS, SESSIONS)
 
 READ_AGENT = Question(
     "agent.read",

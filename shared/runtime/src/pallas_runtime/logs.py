@@ -34,6 +34,7 @@ def configure_logs(service: str, instance: str, level: str, style: str) -> None:
     """Send all logging of this process to standard error, as `json` or `text`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(service, instance) if style == "json" else _Text())
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))

@@ -4,6 +4,7 @@ Exit codes: 0 after a signal, 1 when the service failed, 2 when it cannot start 
 """
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -111,6 +112,7 @@ async def _build_and_wait[S: Settings](
     async with build(settings, process) as service:
         served.append(service)
         process.probes.started = True
+        _spare_garbage_collection()
         log.info("started", extra={"port": process.port})
         await _first(stop.wait(), process.failed.wait())
         process.probes.draining = True
@@ -121,6 +123,13 @@ async def _build_and_wait[S: Settings](
         except TimeoutError:
             log.warning("drained too slowly; what is left is cut off")
     return 1 if process.failed.is_set() else 0
+
+
+def _spare_garbage_collection() -> None:
+    """Leave what the start has made out of every later collection, and collect less often: turns leave few cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 async def _first(*waits: Awaitable[object]) -> None:

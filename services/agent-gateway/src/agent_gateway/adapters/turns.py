@@ -11,13 +11,14 @@ from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
 from agent_gateway.model import Call, Refusal, TurnEnd
+from pallas_bus import tables
 from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_bus.tables import Table
 from pallas_bus.turn_reader import TurnFeeds
 from pallas_bus.turn_writer import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
-from pallas_contracts.catalog import READ_AGENT
+from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TurnRequested
@@ -47,6 +48,7 @@ class BusTurns:
     bus: Bus
     feeds: TurnFeeds
     healths: Table[AgentHealth]
+    sessions: Table[LegacySession]
     metrics: TurnMetrics
     places: QueuePlaces
     draining: bool = False
@@ -90,6 +92,15 @@ class BusTurns:
     async def remember(self, session: str, request: str, address: Address) -> None:
         """Keep which turn a handshake-era request is."""
         await remember_call(self.bus, session, request, address)
+
+    async def set_log_level(self, session: str, level: str) -> None:
+        """Keep the least level of log messages that a handshake-era session wants."""
+        await tables.put(self.bus, SESSIONS, LegacySession(log_level=level), session=session)
+
+    def log_level(self, session: str) -> str | None:
+        """The level that the session has set."""
+        known = self.sessions.get(session)
+        return known.log_level if known else None
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Ask an agent's owner for a prompt, resource or completion."""

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 import mcp_types as types
-from mcp.server.caching import CacheHint
-from mcp.server.connection import allowed_log_levels
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -37,7 +36,7 @@ from agent_gateway.entry.catalogue import (
     templates_of,
     tools_of,
 )
-from agent_gateway.entry.progress import ProgressRelay
+from agent_gateway.entry.progress import ProgressRelay, wanted_levels
 from agent_gateway.entry.results import COMPLETE, WireResult, refused, result_of
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
 from agent_gateway.handlers.submit_turn import Submitted
@@ -52,7 +51,16 @@ from pallas_runtime.logs import log_context
 type Context = ServerRequestContext[Any, Request]
 
 SESSION_HEADER = "mcp-session-id"
-_LISTS = CacheHint(5_000, "public")
+_LIST = CacheHint(5_000, "public")
+_CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
+    "server/discover": _LIST,
+    "tools/list": _LIST,
+    "prompts/list": _LIST,
+    "resources/list": _LIST,
+    "resources/templates/list": _LIST,
+    # What an agent's owner reads may be another caller's business, and different the next time.
+    "resources/read": CacheHint(0, "private"),
+}
 
 
 @dataclass
@@ -77,7 +85,7 @@ class AgentServer:
             version=definition.version,
             title=definition.title,
             description=definition.description or None,
-            cache_hints={"tools/list": _LISTS, "server/discover": _LISTS},
+            cache_hints=_CACHE_HINTS,
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,
             on_list_prompts=self._list_prompts,
@@ -86,6 +94,7 @@ class AgentServer:
             on_subscriptions_listen=self.listening,
         )
         server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_log_level)
         server.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get_prompt)
         if has_resources:
             server.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read_resource)
@@ -150,7 +159,9 @@ class AgentServer:
         try:
             return {**COMPLETE, **await self.turns.read(question)}
         except NotFound as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=error.message, data={"code": error.code}) from error
+            missing = {key: asked[key] for key in ("uri", "name") if key in asked}
+            data = {"code": error.code, **missing}
+            raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=data) from error
         except PallasError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=error.message, data={"code": error.code}) from error
 
@@ -161,7 +172,7 @@ class AgentServer:
             tool = find_tool(self.definition, params.name)
         except NotFound as error:
             raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
-        call = _call_of(context, params)
+        call = _call_of(context, params, self._log_level(context))
         arguments = check_arguments(self._schemas, tool, call.arguments)
         if isinstance(arguments, Refusal):
             return refused(arguments)
@@ -176,13 +187,29 @@ class AgentServer:
 
     async def _remember(self, context: Context, address: Address) -> None:
         """Keep which turn a handshake-era request is, for its `notifications/cancelled`."""
-        session = context.request.headers.get(SESSION_HEADER) if context.request else None
-        if session and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await self.turns.remember(session_token(session), request_token(context.request_id), address)
+        if (session := _session_of(context)) is not None:
+            await self.turns.remember(session, request_token(context.request_id), address)
+
+    async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> WireResult:
+        if (session := _session_of(context)) is None:
+            raise MCPError(code=types.INVALID_REQUEST, message=f"A log level needs the {SESSION_HEADER} of initialize.")
+        try:
+            await self.turns.set_log_level(session, params.level)
+        except PallasError as error:
+            raise MCPError(code=types.INTERNAL_ERROR, message=error.message, data={"code": error.code}) from error
+        return {}
+
+    def _log_level(self, context: Context) -> str | None:
+        """The least level of log messages that the caller wants; None when it has not said."""
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            level = (context.meta or {}).get(types.LOG_LEVEL_META_KEY)
+            return str(level) if level is not None else None
+        session = _session_of(context)
+        return self.turns.log_level(session) if session is not None else None
 
     async def _relay(self, context: Context, submitted: Submitted) -> WireResult:
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        listener = _listener(context, self.definition.agent, modern=modern)
+        listener = _listener(context, self.definition.agent, self._log_level(context), modern=modern)
         try:
             end = await self.turns.relay(submitted, listener)
         except asyncio.CancelledError:
@@ -203,8 +230,15 @@ def _identity(definition: AgentDefinition) -> tuple[object, ...]:
     )
 
 
-def _call_of(context: Context, params: types.CallToolRequestParams) -> Call:
-    meta = dict(context.meta or {})
+def _session_of(context: Context) -> str | None:
+    """The handshake-era session of a request, as it may stand in a key."""
+    if context.request is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return None
+    session = context.request.headers.get(SESSION_HEADER)
+    return session_token(session) if session else None
+
+
+def _call_of(context: Context, params: types.CallToolRequestParams, log_level: str | None) -> Call:
     session = context.session
     capabilities = session.client_capabilities
     peer = context.request.client if context.request else None
@@ -214,8 +248,8 @@ def _call_of(context: Context, params: types.CallToolRequestParams) -> Call:
         client=ClientContext(
             protocol_version=context.protocol_version,
             capabilities=capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},
-            log_level=str(level) if (level := meta.get(types.LOG_LEVEL_META_KEY)) is not None else None,
-            progress="progress_token" in meta,
+            log_level=log_level,
+            progress="progress_token" in (context.meta or {}),
         ),
         principal=Principal(type="peer", id=peer.host if peer else "unknown"),
         input_responses=(context.params or {}).get("inputResponses"),
@@ -223,9 +257,9 @@ def _call_of(context: Context, params: types.CallToolRequestParams) -> Call:
     )
 
 
-def _listener(context: Context, agent: str, *, modern: bool) -> ProgressRelay | None:
+def _listener(context: Context, agent: str, log_level: str | None, *, modern: bool) -> ProgressRelay | None:
     wants_progress = "progress_token" in (context.meta or {})
-    levels = allowed_log_levels(context.protocol_version, context.meta)
+    levels = wanted_levels(log_level, modern=modern)
     if not wants_progress and not levels:
         return None
 

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_gateway.entry.agent_server import SESSION_HEADER, request_token, session_token
+from agent_gateway.entry.coalesce import CoalescedSend
 from agent_gateway.entry.endpoints import Endpoint, Endpoints
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ class GatewayHttp:
 
     async def serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request to one agent."""
+        # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         headers: dict[bytes, bytes] = dict(scope["headers"])
         version = headers.get(_VERSION)
         legacy = version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
@@ -77,7 +80,7 @@ class GatewayHttp:
         if legacy:
             receive, send = await self._handshake_era(headers, receive, send)
         try:
-            await endpoint.handle(scope, receive, send)
+            await endpoint.handle(scope, receive, CoalescedSend(send))
         except ClientDisconnect:
             self._gone.inc()
 

@@ -13,6 +13,19 @@ from pallas_contracts.turns import LogMessage, Progress, Step, ToolCompleted, To
 type Report = Callable[[float, float | None, str | None], Awaitable[None]]
 type WriteLog = Callable[[LogMessage], Awaitable[None]]
 
+# The order of RFC 5424, which MCP's log levels are.
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def wanted_levels(least: str | None, *, modern: bool) -> frozenset[str]:
+    """The levels of log messages to pass on: `least` and above.
+
+    To a caller that has not said a level the modern era sends nothing, and the others everything.
+    """
+    if least is None:
+        return frozenset() if modern else frozenset(_LEVELS)
+    return frozenset(_LEVELS[_LEVELS.index(least) :]) if least in _LEVELS else frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Line:

@@ -1,0 +1,52 @@
+"""Fewer, larger writes: pieces of a response body that follow each other closely go out as one.
+
+Events of a turn often arrive together, and every piece of a body would otherwise be a system call of its own. The last
+piece is never held back.
+"""
+
+import asyncio
+
+from starlette.types import Message, Send
+
+MOMENT = 0.002
+"""Seconds for which a piece waits for others."""
+
+MANY = 64
+"""Pieces that may wait: a reader that is slower than this holds its own relay up, not the memory of the gateway."""
+
+
+class CoalescedSend:
+    """An ASGI `send` that gathers pieces of a body. Whatever is not such a piece goes out at once, in order."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._pieces: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def __call__(self, message: Message) -> None:
+        """Send `message`, or keep it for a moment."""
+        if message["type"] == "http.response.body" and message.get("more_body"):
+            self._pieces.append(message.get("body", b""))
+            if self._timer is None and self._flushing is None:
+                self._timer = asyncio.get_running_loop().call_later(MOMENT, self._start_flush)
+            elif self._flushing is not None and len(self._pieces) > MANY:
+                await asyncio.wait({self._flushing})
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        elif self._flushing is not None:
+            await asyncio.wait({self._flushing})
+        await self._send(
+            {**message, "body": b"".join([*self._pieces, message.get("body", b"")])} if self._pieces else message
+        )
+
+    def _start_flush(self) -> None:
+        self._timer = None
+        self._flushing = asyncio.create_task(self._flush())
+
+    async def _flush(self) -> None:
+        while self._pieces:
+            pieces, self._pieces = self._pieces, []
+            await self._send({"type": "http.response.body", "body": b"".join(pieces), "more_body": True})
+        self._flushing = None

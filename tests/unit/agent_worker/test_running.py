@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agent_worker.handlers.take_turn import Running, RunningTurn
 from agent_worker.ports import Outcome
+from agent_worker.running import Running, RunningTurn
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim

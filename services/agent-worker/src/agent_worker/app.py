@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -62,7 +63,9 @@ class Worker:
             await self.idle.wait()
 
     async def abandon(self) -> None:
-        """Give back what still runs, so that another worker takes it at once."""
+        """Give back what still runs, so that another worker takes it at once; this one must not pull it again."""
+        if self.puller is not None:
+            await self.puller.stop()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -82,6 +85,7 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
         _measure(process.probes.metrics, worker.slots)
         async with tables.watch(bus, AGENTS) as catalogue, hear_claims(bus, running.heard):
+            bus.on_reconnect(partial(running.reread, bus))
             await catalogue.synced.wait()
             await worker.puller.start()
             hosting = HostTeams(bus, catalogue, worker.puller, settings.teams, teams)

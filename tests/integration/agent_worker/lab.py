@@ -1,0 +1,163 @@
+"""A lab of turns: the log as the gateway sees it, workers of the test, and a worker that can be lost on purpose."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.builders import turn_requested
+from tests.integration.platform import a_lab, a_worker
+from tests.waiting import Collected, soon
+
+from agent_worker.app import Worker
+from pallas_bus.connection import Bus
+from pallas_bus.turn_queue import Delivery, TurnPuller, ensure_consumer, submit
+from pallas_bus.turn_reader import Said, TurnFeed, TurnFeeds
+from pallas_bus.turn_writer import Address, TurnWriter, claim
+from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested
+
+
+@dataclass
+class Lost:
+    """What a worker had when it was lost: it claimed the turn, and its delivery never came to an end."""
+
+    delivery: Delivery
+    writer: TurnWriter
+
+    async def is_found_lost(self) -> None:
+        """Make the broker deliver the turn again now, as it does by itself once it has waited long enough."""
+        await self.delivery.give_back()
+
+
+@dataclass
+class Lab:
+    """One team and all that is done with it. `bus` is a gateway's connection."""
+
+    bus: Bus
+    feeds: TurnFeeds
+    team: str
+    folder: Path
+    stack: AsyncExitStack
+    _files: list[Path] = field(default_factory=list[Path])
+
+    def describe(self, edit: Callable[[str], str] = lambda text: text) -> Path:
+        """Write the team folder."""
+        return a_lab(self.folder, self.team, edit)
+
+    async def worker(self, *, slots: int = 8) -> Worker:
+        """One more worker that hosts the team, to the end of the test."""
+        if not self.folder.exists():
+            self.describe()
+        return await self.stack.enter_async_context(a_worker(self.bus_url, self.folder, slots=slots))
+
+    @property
+    def bus_url(self) -> str:
+        """Where the broker is."""
+        assert self.bus.client.connected_url is not None
+        return self.bus.client.connected_url.geturl()
+
+    def file(self) -> Path:
+        """A file for `wait` to wait for."""
+        self._files.append(self.folder.parent / f"go{len(self._files)}")
+        return self._files[-1]
+
+    def request(self, tool: str, agent: str = "bench", **arguments: Any) -> TurnRequested:
+        """A turn to be submitted."""
+        given = {name: str(value) for name, value in arguments.items()}
+        return turn_requested(self.team, agent, tool=tool, arguments=given)
+
+    def follow(self, request: TurnRequested) -> "Followed":
+        """Follow a turn that has not been submitted yet."""
+        return Followed(request, self.feeds.open(Address.of(request)))
+
+    async def ask(self, tool: str, agent: str = "bench", **arguments: Any) -> "Followed":
+        """Submit a turn and follow it."""
+        followed = self.follow(self.request(tool, agent, **arguments))
+        await submit(self.bus, followed.request)
+        return followed
+
+    async def lose(self, request: TurnRequested, *, attempt: int = 1, after: int = 0) -> Lost:
+        """Submit a turn to a worker that claims it and says nothing more."""
+        held = Collected[Delivery]()
+
+        def take(_agent: str, delivery: Delivery) -> bool:
+            held.add(delivery)
+            return True
+
+        await ensure_consumer(self.bus, self.team, request.agent, max_concurrency=None)
+        puller = TurnPuller(self.bus, lambda _agent: 0 if held.items else 1, take)
+        await puller.add("lost", self.team, request.agent)
+        await submit(self.bus, request)
+        [delivery] = await held.count(1)
+        await puller.stop()
+        address = Address.of(request)
+        fence = await claim(self.bus, address, "lost", attempt=attempt, after=after)
+        return Lost(delivery, TurnWriter(self.bus, address, attempt, fence))
+
+
+@dataclass
+class Followed:
+    """A turn and what has been heard of it."""
+
+    request: TurnRequested
+    feed: TurnFeed
+    said: list[Said] = field(default_factory=list[Said])
+
+    @property
+    def address(self) -> Address:
+        """Where it is in the log."""
+        return Address.of(self.request)
+
+    async def until[S](self, kind: type[S], within: float = 10.0) -> S:
+        """Read on to the next thing of a kind."""
+
+        async def look() -> S:
+            async for said in self.feed:
+                self.said.append(said)
+                if isinstance(said, kind):
+                    return said
+            raise AssertionError(f"it ended without: {self.said!r}")
+
+        return await soon(look(), within)
+
+    async def claimed(self, attempt: int, within: float = 10.0) -> Claimed:
+        """Read on to the claim of an attempt."""
+        while (claimed := await self.until(Claimed, within)).attempt != attempt:
+            pass
+        return claimed
+
+    async def works(self, attempt: int = 1, within: float = 10.0) -> None:
+        """Read on until the tool `wait` says that it waits in an attempt."""
+        while (await self.until(Progress, within)).message != f"waiting in attempt {attempt}":
+            pass
+
+    async def outcome(self, within: float = 10.0) -> TurnOutcome:
+        """Read on to the end."""
+        return await self.until(TurnOutcome, within)
+
+    @property
+    def text(self) -> str:
+        """The text of the answer, or the sentence of the fault."""
+        for said in reversed(self.said):
+            if isinstance(said, Fault):
+                return said.message
+            if isinstance(said, Result):
+                return "\n".join(block["text"] for block in said.content)
+        raise AssertionError(f"nothing was answered: {self.said!r}")
+
+    @property
+    def attempts(self) -> list[int]:
+        """The attempts that were made."""
+        return [said.attempt for said in self.said if isinstance(said, Claimed)]
+
+
+async def stopped(file: Path) -> None:
+    """Wait until `wait` has been cancelled."""
+
+    async def look() -> None:
+        while not file.with_suffix(".stopped").exists():  # noqa: ASYNC110 - a file tells nobody
+            await asyncio.sleep(0.01)
+
+    await soon(look())

@@ -1,0 +1,213 @@
+"""The catalogue follows the team folders of the workers: what is published, changed, kept and retired."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.conftest import Connecting
+from tests.integration.agent_worker.lab import Lab
+from tests.integration.platform import a_lab, a_worker
+from tests.waiting import eventually
+
+from pallas_bus.ask import ask
+from pallas_bus.streams import declare
+from pallas_bus.tables import Table, watch
+from pallas_bus.turn_reader import follow_turns
+from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
+from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, WORKERS
+from pallas_contracts.errors import NotFound, Unavailable
+
+OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
+ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
+CHANGES_WITHIN = 5.0
+
+
+class Hosting(Lab):
+    """A lab that sees the catalogue."""
+
+    agents: Table[AgentDefinition]
+    workers: Table[WorkerPresence]
+
+    def published(self) -> dict[str, AgentDefinition]:
+        """The team's agents by name."""
+        return {known.agent: known for known in self.agents.values() if known.team == self.team}
+
+    async def until_published(self, *names: str) -> dict[str, AgentDefinition]:
+        """Wait until exactly these agents are published."""
+        await eventually(lambda: set(self.published()) == set(names), CHANGES_WITHIN)
+        return self.published()
+
+    def edit(self, before: str, after: str, file: str = "agents.yaml") -> None:
+        """Change a file of the folder."""
+        text = (self.folder / file).read_text("utf-8")
+        assert before in text
+        (self.folder / file).write_text(text.replace(before, after), "utf-8")
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Hosting]:
+    """A lab without a worker yet."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *OWNED)
+    async with (
+        AsyncExitStack() as stack,
+        watch(gateway, AGENTS) as agents,
+        watch(gateway, WORKERS) as workers,
+        follow_turns(gateway) as feeds,
+    ):
+        lab = Hosting(gateway, feeds, team, tmp_path / "team", stack)
+        lab.agents, lab.workers = agents, workers
+        yield lab
+
+
+async def test_the_agents_of_a_folder_are_published_as_the_folder_says(lab: Hosting) -> None:
+    await lab.worker()
+    published = await lab.until_published("bench", "once", "sure")
+    bench = published["bench"]
+    assert (bench.title, bench.version, bench.namespace, bench.kind) == ("Bench", "1.0.0", "local.lab", "function")
+    assert [tool.name for tool in bench.tools] == ["say", "wait", "effect", "crash"]
+    assert [prompt.name for prompt in bench.prompts] == ["greeting"]
+    assert (published["once"].limits.max_concurrency, published["sure"].retry) == (1, "safe")
+    assert bench.revision
+
+
+async def test_a_second_worker_with_the_same_folder_changes_nothing(lab: Hosting) -> None:
+    await lab.worker()
+    before = await lab.until_published("bench", "once", "sure")
+    heard: list[str] = []
+    lab.agents.on_change(lambda key, _definition: heard.append(key) if key.startswith(f"{lab.team}.") else None)
+    heard.clear()
+    second = await lab.worker()
+    await eventually(lambda: second.taking.worker in lab.workers)
+    assert lab.published() == before
+    assert heard == []
+
+
+async def test_a_worker_says_that_it_is_there_and_what_it_hosts_until_it_ends(lab: Hosting) -> None:
+    folder = lab.describe()
+    async with a_worker(lab.bus_url, folder, slots=5) as worker:
+        await eventually(lambda: worker.taking.worker in lab.workers)
+        presence = lab.workers.get(worker.taking.worker)
+        assert presence is not None
+        assert (presence.slots, presence.agents) == (
+            5,
+            tuple(f"{lab.team}.{name}" for name in ("bench", "once", "sure")),
+        )
+    await eventually(lambda: worker.taking.worker not in lab.workers)
+    assert set(lab.published()) == {"bench", "once", "sure"}, "agents stay when no worker is alive"
+
+
+async def test_an_agent_that_fails_to_start_is_reported_and_the_others_work(lab: Hosting) -> None:
+    lab.describe(lambda text: text + "  bad:\n    kind: function\n    module: bad.py\n")
+    (lab.folder / "bad.py").write_text("raise RuntimeError('a secret')\n", "utf-8")
+    worker = await lab.worker()
+    await lab.until_published("bench", "once", "sure")
+    await eventually(lambda: worker.taking.worker in lab.workers)
+    presence = lab.workers.get(worker.taking.worker)
+    assert presence is not None
+    assert list(presence.failed) == [f"{lab.team}.bad"]
+    assert "secret" not in presence.failed[f"{lab.team}.bad"]
+    assert (await (await lab.ask("say")).outcome()).status == "completed"
+
+
+async def test_an_agent_added_to_the_folder_is_published_and_takes_turns(lab: Hosting) -> None:
+    await lab.worker()
+    lab.edit("  sure:\n", ANOTHER + "  sure:\n")
+    await lab.until_published("bench", "once", "spare", "sure")
+    assert (await (await lab.ask("say", "spare")).outcome()).status == "completed"
+
+
+async def test_an_agent_taken_out_of_the_folder_is_retired_and_what_it_runs_goes_on(lab: Hosting) -> None:
+    await lab.worker()
+    file = lab.file()
+    turn = await lab.ask("wait", "once", file=file)
+    await turn.works()
+    lab.edit("  once:\n    kind: function\n    module: bench.py\n    title: Once\n", "")
+    lab.edit("    description: Runs one turn at a time, over all workers\n    max_concurrency: 1\n", "")
+    await lab.until_published("bench", "sure")
+    file.touch()
+    assert (await turn.outcome()).status == "completed"
+
+
+async def test_changed_code_is_what_later_turns_run_while_earlier_ones_keep_theirs(lab: Hosting) -> None:
+    await lab.worker()
+    before = (await lab.until_published("bench", "once", "sure"))["bench"]
+    file = lab.file()
+    earlier = await lab.ask("wait", file=file)
+    await earlier.works()
+    lab.edit('"Say a text"', '"Say a text twice"', "bench.py")
+    lab.edit("{arguments.get('text', 'nothing')} (", "twice {arguments.get('text', 'nothing')} (", "bench.py")
+    await eventually(lambda: lab.published()["bench"].tools[0].description == "Say a text twice", CHANGES_WITHIN)
+    after = lab.published()["bench"]
+    assert after.revision != before.revision
+    assert after.updated_at > before.updated_at
+    later = await lab.ask("say", text="hello")
+    await later.outcome()
+    assert later.text == "twice hello (attempt 1)"
+    file.touch()
+    assert (await earlier.outcome()).status == "completed"
+
+
+async def test_a_folder_that_has_become_bad_changes_nothing_and_is_taken_again_when_it_is_good(
+    lab: Hosting, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lab.worker()
+    before = await lab.until_published("bench", "once", "sure")
+    lab.edit("title: Sure", "colour: red")
+    await eventually(lambda: "the changed folder is not taken" in caplog.messages, CHANGES_WITHIN)
+    assert lab.published() == before
+    assert (await (await lab.ask("say", "sure")).outcome()).status == "completed"
+    lab.edit("colour: red", "title: Surely")
+    await eventually(lambda: lab.published()["sure"].title == "Surely", CHANGES_WITHIN)
+
+
+async def test_an_older_version_never_replaces_a_newer_one(lab: Hosting, caplog: pytest.LogCaptureFixture) -> None:
+    lab.describe(lambda text: text.replace("version: 1.0.0", "version: 1.10.0") + ANOTHER)
+    await lab.worker()
+    newer = await lab.until_published("bench", "once", "spare", "sure")
+    old = a_lab(lab.folder.parent / "old", lab.team, lambda text: text.replace("version: 1.0.0", "version: 1.9.0"))
+    async with a_worker(lab.bus_url, old) as behind:
+        await eventually(lambda: behind.taking.worker in lab.workers)
+        assert lab.published() == newer
+    assert caplog.messages.count("a newer version is published; kept") == 3
+    assert caplog.messages.count("a newer version has this agent; kept") == 1
+
+
+async def test_a_newer_version_replaces_the_set_and_retires_what_it_lacks(lab: Hosting) -> None:
+    lab.describe(lambda text: text + ANOTHER)
+    await lab.worker()
+    await lab.until_published("bench", "once", "spare", "sure")
+    new = a_lab(lab.folder.parent / "new", lab.team, lambda text: text.replace("version: 1.0.0", "version: 1.1.0"))
+    async with a_worker(lab.bus_url, new) as ahead:
+        await eventually(lambda: ahead.taking.worker in lab.workers)
+        published = await lab.until_published("bench", "once", "sure")
+        assert {known.version for known in published.values()} == {"1.1.0"}
+
+
+async def test_a_prompt_is_read_from_a_worker_that_hosts_the_agent(lab: Hosting) -> None:
+    await lab.worker()
+
+    async def read(name: str, agent: str = "bench") -> object:
+        question = AgentRead(
+            team=lab.team, agent=agent, method="prompts/get", params={"name": name, "arguments": {"name": "Ada"}}
+        )
+        return (await ask(lab.bus, READ_AGENT, question, team=lab.team, agent=agent)).result
+
+    assert await read("greeting") == {
+        "description": "A greeting",
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Greet Ada"}}],
+    }
+    with pytest.raises(NotFound):
+        await read("nope")
+    with pytest.raises(NotFound):
+        await read("greeting", "nobody")
+
+
+async def test_a_read_that_nobody_can_answer_is_refused_at_once(lab: Hosting) -> None:
+    question = AgentRead(team=lab.team, agent="bench", method="prompts/get", params={"name": "greeting"})
+    with pytest.raises(Unavailable) as refused:
+        async with asyncio.timeout(2):
+            await ask(lab.bus, READ_AGENT, question, team=lab.team, agent="bench")
+    assert refused.value.code == "no_responders"

@@ -1,0 +1,333 @@
+"""What becomes of a turn: claimed, run, cancelled, lost with its worker, run again or ended for good."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.integration.agent_worker.lab import Lab, stopped
+from tests.integration.platform import a_worker
+from tests.waiting import soon
+
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
+from pallas_bus.turn_queue import consumer_name, queue_state, submit
+from pallas_bus.turn_reader import follow_turns
+from pallas_bus.turn_writer import Address, claim_state, request_cancel, stored_outcome
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.errors import Conflict
+from pallas_contracts.turns import CancelRequested, Claimed, Result, ToolStarted
+
+EFFECT = ToolStarted(call="1", server="bench", tool="write")
+OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
+    """A lab without a worker yet."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *OWNED)
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
+
+
+async def settled(bus: Bus, team: str, agent: str = "bench") -> None:
+    """Wait until no turn of the agent waits or runs."""
+
+    async def look() -> None:
+        while True:
+            state = await queue_state(bus, team, agent)
+            if not state.waiting and not state.running:
+                return
+            await asyncio.sleep(0.01)
+
+    await soon(look())
+
+
+async def nobody_pulls(bus: Bus, team: str, agent: str = "bench") -> None:
+    """Wait until no worker waits for turns of the agent."""
+
+    async def look() -> None:
+        name = f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}"
+        while (await bus.api(name, {}))["num_waiting"]:  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(0.01)
+
+    await soon(look())
+
+
+async def test_a_turn_is_claimed_run_answered_and_leaves_the_queue(lab: Lab) -> None:
+    worker = await lab.worker()
+    turn = await lab.ask("say", text="hello")
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.attempt, outcome.code) == ("completed", 1, None)
+    assert turn.text == "hello (attempt 1)"
+    assert [said.worker for said in turn.said if isinstance(said, Claimed)] == [worker.taking.worker]
+    await settled(lab.bus, lab.team)
+
+
+async def test_a_turn_that_was_submitted_twice_runs_once(lab: Lab) -> None:
+    await lab.worker()
+    turn = lab.follow(lab.request("say"))
+    await asyncio.gather(submit(lab.bus, turn.request), submit(lab.bus, turn.request))
+    await turn.outcome()
+    await settled(lab.bus, lab.team)
+    assert turn.attempts == [1]
+
+
+async def test_a_function_that_crashes_is_a_tool_error_without_its_words(lab: Lab) -> None:
+    await lab.worker()
+    turn = await lab.ask("crash")
+    assert (await turn.outcome()).status == "completed"
+    result = next(said for said in turn.said if isinstance(said, Result))
+    assert result.is_error
+    assert "secret" not in turn.text
+
+
+async def test_a_turn_whose_worker_was_lost_before_any_tool_had_started_is_run_again(lab: Lab) -> None:
+    turn = lab.follow(lab.request("say", text="hello"))
+    lost = await lab.lose(turn.request)
+    await lab.worker()
+    await lost.is_found_lost()
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.attempt) == ("completed", 2)
+    assert turn.text == "hello (attempt 2)"
+
+
+async def test_a_turn_whose_worker_was_lost_after_a_tool_had_started_ends_and_names_the_tool(lab: Lab) -> None:
+    turn = lab.follow(lab.request("say"))
+    lost = await lab.lose(turn.request)
+    await lost.writer.tool_starting(EFFECT)
+    await lab.worker()
+    await lost.is_found_lost()
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "worker_lost", 2, False)
+    assert "bench/write" in turn.text
+    await settled(lab.bus, lab.team)
+
+
+async def test_a_sub_agent_that_had_started_is_no_reason_not_to_run_again(lab: Lab) -> None:
+    turn = lab.follow(lab.request("say"))
+    lost = await lab.lose(turn.request)
+    await lost.writer.tool_starting(EFFECT.model_copy(update={"leaf": False}))
+    await lab.worker()
+    await lost.is_found_lost()
+    assert (await turn.outcome()).status == "completed"
+
+
+async def test_an_agent_that_may_be_retried_is_run_again_whatever_had_started(lab: Lab) -> None:
+    turn = lab.follow(lab.request("say", "sure"))
+    lost = await lab.lose(turn.request)
+    await lost.writer.tool_starting(EFFECT)
+    await lab.worker()
+    await lost.is_found_lost()
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.attempt) == ("completed", 2)
+
+
+async def test_a_turn_that_keeps_losing_its_worker_ends_and_may_be_retried(lab: Lab) -> None:
+    lab.describe(lambda text: text.replace("title: Bench\n", "title: Bench\n    max_attempts: 2\n"))
+    turn = lab.follow(lab.request("say"))
+    lost = await lab.lose(turn.request, attempt=2)
+    await lab.worker()
+    await lost.is_found_lost()
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code, outcome.retryable) == ("failed", "worker_lost", True)
+    assert turn.text == "The worker was lost 2 times. The turn may be retried."
+
+
+async def test_a_turn_that_was_cancelled_before_it_started_never_runs(lab: Lab) -> None:
+    file = lab.file()
+    turn = lab.follow(lab.request("wait", file=file))
+    await request_cancel(lab.bus, turn.address, "changed my mind")
+    await submit(lab.bus, turn.request)
+    await lab.worker()
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code, outcome.started_at is not None) == ("cancelled", "cancelled", True)
+    assert turn.attempts == []
+    await settled(lab.bus, lab.team)
+
+
+async def test_a_redelivered_turn_that_was_cancelled_stays_cancelled(lab: Lab) -> None:
+    turn = lab.follow(lab.request("say"))
+    lost = await lab.lose(turn.request)
+    await request_cancel(lab.bus, turn.address, "enough")
+    await lab.worker()
+    await lost.is_found_lost()
+    assert (await turn.outcome()).status == "cancelled"
+    assert turn.attempts == [1]
+
+
+async def test_a_redelivered_turn_that_has_its_outcome_only_leaves_the_queue(lab: Lab) -> None:
+    worker = await lab.worker()
+    turn = await lab.ask("say")
+    first = await turn.outcome()
+    await settled(lab.bus, lab.team)
+    # Sent past the broker's memory of ids, as a second delivery whose acknowledgement was lost would come.
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench")
+    await lab.bus.put(subject, turn.request.model_dump_json().encode())
+    await settled(lab.bus, lab.team)
+    assert await stored_outcome(lab.bus, turn.address) == first
+    assert isinstance((await claim_state(lab.bus, turn.address)).claim, Claimed)
+    assert worker.slots.busy == 0
+
+
+async def test_a_cancel_stops_a_turn_that_runs(lab: Lab) -> None:
+    await lab.worker()
+    file = lab.file()
+    turn = await lab.ask("wait", file=file)
+    await turn.works()
+    assert await request_cancel(lab.bus, turn.address, "enough")
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
+    await stopped(file)
+    await settled(lab.bus, lab.team)
+
+
+async def test_a_second_cancel_changes_nothing(lab: Lab) -> None:
+    await lab.worker()
+    turn = await lab.ask("wait", file=lab.file())
+    await turn.works()
+    assert await request_cancel(lab.bus, turn.address, "enough")
+    assert not await request_cancel(lab.bus, turn.address, "and again")
+    await turn.outcome()
+    [reason] = [said.reason for said in turn.said if isinstance(said, CancelRequested)]
+    assert reason == "enough"
+
+
+async def test_a_cancelled_attempt_cannot_start_a_tool(lab: Lab) -> None:
+    lost = await lab.lose(lab.request("say"))
+    await request_cancel(lab.bus, lost.writer.address, "enough")
+    with pytest.raises(Conflict):
+        await lost.writer.tool_starting(EFFECT)
+
+
+async def test_a_superseded_attempt_stops_and_is_not_heard(lab: Lab) -> None:
+    first, second = await lab.worker(), await lab.worker()
+    file = lab.file()
+    turn = await lab.ask("wait", file=file)
+    claimed = await turn.claimed(1)
+    await turn.works()
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench")
+    # The broker has given up on the worker that works: the turn is delivered to whoever is there.
+    loser = first if first.taking.worker == claimed.worker else second
+    winner = second if loser is first else first
+    assert loser.puller is not None
+    await loser.puller.stop()
+    await lab.bus.put(subject, turn.request.model_dump_json().encode())
+    assert (await turn.claimed(2)).worker == winner.taking.worker
+    await stopped(file)
+    await turn.works(attempt=2)
+    file.touch()
+    outcome = await turn.outcome()
+    assert (outcome.attempt, turn.text) == (2, "waited in attempt 2")
+    assert not loser.slots.busy
+
+
+async def test_an_undecodable_message_is_rejected_and_the_next_turn_runs(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lab.worker()
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench")
+    await lab.bus.put(subject, b'{"turn_id": "a secret"}')
+    turn = await lab.ask("say")
+    await turn.outcome()
+    await settled(lab.bus, lab.team)
+    [told] = [record for record in caplog.records if record.message == "undecodable turn"]
+    assert "a secret" not in str(told.__dict__)
+
+
+async def test_a_worker_that_drains_finishes_what_it_runs_and_takes_nothing_new(lab: Lab) -> None:
+    worker = await lab.worker()
+    file = lab.file()
+    turn = await lab.ask("wait", file=file)
+    await turn.works()
+    draining = asyncio.create_task(worker.drain())
+    await nobody_pulls(lab.bus, lab.team)
+    later = await lab.ask("say")
+    file.touch()
+    assert (await turn.outcome()).status == "completed"
+    await soon(draining)
+    assert (await queue_state(lab.bus, lab.team, "bench")).waiting == 1
+    await lab.worker()
+    assert (await later.outcome()).status == "completed"
+
+
+async def test_what_still_runs_at_the_end_of_a_drain_is_given_to_another_worker_at_once(lab: Lab) -> None:
+    file = lab.file()
+    lab.describe()
+    async with a_worker(lab.bus_url, lab.folder) as going:
+        turn = await lab.ask("wait", file=file)
+        await turn.works()
+        staying = await lab.worker()
+        assert going.taking.worker != staying.taking.worker
+    assert (await turn.claimed(2, within=3.0)).worker == staying.taking.worker
+    await stopped(file)
+    file.touch()
+    assert (await turn.outcome()).attempt == 2
+
+
+async def test_no_more_turns_of_an_agent_run_than_it_allows_over_two_workers(lab: Lab) -> None:
+    workers = [await lab.worker(), await lab.worker()]
+    files = [lab.file() for _ in range(4)]
+    turns = [await lab.ask("wait", "once", file=file) for file in files]
+    for number, turn in enumerate(turns):
+        await turn.works()
+        assert sum(worker.slots.busy for worker in workers) == 1
+        assert (await queue_state(lab.bus, lab.team, "once")).running == 1
+        files[number].touch()
+        assert (await turn.outcome()).status == "completed"
+
+
+async def test_two_workers_share_the_turns_and_none_runs_twice(lab: Lab) -> None:
+    await lab.worker()
+    await lab.worker()
+    turns = [await lab.ask("say", text=str(number)) for number in range(30)]
+    outcomes = [await turn.outcome() for turn in turns]
+    assert Counter(outcome.status for outcome in outcomes) == {"completed": 30}
+    assert [turn.attempts for turn in turns] == [[1]] * 30
+
+
+async def test_a_turn_outlives_a_restart_of_the_broker(
+    nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path
+) -> None:
+    gateway = await bus(GATEWAY, url=nats_server.url)
+    await declare(gateway, *OWNED)
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        lab = Lab(gateway, feeds, team, tmp_path / "team", stack)
+        await lab.worker()
+        file = lab.file()
+        turn = await lab.ask("wait", file=file)
+        await turn.works()
+        nats_server.restart(kill=True)
+        file.touch()
+        outcome = await turn.outcome(within=20.0)
+        assert (outcome.status, outcome.attempt) == ("completed", 1)
+        assert turn.text == "waited in attempt 1"
+
+
+async def test_a_worker_that_is_killed_loses_its_turn_to_another_one(lab: Lab, nats_url: str, tmp_path: Path) -> None:
+    file = lab.file()
+    environ = {**os.environ, "PALLAS_NATS_URL": nats_url, "PALLAS_TEAMS": str(lab.describe())}
+    with (tmp_path / "worker.log").open("wb") as output:
+        command = [sys.executable, "-m", "agent_worker"]
+        doomed = subprocess.Popen(command, env=environ, stderr=output, stdout=output)  # noqa: ASYNC220 - does not wait
+    try:
+        turn = await lab.ask("wait", file=file)
+        await turn.works(within=30.0)
+        await lab.worker()
+    finally:
+        os.kill(doomed.pid, signal.SIGKILL)
+        doomed.wait()
+    await turn.claimed(2, within=25.0)
+    file.touch()
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.attempt) == ("completed", 2)
+    assert Address.of(turn.request) == turn.address

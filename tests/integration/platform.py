@@ -1,0 +1,76 @@
+"""Workers and gateways as their processes build them, inside of the test: real brokers, real ports, no supervisor."""
+
+import shutil
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp import Client
+
+from agent_gateway.app import Gateway
+from agent_gateway.app import build as build_gateway
+from agent_gateway.settings import GatewaySettings
+from agent_worker.app import Worker
+from agent_worker.app import build as build_worker
+from agent_worker.settings import WorkerSettings
+from pallas_runtime.http import bind, listening
+from pallas_runtime.probes import Probes, with_probes
+from pallas_runtime.run import Process
+
+LAB = Path(__file__).parent / "teams" / "lab"
+
+
+def a_lab(folder: Path, team: str, edit: Callable[[str], str] = lambda text: text) -> Path:
+    """A copy of the lab under another team name, to host and to change."""
+    shutil.copytree(LAB, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    described = folder / "agents.yaml"
+    described.write_text(edit(described.read_text("utf-8").replace("name: lab\n", f"name: {team}\n")), "utf-8")
+    return folder
+
+
+@asynccontextmanager
+async def a_worker(url: str, *folders: Path, slots: int = 8) -> AsyncGenerator[Worker]:
+    """A worker at work. Leaving the block gives back what it runs, as at the end of a drain."""
+    given = {"PALLAS_NATS_URL": url, "PALLAS_TEAMS": ":".join(map(str, folders)), "PALLAS_SLOTS": str(slots)}
+    process = Process("agent-worker", f"agent-worker-{uuid.uuid4().hex[:8]}", 0, Probes())
+    async with build_worker(WorkerSettings.from_env(given), process) as worker:
+        process.probes.started = True
+        yield worker
+
+
+@dataclass(frozen=True)
+class Front:
+    """A gateway at work, as its callers see it."""
+
+    gateway: Gateway
+    process: Process
+    base: str
+
+    def url(self, team: str, agent: str) -> str:
+        """The endpoint of an agent."""
+        return f"{self.base}/teams/{team}/mcp/{agent}"
+
+    def client(self, team: str, agent: str, era: Literal["auto", "legacy"] = "auto", **options: Any) -> Client:
+        """The official client, not yet connected."""
+        return Client(self.url(team, agent), mode=era, **options)
+
+    def counted(self, metric: str, **labels: str) -> float:
+        """The value of a metric; 0 when it was never counted."""
+        return self.process.probes.metrics.get_sample_value(metric, labels) or 0.0
+
+
+@asynccontextmanager
+async def a_gateway(url: str, **settings: str) -> AsyncGenerator[Front]:
+    """A gateway that listens on a free port. `settings` are its variables without their prefix."""
+    given = {"PALLAS_NATS_URL": url, "PALLAS_AGENT_PORTS": "false", "PALLAS_DRAIN_SECONDS": "2"}
+    given |= {f"PALLAS_{name.upper()}": value for name, value in settings.items()}
+    listener = bind("127.0.0.1", 0)
+    process = Process("agent-gateway", f"agent-gateway-{uuid.uuid4().hex[:8]}", listener.getsockname()[1], Probes())
+    async with build_gateway(GatewaySettings.from_env(given), process) as gateway:
+        process.probes.started = True
+        app = with_probes(process.probes, lambda: gateway.http)
+        async with listening(app, listener, drain_seconds=2):
+            yield Front(gateway, process, f"http://127.0.0.1:{process.port}")

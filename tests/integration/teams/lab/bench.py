@@ -1,0 +1,51 @@
+"""Tools that say something, wait to be told, have an effect, or fail. They wait for files, which anybody can make."""
+
+import asyncio
+from pathlib import Path
+
+from agent_worker.functions import CallContext, FunctionAgent, JsonObject, ReadContext
+from agent_worker.functions.agent import Answer
+
+agent = FunctionAgent()
+
+_ANY: JsonObject = {"type": "object", "properties": {"file": {"type": "string"}, "text": {"type": "string"}}}
+
+
+@agent.tool("say", "Say a text", input_schema={**_ANY, "additionalProperties": False})
+async def say(ctx: CallContext, arguments: JsonObject) -> str:
+    """Answer at once."""
+    ctx.progress(1, 2, "about to say it")
+    return f"{arguments.get('text', 'nothing')} (attempt {ctx.turn.attempt})"
+
+
+@agent.tool("wait", "Wait until a file exists", input_schema=_ANY)
+async def wait(ctx: CallContext, arguments: JsonObject) -> str:
+    """Answer when the file is there; `FILE.stopped` is made when it is cancelled before."""
+    file = Path(arguments["file"])
+    ctx.progress(1, None, f"waiting in attempt {ctx.turn.attempt}")
+    try:
+        while not file.exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        file.with_suffix(".stopped").touch()
+        raise
+    return f"waited in attempt {ctx.turn.attempt}"
+
+
+@agent.tool("effect", "Have an effect, then wait until a file exists", input_schema=_ANY)
+async def effect(ctx: CallContext, arguments: JsonObject) -> Answer:
+    """Say that an effect begins, then do as `wait` does."""
+    await ctx.side_effect("write")
+    return await wait(ctx, arguments)
+
+
+@agent.tool("crash", "Fail")
+async def crash(ctx: CallContext, arguments: JsonObject) -> str:
+    """Fail in a way nobody foresaw."""
+    raise RuntimeError("a secret of the function")
+
+
+@agent.prompt("greeting", "A greeting", arguments=[{"name": "name", "required": True}])
+async def greeting(ctx: ReadContext, arguments: dict[str, str]) -> str:
+    """Greet somebody."""
+    return f"Greet {arguments['name']}"

@@ -110,8 +110,7 @@ async def world(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[World
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(connect(nats_server.url, WORKER))
         gateway = await stack.enter_async_context(connect(nats_server.url, GATEWAY))
-        await declare(worker, AGENTS, WORKERS)
-        await declare(gateway, TURN_QUEUE)
+        await declare(gateway, AGENTS, WORKERS, TURN_QUEUE)
         health = await stack.enter_async_context(watch(gateway, HEALTH))
         process = Process("health-monitor", "health-monitor-test", 0, Probes())
         world = World(nats_server.url, tmp_path / "team", worker, gateway, health, process, stack)

@@ -5,9 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agent_worker.ports import Outcome
+from pallas_bus.connection import Bus
 from pallas_bus.turn_queue import ACK_WAIT, Delivery
+from pallas_bus.turn_writer import Address, claim_state
 from pallas_contracts.errors import PallasError
-from pallas_contracts.turns import CancelRequested, TurnClaim
+from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim
 
 BEAT = ACK_WAIT / 5
 """Seconds between two heartbeats of a delivery; the broker waits for several before it delivers the turn again."""
@@ -17,10 +19,19 @@ BEAT = ACK_WAIT / 5
 class RunningTurn:
     """An attempt that runs here. `cancelled` and `superseded` say why its task was cancelled."""
 
+    address: Address
     fence: int
     task: asyncio.Task[Outcome]
     cancelled: bool = False
     superseded: bool = False
+
+    def stop(self, why: Claimed | CancelRequested) -> None:
+        """End the attempt: it has been cancelled, or a newer one has the turn."""
+        if isinstance(why, CancelRequested):
+            self.cancelled = True
+        else:
+            self.superseded = True
+        self.task.cancel()
 
 
 @dataclass
@@ -35,11 +46,14 @@ class Running:
         running = self.turns.get(said.turn_id)
         if running is None or seq <= running.fence:
             return
-        if isinstance(said.claim, CancelRequested):
-            running.cancelled = True
-        else:
-            running.superseded = True
-        running.task.cancel()
+        running.stop(said.claim)
+
+    async def reread(self, bus: Bus) -> None:
+        """After a reconnect: hear what was claimed or cancelled meanwhile."""
+        for running in list(self.turns.values()):
+            state = await claim_state(bus, running.address)
+            if state.claim is not None and state.seq > running.fence:
+                running.stop(state.claim)
 
     async def beat(self) -> None:
         """Tell the broker every few seconds, for ever, that what is in hand is still being worked on."""

@@ -79,7 +79,8 @@ async def delete_consumer(bus: Bus, team: str, agent: str) -> None:
 class Delivery:
     """A turn in this worker's hands. Exactly one of `ack`, `give_back` and `reject` ends it; `working` keeps it.
 
-    It equals nothing but itself. `delivered` counts deliveries, which are not attempts: a turn that was given back was not attempted.
+    It equals nothing but itself. `delivered` counts deliveries, which are not attempts: a turn that was given back was
+    not attempted.
     """
 
     bus: Bus

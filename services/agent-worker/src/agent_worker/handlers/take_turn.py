@@ -107,7 +107,7 @@ class TakeTurn:
         Raises:
             Conflict: this attempt does not have the turn any more.
         """
-        running = RunningTurn(writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
+        running = RunningTurn(writer.address, writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
         self.running.turns[request.turn_id] = running
         try:
             return await asyncio.shield(running.task)

@@ -77,23 +77,24 @@ class GatewayHttp:
         if legacy and scope["method"] != "POST":
             await _refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
-        if legacy:
-            receive, send = await self._handshake_era(headers, receive, send)
         try:
+            if legacy:
+                receive, send = await self._handshake_era(headers, receive, send)
             await endpoint.handle(scope, receive, CoalescedSend(send))
         except ClientDisconnect:
             self._gone.inc()
 
     async def _handshake_era(self, headers: dict[bytes, bytes], receive: Receive, send: Send) -> tuple[Receive, Send]:
         """Look at a short message before it is served: `initialize` gets a session, a cancel is carried out."""
-        first = await receive()
-        body: bytes = first.get("body", b"") if not first.get("more_body") else b""
-        if len(body) <= _PEEK_LIMIT:
+        messages = await _read_body(receive, self.endpoints.max_body_bytes)
+        parts: list[bytes] = [message.get("body", b"") for message in messages]
+        if sum(map(len, parts)) <= _PEEK_LIMIT:
+            body = b"".join(parts)
             if b'"initialize"' in body:
                 send = _with_session(send, body)
             elif b'"notifications/cancelled"' in body:
                 await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body)
-        return _replayed(first, receive), send
+        return _replayed(messages, receive), send
 
     async def _cancel(self, session: str, body: bytes) -> None:
         message = _parsed(body)
@@ -126,9 +127,29 @@ def _with_session(send: Send, body: bytes) -> Send:
     return sending
 
 
-def _replayed(first: Message, receive: Receive) -> Receive:
-    """Receive `first` once more, then what follows."""
-    pending: list[Message] = [first]
+async def _read_body(receive: Receive, limit: int) -> list[Message]:
+    """Receive the body, or a little more of it than `limit`.
+
+    Here and not in the SDK, which logs a traceback for a client that leaves meanwhile.
+
+    Raises:
+        ClientDisconnect: the client left before it was through.
+    """
+    messages: list[Message] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        messages.append(message)
+        size += len(message.get("body", b""))
+        if not message.get("more_body") or size > limit:
+            return messages
+
+
+def _replayed(messages: list[Message], receive: Receive) -> Receive:
+    """Receive `messages` once more, then what follows."""
+    pending = messages[::-1]
 
     async def receiving() -> MutableMapping[str, Any]:
         return pending.pop() if pending else await receive()

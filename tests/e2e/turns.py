@@ -26,15 +26,20 @@ class Turns:
     feeds: TurnFeeds
     claims: Collected[TurnClaim] = field(default_factory=Collected[TurnClaim])
 
-    async def claimed(self, agent: str, *, attempt: int = 1, after: int = 0) -> tuple[Address, Claimed]:
-        """Wait for the first such claim of a turn of `agent` behind the first `after` ones."""
+    async def claimed(self, agent: str, *, attempt: int = 1) -> tuple[Address, Claimed]:
+        """Wait for the first claim of a turn of `agent` for this attempt."""
 
         def found(claims: list[TurnClaim]) -> list[tuple[TurnClaim, Claimed]]:
             pairs = [(said, said.claim) for said in claims if isinstance(said.claim, Claimed)]
-            return [pair for pair in pairs if pair[0].agent == agent and pair[1].attempt == attempt][after:]
+            return [pair for pair in pairs if pair[0].agent == agent and pair[1].attempt == attempt]
 
         said, claim = found(await self.claims.until(lambda claims: bool(found(claims)), 30))[0]
-        return Address(said.team, said.agent, said.turn_id), claim
+        return self.address_of(said), claim
+
+    @staticmethod
+    def address_of(said: TurnClaim) -> Address:
+        """Where the turn of a claim lives in the log."""
+        return Address(said.team, said.agent, said.turn_id)
 
     async def story(self, address: Address, within: float = 30.0) -> list[Said]:
         """Everything that counts in a turn, once it has ended; the outcome is the last."""

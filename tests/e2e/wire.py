@@ -58,6 +58,7 @@ class Stream:
 
     async def messages(self) -> AsyncIterator[Message]:
         """Yield the JSON-RPC messages until the stream ends."""
+        assert self.response.status_code == 200, (self.response.status_code, await self.response.aread())
         if self.response.headers["content-type"].startswith("application/json"):
             yield json.loads(await self.response.aread())
             return

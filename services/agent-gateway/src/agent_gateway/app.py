@@ -17,6 +17,7 @@ from agent_gateway.entry.agent_ports import AgentPorts
 from agent_gateway.entry.endpoints import Endpoints
 from agent_gateway.entry.http import GatewayHttp
 from agent_gateway.handlers.cancel_turn import cancel_call
+from agent_gateway.handlers.lost_workers import watch_workers
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.settings import GatewaySettings
 from pallas_bus import tables
@@ -60,9 +61,11 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             tables.watch(bus, HEALTH) as healths,
             tables.watch(bus, SESSIONS) as sessions,
             follow_turns(bus) as feeds,
+            watch_workers(bus) as workers,
         ):
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
-            turns = BusTurns(bus, feeds, healths, sessions, TurnMetrics(process.probes.metrics), QueuePlaces(bus))
+            metrics = TurnMetrics(process.probes.metrics)
+            turns = BusTurns(bus, feeds, healths, sessions, metrics, QueuePlaces(bus), workers)
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )

@@ -14,6 +14,7 @@ from agent_worker.running import Running
 from agent_worker.settings import WorkerSettings
 from agent_worker.slots import Slots
 from pallas_bus import tables
+from pallas_bus.alive import pulse
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
 from pallas_bus.turn_queue import Delivery, TurnPuller
@@ -84,7 +85,11 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         )
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
         _measure(process.probes.metrics, worker.slots)
-        async with tables.watch(bus, AGENTS) as catalogue, hear_claims(bus, running.heard):
+        async with (
+            tables.watch(bus, AGENTS) as catalogue,
+            hear_claims(bus, running.heard),
+            pulse(settings.nats_url, process.instance),
+        ):
             bus.on_reconnect(partial(running.reread, bus))
             await catalogue.synced.wait()
             await worker.puller.start()

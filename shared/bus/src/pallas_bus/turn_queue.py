@@ -255,6 +255,15 @@ def _delivery(bus: Bus, message: Msg, headers: dict[str, str]) -> Delivery:
     return Delivery(bus, message.data, headers, message.reply, delivered=int(fields[-5]), waiting=int(fields[-1]))
 
 
+async def give_back(bus: Bus, delivery: str) -> None:
+    """Give a delivery back in the place of a worker that cannot; `delivery` is the one its claim names.
+
+    Raises:
+        Unavailable: the connection is closed.
+    """
+    await bus.send(delivery, b"-NAK")
+
+
 @dataclass(frozen=True, slots=True)
 class QueueState:
     """One agent's queue: how many turns wait, how many were ever delivered, and the position of the last of those."""

@@ -68,7 +68,9 @@ class ClaimState:
     claim: Claimed | CancelRequested | None
 
 
-async def claim(bus: Bus, address: Address, worker: str, *, attempt: int, after: int) -> int:
+async def claim(
+    bus: Bus, address: Address, worker: str, *, attempt: int, after: int, delivery: str | None = None
+) -> int:
     """Claim the turn for `attempt`, directly behind the claim at position `after` (0: none). Returns the position.
 
     Raises:
@@ -79,7 +81,7 @@ async def claim(bus: Bus, address: Address, worker: str, *, attempt: int, after:
         turn_id=address.turn_id,
         team=address.team,
         agent=address.agent,
-        claim=Claimed(attempt=attempt, worker=worker, at=utc_now()),
+        claim=Claimed(attempt=attempt, worker=worker, delivery=delivery, at=utc_now()),
     )
     stored = await bus.put(
         address.on(TURN_CLAIM.template), said.model_dump_json().encode(), trace_headers({EXPECTED: str(after)})

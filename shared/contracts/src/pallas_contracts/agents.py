@@ -154,6 +154,12 @@ class WorkerPresence(Message):
     at: datetime
 
 
+class WorkerAlive(Message):
+    """A worker's process lives: said several times a second, beside its work, so that its death is noticed quickly."""
+
+    worker: Token
+
+
 class GatewayPresence(Message):
     """A living gateway (KV bucket `gateways`, key `{gateway}`). `ports` maps `{team}.{agent}` to a bound port."""
 

@@ -3,7 +3,14 @@
 Documentation, JSON Schemas and the broker's permissions are generated from here.
 """
 
-from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer, GatewayPresence, WorkerPresence
+from pallas_contracts.agents import (
+    AgentDefinition,
+    AgentRead,
+    AgentReadAnswer,
+    GatewayPresence,
+    WorkerAlive,
+    WorkerPresence,
+)
 from pallas_contracts.contract import Bucket, Contract, Question, Stream, Template
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
@@ -86,12 +93,29 @@ TURN_OUTCOME = Contract(
     summary="How the turn ended. The first one is kept, any other is refused.",
 )
 
-CONTRACTS: tuple[Contract[TurnRequested] | Contract[TurnClaim] | Contract[TurnEvents] | Contract[TurnOutcome], ...] = (
+WORKER_ALIVE = Contract(
+    "worker.alive",
+    Template("pallas.v1.worker.alive.{worker}"),
+    WorkerAlive,
+    owners=(WORKER,),
+    stream=None,
+    summary="A worker's process lives. Lossy on purpose: its absence is the message.",
+)
+
+CONTRACTS: tuple[
+    Contract[TurnRequested]
+    | Contract[TurnClaim]
+    | Contract[TurnEvents]
+    | Contract[TurnOutcome]
+    | Contract[WorkerAlive],
+    ...,
+] = (
     TURN_REQUESTED,
     TURN_CLAIM,
     TURN_EVENT,
     TURN_CONTENT,
     TURN_OUTCOME,
+    WORKER_ALIVE,
 )
 
 

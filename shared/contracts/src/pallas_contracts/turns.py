@@ -54,11 +54,15 @@ class TurnRequested(Message):
 
 
 class Claimed(Message):
-    """A worker takes the turn. The stream refuses it unless it follows the claim it supersedes."""
+    """A worker takes the turn. The stream refuses it unless it follows the claim it supersedes.
+
+    `delivery` is where the worker's delivery is settled: whoever finds the worker dead gives it back there.
+    """
 
     type: Literal["claimed"] = "claimed"
     attempt: int
     worker: Token
+    delivery: str | None = None
     at: datetime
 
 

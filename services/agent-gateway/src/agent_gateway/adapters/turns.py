@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_gateway.handlers.cancel_turn import cancel_turn, remember_call
 from agent_gateway.handlers.get_health import get_health
+from agent_gateway.handlers.lost_workers import WorkerWatch
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
@@ -51,6 +52,7 @@ class BusTurns:
     sessions: Table[LegacySession]
     metrics: TurnMetrics
     places: QueuePlaces
+    workers: WorkerWatch
     draining: bool = False
 
     def request(
@@ -72,8 +74,11 @@ class BusTurns:
         request = submitted.request
         self.metrics.in_flight.inc()
         try:
-            with self.places.place(request.team, request.agent, submitted.position) as place:
-                end = await relay_turn(submitted.feed, listener, place.ahead)
+            with (
+                self.places.place(request.team, request.agent, submitted.position) as place,
+                self.workers.holding(request.turn_id) as taken,
+            ):
+                end = await relay_turn(submitted.feed, listener, place.ahead, taken)
         finally:
             self.metrics.in_flight.dec()
             self.feeds.close(submitted.feed)

@@ -25,10 +25,16 @@ class Listener(Protocol):
         ...
 
 
-async def relay_turn(feed: TurnFeed, listener: Listener | None, ahead: Callable[[], Awaitable[int | None]]) -> TurnEnd:
+async def relay_turn(
+    feed: TurnFeed,
+    listener: Listener | None,
+    ahead: Callable[[], Awaitable[int | None]],
+    taken: Callable[[Claimed], None],
+) -> TurnEnd:
     """Return how the turn ended. Without a listener only the end matters.
 
-    `ahead()` says how many turns wait in front of this one, or None when that is not known.
+    `ahead()` says how many turns wait in front of this one, or None when that is not known; `taken(claim)` is told of
+    every worker that takes the turn.
     """
     said: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
@@ -40,9 +46,10 @@ async def relay_turn(feed: TurnFeed, listener: Listener | None, ahead: Callable[
                     said = item
                 case TurnOutcome():
                     return TurnEnd(item, said)
-                case Claimed(attempt=attempt) if attempt > 1:
+                case Claimed():
                     said = None
-                case Claimed() | CancelRequested():
+                    taken(item)
+                case CancelRequested():
                     pass
                 case _ if listener is not None:
                     await listener.tell(item)

@@ -44,8 +44,10 @@ class Over:
 type Verdict = Run | Conclude | Over
 
 
-async def claim_turn(bus: Bus, address: Address, worker: str, definition: AgentDefinition) -> Verdict:
-    """Claim the turn, or say what else is to be done with it.
+async def claim_turn(
+    bus: Bus, address: Address, worker: str, definition: AgentDefinition, delivery: str | None = None
+) -> Verdict:
+    """Claim the turn, or say what else is to be done with it. `delivery` is where it can be given back for us.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -53,7 +55,7 @@ async def claim_turn(bus: Bus, address: Address, worker: str, definition: AgentD
     attempt, after = 1, 0
     while True:
         try:
-            return Run(attempt, await claim(bus, address, worker, attempt=attempt, after=after))
+            return Run(attempt, await claim(bus, address, worker, attempt=attempt, after=after, delivery=delivery))
         except Conflict:
             state = await claim_state(bus, address)
         if await stored_outcome(bus, address) is not None:

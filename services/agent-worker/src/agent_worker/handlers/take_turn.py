@@ -60,7 +60,7 @@ class TakeTurn:
     async def _settle(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> None:
         self.running.deliveries.add(delivery)
         try:
-            done = await self._attempt(hosted, request)
+            done = await self._attempt(hosted, request, delivery)
         except asyncio.CancelledError:
             with suppress(PallasError):
                 await delivery.give_back()
@@ -74,10 +74,10 @@ class TakeTurn:
         finally:
             self.running.deliveries.discard(delivery)
 
-    async def _attempt(self, hosted: HostedAgent, request: TurnRequested) -> bool:
+    async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> bool:
         """Claim, run and conclude. False means that a newer attempt has the turn now."""
         address, started_at = Address.of(request), utc_now()
-        match await claim_turn(self.bus, address, self.worker, hosted.definition):
+        match await claim_turn(self.bus, address, self.worker, hosted.definition, delivery.reply):
             case Over():
                 return True
             case Conclude(attempt, fence, why):

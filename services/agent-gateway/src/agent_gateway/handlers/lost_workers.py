@@ -1,0 +1,107 @@
+"""Notice that a worker has died, and give its turns to another at once.
+
+The broker would deliver them again by itself, but only after a wait that healthy workers need. Each gateway cares for
+the turns it follows, so exactly one gives each of them back. To be wrong is safe, if wasteful: the worker that takes the
+turn then has to claim it, and the log decides between the two.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from pallas_bus.alive import BEAT, hear_pulses
+from pallas_bus.connection import Bus
+from pallas_bus.turn_queue import give_back
+from pallas_contracts.errors import PallasError
+from pallas_contracts.turns import Claimed
+
+log = logging.getLogger(__name__)
+
+SILENCE = 4 * BEAT
+"""Seconds without a beat after which a worker counts as dead."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A turn in a worker's hands since `since`."""
+
+    worker: str
+    delivery: str
+    since: float
+
+
+@dataclass
+class WorkerWatch:
+    """The beats of all workers, and who holds which of this gateway's turns. Made by `watch_workers`."""
+
+    bus: Bus
+    _beats: dict[str, float] = field(default_factory=dict[str, float])
+    _held: dict[str, _Held] = field(default_factory=dict[str, _Held])
+
+    def heard(self, worker: str) -> None:
+        """A worker's process lives."""
+        self._beats[worker] = time.monotonic()
+
+    @contextmanager
+    def holding(self, turn_id: str) -> Generator[Callable[[Claimed], None]]:
+        """Care for a turn inside the block; call what is yielded with each claim of it."""
+
+        def taken(claim: Claimed) -> None:
+            if claim.delivery is not None:
+                self._held[turn_id] = _Held(claim.worker, claim.delivery, time.monotonic())
+
+        try:
+            yield taken
+        finally:
+            self._held.pop(turn_id, None)
+
+    async def keep(self) -> None:
+        """Look for silent workers, for ever. A round that comes late says nothing: it was we who did not listen."""
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(BEAT)
+            if not self.bus.connected or time.monotonic() - began > 2 * BEAT:
+                self.excuse()
+            else:
+                await self._give_back_lost()
+
+    def excuse(self) -> None:
+        """Count every worker as heard just now."""
+        now = time.monotonic()
+        self._beats = dict.fromkeys(self._beats, now)
+        for held in self._held.values():
+            held.since = now
+
+    async def _give_back_lost(self) -> None:
+        oldest = time.monotonic() - SILENCE
+        self._beats = {worker: beat for worker, beat in self._beats.items() if beat > oldest}
+        for turn_id, held in list(self._held.items()):
+            if held.worker in self._beats or held.since > oldest:
+                continue
+            log.warning("worker lost; its turn is given to another", extra={"turn": turn_id, "worker": held.worker})
+            del self._held[turn_id]
+            try:
+                await give_back(self.bus, held.delivery)
+            except PallasError as error:
+                log.warning("cannot give the turn back", extra={"turn": turn_id, "reason": error.message})
+
+
+@asynccontextmanager
+async def watch_workers(bus: Bus) -> AsyncGenerator[WorkerWatch]:
+    """Listen to the workers, and care for what they hold, inside the block."""
+    watch = WorkerWatch(bus)
+
+    async def reconnected() -> None:
+        watch.excuse()
+
+    remove = bus.on_reconnect(reconnected)
+    async with hear_pulses(bus, watch.heard):
+        keeping = bus.spawn(watch.keep())
+        try:
+            yield watch
+        finally:
+            remove()
+            keeping.cancel()

@@ -1,0 +1,64 @@
+"""The pulse of a worker's process, and whoever listens for it.
+
+It beats on a thread and a connection of its own: a worker whose event loop is busy for a while is slow, not dead, and
+must not lose its turns for it. A process that was killed or stopped beats no more.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from nats.aio.msg import Msg
+
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_contracts.agents import WorkerAlive
+from pallas_contracts.catalog import WORKER, WORKER_ALIVE
+from pallas_contracts.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+BEAT = 0.25
+"""Seconds between two beats."""
+
+
+@asynccontextmanager
+async def pulse(url: str, worker: str) -> AsyncGenerator[None]:
+    """Let `worker` beat inside the block."""
+    stop = threading.Event()
+    thread = threading.Thread(target=_beat, args=(url, worker, stop), name="pulse", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.to_thread(thread.join, 2 * BEAT)
+
+
+def _beat(url: str, worker: str, stop: threading.Event) -> None:
+    async def beat() -> None:
+        subject = WORKER_ALIVE.template.subject(worker=worker)
+        said = WorkerAlive(worker=worker).model_dump_json().encode()
+        async with connect_when_possible(url, WORKER, instance=f"{worker}-pulse") as bus:
+            while not stop.is_set():
+                with suppress(Unavailable):
+                    await bus.send(subject, said)
+                await asyncio.sleep(BEAT)
+
+    asyncio.run(beat())
+
+
+@asynccontextmanager
+async def hear_pulses(bus: Bus, heard: Callable[[str], None]) -> AsyncGenerator[None]:
+    """Call `heard(worker)` for every beat of every worker."""
+
+    async def arrived(message: Msg) -> None:
+        heard(message.subject.rpartition(".")[2])
+
+    subscription = await bus.subscribe(WORKER_ALIVE.template.filter(), arrived)
+    try:
+        yield
+    finally:
+        if bus.connected:
+            await subscription.unsubscribe()

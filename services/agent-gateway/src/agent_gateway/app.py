@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: Ag
     url = settings.public_url or f"http://{settings.host}:{process.port}"
     while True:
         presence = GatewayPresence(
-            gateway=bus.instance, url=url, host=socket.gethostname(), ports=dict(ports.bound), at=utc_now()
+            gateway=bus.instance, url=url, host=settings.host, ports=dict(ports.bound), at=utc_now()
         )
         await tables.beat(bus, GATEWAYS, presence, gateway=bus.instance)
         with suppress(TimeoutError):

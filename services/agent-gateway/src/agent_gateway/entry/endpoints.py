@@ -48,6 +48,11 @@ class Endpoint:
             self._ready.set()
             await self._idle.wait()
 
+    async def give_way(self, definition: AgentDefinition) -> None:
+        """Announce what the successor has different to whoever listens here, and retire."""
+        await self.agent.change(definition)
+        self.retire()
+
     def retire(self) -> None:
         """Take nothing new."""
         self._retired = True
@@ -80,7 +85,7 @@ class Endpoints:
         else:
             self._endpoints[key] = self._open(definition)
             if known is not None:
-                known.retire()
+                self.spawn(known.give_way(definition))
             log.info("endpoint opened", extra={"endpoint": key, "version": definition.version})
 
     def _open(self, definition: AgentDefinition) -> Endpoint:

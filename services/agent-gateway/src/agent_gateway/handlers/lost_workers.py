@@ -1,8 +1,8 @@
 """Notice that a worker has died, and give its turns to another at once.
 
 The broker would deliver them again by itself, but only after a wait that healthy workers need. Each gateway cares for
-the turns it follows, so exactly one gives each of them back. To be wrong is safe, if wasteful: the worker that takes the
-turn then has to claim it, and the log decides between the two.
+the turns it follows, so exactly one gives each of them back. To be wrong is safe, if wasteful: the worker that takes
+the turn then has to claim it, and the log decides between the two.
 """
 
 import asyncio

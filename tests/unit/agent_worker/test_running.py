@@ -6,6 +6,7 @@ import pytest
 
 from agent_worker.ports import Outcome
 from agent_worker.running import Running, RunningTurn
+from pallas_bus.turn_writer import Address
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim
@@ -28,7 +29,7 @@ async def running() -> tuple[Running, RunningTurn]:
         await asyncio.Event().wait()
         raise AssertionError
 
-    turn = RunningTurn(10, asyncio.create_task(for_ever()))
+    turn = RunningTurn(Address("demo", "harper", TURN), 10, asyncio.create_task(for_ever()))
     return Running({TURN: turn}), turn
 
 

@@ -1,0 +1,125 @@
+"""Gateways and what stands behind them: agents in the catalogue, workers when a test wants some, the log."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.builders import agent_definition
+from tests.conftest import Connecting
+from tests.integration.platform import Front, a_gateway, a_lab, a_worker
+from tests.waiting import Collected, eventually, soon
+
+from agent_worker.app import Worker
+from pallas_bus import tables
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
+from pallas_bus.tables import Table, watch
+from pallas_bus.turn_reader import TurnFeeds, follow_turns, hear_claims
+from pallas_bus.turn_writer import Address
+from pallas_contracts.agents import AgentDefinition, GatewayPresence, ToolDefinition
+from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, STREAMS
+from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome
+
+WAIT = ToolDefinition(
+    name="wait",
+    input_schema={"type": "object", "properties": {"file": {"type": "string"}}, "additionalProperties": False},
+)
+
+
+@dataclass
+class Platform:
+    """One broker with one team on it. `bus` is a connection of the test's own."""
+
+    url: str
+    bus: Bus
+    team: str
+    folder: Path
+    feeds: TurnFeeds
+    gateways: Table[GatewayPresence]
+    claims: Collected[TurnClaim]
+    stack: AsyncExitStack
+    files: list[Path] = field(default_factory=list[Path])
+
+    async def gateway(self, **settings: str) -> Front:
+        """One more gateway, to the end of the test."""
+        return await self.stack.enter_async_context(a_gateway(self.url, **settings))
+
+    async def worker(self, edit: Callable[[str], str] = lambda text: text) -> Worker:
+        """A worker that hosts the lab as this team, to the end of the test."""
+        folder = self.folder if self.folder.exists() else a_lab(self.folder, self.team, edit)
+        return await self.stack.enter_async_context(a_worker(self.url, folder))
+
+    async def publish(self, agent: str = "bench", **fields: Any) -> AgentDefinition:
+        """Publish an agent that no worker hosts."""
+        definition = agent_definition(self.team, agent, **({"tools": (WAIT,)} | fields))
+        await tables.put(self.bus, AGENTS, definition, team=self.team, agent=agent)
+        return definition
+
+    async def retire(self, agent: str = "bench") -> None:
+        """Take an agent out of the catalogue."""
+        await tables.delete(self.bus, AGENTS, team=self.team, agent=agent)
+
+    async def served(self, front: Front, agent: str = "bench") -> None:
+        """Wait until a gateway has the endpoint of an agent."""
+        await eventually(lambda: not isinstance(front.gateway.http.endpoints.find(self.team, agent), str))
+
+    async def gone(self, front: Front, agent: str = "bench") -> None:
+        """Wait until a gateway has no endpoint of an agent."""
+        await eventually(lambda: isinstance(front.gateway.http.endpoints.find(self.team, agent), str))
+
+    def file(self) -> Path:
+        """A file for the tool `wait` to wait for."""
+        self.files.append(self.folder.parent / f"go{len(self.files)}")
+        return self.files[-1]
+
+    async def claim(self, kind: type[Claimed] | type[CancelRequested], *, number: int = 0) -> TurnClaim:
+        """Wait for the first claim (or cancel) of a turn of this team."""
+
+        def found(claims: list[TurnClaim]) -> list[TurnClaim]:
+            return [said for said in claims if said.team == self.team and isinstance(said.claim, kind)]
+
+        return found(await self.claims.until(lambda claims: len(found(claims)) > number))[number]
+
+    async def outcome(self, said: TurnClaim) -> TurnOutcome:
+        """Wait for the end of a turn."""
+
+        async def read() -> TurnOutcome:
+            feed = await self.feeds.resume(Address(said.team, said.agent, said.turn_id))
+            async for each in feed:
+                if isinstance(each, TurnOutcome):
+                    return each
+            raise AssertionError("a feed ends with an outcome")
+
+        return await soon(read())
+
+
+@pytest.fixture
+async def platform(bus: Connecting, nats_url: str, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
+    """The run's broker, with a team of the test's own."""
+    async for made in make_platform(await bus(GATEWAY), nats_url, team, tmp_path):
+        yield made
+
+
+async def make_platform(connection: Bus, url: str, team: str, folder: Path) -> AsyncGenerator[Platform]:
+    """A platform on that broker."""
+    await declare(connection, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
+    claims = Collected[TurnClaim]()
+    async with (
+        AsyncExitStack() as stack,
+        follow_turns(connection) as feeds,
+        watch(connection, GATEWAYS) as gateways,
+        hear_claims(connection, lambda said, _position: claims.add(said)),
+    ):
+        await connection.client.flush()
+        yield Platform(url, connection, team, folder / "team", feeds, gateways, claims, stack)
+
+
+@pytest.fixture
+async def http() -> AsyncGenerator[httpx.AsyncClient]:
+    """A plain HTTP client."""
+    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+        yield client

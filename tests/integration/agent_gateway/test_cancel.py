@@ -1,0 +1,110 @@
+"""Who ends a turn by leaving: a modern caller; and who does not: an older one, and a gateway that goes itself."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from tests.e2e import wire
+from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.platform import Front
+from tests.waiting import eventually
+
+from pallas_contracts.turns import CancelRequested, Claimed
+
+
+@pytest.fixture
+async def front(platform: Platform) -> Front:
+    """A gateway with a worker behind it."""
+    await platform.worker()
+    front = await platform.gateway()
+    await platform.served(front)
+    return front
+
+
+def waiting(platform: Platform) -> dict[str, Any]:
+    """The params of a call that waits."""
+    return {"name": "wait", "arguments": {"file": str(platform.file())}, "_meta": {"progressToken": "t"}}
+
+
+async def test_closing_the_stream_of_a_modern_call_writes_the_tombstone(
+    platform: Platform, front: Front, http: httpx.AsyncClient
+) -> None:
+    request = wire.modern("tools/call", waiting(platform))
+    async with wire.posted(http, front.url(platform.team, "bench"), request) as stream:
+        await anext(stream.messages())
+    cancel = (await platform.claim(CancelRequested)).claim
+    assert isinstance(cancel, CancelRequested)
+    assert cancel.reason == "the caller closed the stream"
+    assert (await platform.outcome(await platform.claim(Claimed))).status == "cancelled"
+
+
+async def test_closing_the_stream_of_an_older_call_leaves_the_turn_running(
+    platform: Platform, front: Front, http: httpx.AsyncClient
+) -> None:
+    url, params = front.url(platform.team, "bench"), waiting(platform)
+    session = await wire.shake_hands(http, url)
+    async with wire.posted(http, url, wire.legacy("tools/call", params, session)) as stream:
+        await anext(stream.messages())
+    await eventually(lambda: front.counted("pallas_turns_in_flight") == 0)
+    platform.files[0].touch()
+    said = await platform.claim(Claimed)
+    assert (await platform.outcome(said)).status == "completed"
+    assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
+
+
+@pytest.mark.parametrize("request_id", [7, "seven"], ids=repr)
+async def test_an_older_call_is_cancelled_by_its_notification_at_another_replica(
+    platform: Platform, front: Front, http: httpx.AsyncClient, request_id: str | int
+) -> None:
+    other = await platform.gateway()
+    await platform.served(other)
+    url = front.url(platform.team, "bench")
+    session = await wire.shake_hands(http, url)
+    call = wire.legacy("tools/call", waiting(platform), session, request_id=request_id)
+    calling = asyncio.create_task(wire.answers(http, url, call))
+    said = await platform.claim(Claimed)
+    body, headers = wire.legacy("notifications/cancelled", {"requestId": request_id}, session, request_id=None)
+    answer = await http.post(other.url(platform.team, "bench"), json=body, headers=headers)
+    assert answer.status_code == 202
+    assert (await platform.outcome(said)).status == "cancelled"
+    result = (await calling)[-1]["result"]
+    assert result["_meta"]["pallas/error"]["code"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("stranger", "request_id"), [(True, 1), (False, 2)], ids=["another session", "another request"]
+)
+async def test_a_cancel_of_somebody_else_or_of_something_else_does_nothing(
+    platform: Platform, front: Front, http: httpx.AsyncClient, stranger: bool, request_id: int
+) -> None:
+    url, params = front.url(platform.team, "bench"), waiting(platform)
+    session = await wire.shake_hands(http, url)
+    calling = asyncio.create_task(wire.answers(http, url, wire.legacy("tools/call", params, session, request_id=1)))
+    said = await platform.claim(Claimed)
+    theirs = await wire.shake_hands(http, url) if stranger else session
+    body, headers = wire.legacy("notifications/cancelled", {"requestId": request_id}, theirs, request_id=None)
+    await http.post(url, json=body, headers=headers)
+    platform.files[0].touch()
+    assert not (await calling)[-1]["result"]["isError"]
+    assert (await platform.outcome(said)).status == "completed"
+
+
+async def test_every_handshake_gets_a_session_of_its_own_and_a_modern_call_none(
+    platform: Platform, front: Front, http: httpx.AsyncClient
+) -> None:
+    url = front.url(platform.team, "bench")
+    assert await wire.shake_hands(http, url) != await wire.shake_hands(http, url)
+    body, headers = wire.modern("tools/list", {})
+    assert "mcp-session-id" not in (await http.post(url, json=body, headers=headers)).headers
+
+
+async def test_a_gateway_that_drains_cancels_nothing(platform: Platform, front: Front, http: httpx.AsyncClient) -> None:
+    request = wire.modern("tools/call", waiting(platform))
+    async with wire.posted(http, front.url(platform.team, "bench"), request) as stream:
+        await anext(stream.messages())
+        await front.gateway.drain()
+    await eventually(lambda: front.counted("pallas_turns_in_flight") == 0)
+    platform.files[0].touch()
+    assert (await platform.outcome(await platform.claim(Claimed))).status == "completed"
+    assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]

@@ -1,0 +1,155 @@
+"""Agents come, change and go while a gateway serves them; their own ports move between gateways."""
+
+import asyncio
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import TextContent
+from tests.embedded import free_port
+from tests.integration.agent_gateway.conftest import WAIT, Platform
+from tests.integration.platform import a_gateway
+from tests.waiting import eventually, soon
+
+from pallas_contracts.agents import ToolDefinition
+from pallas_contracts.turns import Claimed
+
+SAY = ToolDefinition(name="say")
+
+
+async def test_an_agent_is_served_from_the_moment_it_is_published_until_it_is_retired(
+    platform: Platform, http: httpx.AsyncClient
+) -> None:
+    front = await platform.gateway()
+    assert (await http.post(front.url(platform.team, "bench"), json={})).status_code == 404
+    await platform.publish()
+    await platform.served(front)
+    async with front.client(platform.team, "bench") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["wait", "get_health"]
+    await platform.retire()
+    await platform.gone(front)
+    assert (await http.post(front.url(platform.team, "bench"), json={})).status_code == 404
+
+
+async def test_an_agent_that_was_there_before_the_gateway_is_served(platform: Platform) -> None:
+    await platform.publish()
+    front = await platform.gateway()
+    await platform.served(front)
+
+
+async def test_a_changed_list_of_tools_is_announced_and_served_by_the_same_endpoint(platform: Platform) -> None:
+    await platform.publish()
+    front = await platform.gateway()
+    await platform.served(front)
+    async with (
+        front.client(platform.team, "bench") as client,
+        client.listen(tools_list_changed=True, prompts_list_changed=True) as changes,
+    ):
+        await platform.publish(tools=(WAIT, SAY))
+        event = await soon(anext(aiter(changes)))
+        assert "Tools" in type(event).__name__
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["wait", "say", "get_health"]
+
+
+async def test_listening_ends_well_when_the_agent_is_retired(platform: Platform) -> None:
+    await platform.publish()
+    front = await platform.gateway()
+    await platform.served(front)
+    async with front.client(platform.team, "bench") as client, client.listen(tools_list_changed=True) as changes:
+        await platform.retire()
+        assert await soon(anext(aiter(changes), None)) is None
+
+
+async def test_a_replaced_endpoint_finishes_what_it_has(platform: Platform) -> None:
+    await platform.worker()
+    front = await platform.gateway()
+    await platform.served(front)
+    file = platform.file()
+    async with front.client(platform.team, "bench") as client:
+        calling = asyncio.create_task(client.call_tool("wait", {"file": str(file)}))
+        await platform.claim(Claimed)
+        before = front.gateway.http.endpoints.find(platform.team, "bench")
+        await platform.publish(version="9.0.0")
+        await eventually(lambda: front.gateway.http.endpoints.find(platform.team, "bench") is not before)
+        file.touch()
+        [block] = (await soon(calling)).content
+        assert isinstance(block, TextContent)
+        assert block.text == "waited in attempt 1"
+
+
+async def test_a_retired_agent_answers_what_it_was_asked_before(platform: Platform) -> None:
+    await platform.worker()
+    front = await platform.gateway()
+    await platform.served(front)
+    file = platform.file()
+    async with front.client(platform.team, "bench") as client:
+        await client.list_tools()
+        calling = asyncio.create_task(client.call_tool("wait", {"file": str(file)}))
+        await platform.claim(Claimed)
+        await platform.retire()
+        await platform.gone(front)
+        file.touch()
+        assert not (await soon(calling)).is_error
+        with pytest.raises(MCPError):
+            await client.call_tool("wait", {"file": str(file)})
+
+
+async def test_an_agents_own_port_is_bound_and_taken_over_when_its_gateway_ends(platform: Platform) -> None:
+    port, key = free_port(), f"{platform.team}.bench"
+    await platform.publish(port=port)
+
+    def holders() -> list[str]:
+        return [presence.gateway for presence in platform.gateways.values() if presence.ports.get(key) == port]
+
+    async def tools() -> list[str]:
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    async with a_gateway(platform.url, agent_ports="true") as first:
+        await eventually(lambda: holders() == [first.process.instance])
+        second = await platform.gateway(agent_ports="true")
+        await platform.served(second)
+        assert await tools() == ["wait", "get_health"]
+        assert holders() == [first.process.instance]
+    await eventually(lambda: holders() == [second.process.instance])
+    assert await tools() == ["wait", "get_health"]
+
+
+async def test_an_agents_own_port_moves_with_its_definition_and_goes_with_it(
+    platform: Platform, http: httpx.AsyncClient
+) -> None:
+    before, after = free_port(), free_port()
+    await platform.publish(port=before)
+    await platform.gateway(agent_ports="true")
+
+    async def answers(port: int) -> bool:
+        try:
+            return (await http.get(f"http://127.0.0.1:{port}/mcp")).status_code == 405
+        except httpx.TransportError:
+            return False
+
+    async def until(port: int, *, there: bool) -> None:
+        async with asyncio.timeout(10):
+            while await answers(port) is not there:  # noqa: ASYNC110 - a port tells nobody
+                await asyncio.sleep(0.02)
+
+    await until(before, there=True)
+    assert (await http.get(f"http://127.0.0.1:{before}/elsewhere")).status_code == 404
+    await platform.publish(port=after)
+    await until(after, there=True)
+    await until(before, there=False)
+    await platform.retire()
+    await until(after, there=False)
+
+
+async def test_a_prompt_is_answered_from_the_definition_or_by_the_owner(platform: Platform) -> None:
+    await platform.worker()
+    front = await platform.gateway()
+    await platform.served(front)
+    async with front.client(platform.team, "bench") as client:
+        [message] = (await client.get_prompt("greeting", {"name": "Ada"})).messages
+        assert isinstance(message.content, TextContent)
+        assert message.content.text == "Greet Ada"
+        with pytest.raises(MCPError, match="Unknown prompt"):
+            await client.get_prompt("nope")

@@ -1,0 +1,126 @@
+"""The gateway as HTTP: what it refuses, with which status, and what it makes of clients that leave."""
+
+import asyncio
+import logging
+
+import httpx
+import pytest
+from tests.e2e import wire
+from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.platform import Front
+from tests.waiting import eventually, soon
+
+NOTHING: wire.Message = {}
+
+
+@pytest.fixture
+async def front(platform: Platform) -> Front:
+    """A gateway with an agent whose limit for a body is small."""
+    await platform.publish()
+    front = await platform.gateway(max_body_bytes="4096", public_url="http://pallas.example")
+    await platform.served(front)
+    return front
+
+
+async def test_an_agent_that_is_not_there_is_404_with_a_sentence(
+    front: Front, platform: Platform, http: httpx.AsyncClient
+) -> None:
+    for path, sentence in (
+        (f"/teams/{platform.team}/mcp/nobody", "has no agent 'nobody'"),
+        (f"/mcp/nobody-{platform.team}", "There is no agent"),
+        ("/elsewhere", "There is nothing here"),
+    ):
+        answer = await http.post(front.base + path, json={})
+        assert answer.status_code == 404
+        assert sentence in answer.json()["error"]["message"]
+
+
+async def test_a_name_alone_is_enough_while_only_one_team_has_it(
+    front: Front, platform: Platform, http: httpx.AsyncClient
+) -> None:
+    name = f"solo-{platform.team}"
+    await platform.publish(name)
+    await platform.served(front, name)
+    body, headers = wire.modern("tools/list", NOTHING)
+    assert (await http.post(f"{front.base}/mcp/{name}", json=body, headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+async def test_what_is_not_served_is_405(
+    front: Front, platform: Platform, http: httpx.AsyncClient, method: str
+) -> None:
+    answer = await http.request(method, front.url(platform.team, "bench"))
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_body_over_the_limit_is_413(
+    front: Front, platform: Platform, http: httpx.AsyncClient, era: str
+) -> None:
+    params = {"name": "wait", "arguments": {"file": "x" * 5000}}
+    body, headers = (
+        wire.modern("tools/call", params) if era == "modern" else wire.legacy("tools/call", params, "session")
+    )
+    answer = await http.post(front.url(platform.team, "bench"), json=body, headers=headers)
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [
+        ("host", "evil.example", 421),
+        ("host", "pallas.example", 200),
+        ("host", "localhost:1234", 200),
+        ("origin", "http://evil.example", 403),
+        ("origin", "http://pallas.example", 200),
+        ("origin", "http://127.0.0.1:9999", 200),
+    ],
+)
+async def test_only_known_hosts_and_origins_are_served(
+    front: Front, platform: Platform, http: httpx.AsyncClient, header: str, value: str, status: int
+) -> None:
+    body, headers = wire.modern("tools/list", NOTHING)
+    answer = await http.post(front.url(platform.team, "bench"), json=body, headers={**headers, header: value})
+    assert answer.status_code == status
+
+
+async def test_every_host_is_served_when_the_setting_says_so(platform: Platform, http: httpx.AsyncClient) -> None:
+    await platform.publish()
+    open_front = await platform.gateway(allowed_hosts="*")
+    await platform.served(open_front)
+    body, headers = wire.modern("tools/list", NOTHING)
+    strange = {**headers, "host": "any.example", "origin": "http://any.example"}
+    assert (await http.post(open_front.url(platform.team, "bench"), json=body, headers=strange)).status_code == 200
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_client_that_goes_away_in_its_body_is_counted_and_leaves_no_traceback(
+    front: Front, platform: Platform, caplog: pytest.LogCaptureFixture, version: str
+) -> None:
+    caplog.set_level(logging.WARNING)
+    host, port = front.base.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        f"POST /teams/{platform.team}/mcp/bench HTTP/1.1",
+        f"host: {host}:{port}",
+        "content-type: application/json",
+        "accept: application/json, text/event-stream",
+        f"mcp-protocol-version: {version}",
+        "mcp-method: tools/list",
+        "content-length: 1000",
+        "",
+        '{"jsonrpc": "2.0",',
+    )
+    writer.write("\r\n".join(head).encode())
+    await writer.drain()
+    await asyncio.sleep(0)
+    writer.transport.abort()
+    await eventually(lambda: front.counted("pallas_clients_gone_total") == 1)
+    assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
+
+
+async def test_probes_and_metrics_are_served_beside_the_agents(front: Front, http: httpx.AsyncClient) -> None:
+    await eventually(lambda: not front.process.probes.missing())
+    assert (await http.get(front.base + "/livez")).status_code == 200
+    assert (await http.get(front.base + "/readyz")).status_code == 200
+    assert "pallas_turns_in_flight" in (await soon(http.get(front.base + "/metrics"))).text

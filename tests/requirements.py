@@ -164,7 +164,6 @@ PENDING: frozenset[str] = frozenset(
         "K-shape-3",
         "K-shape-6",
         "K-shape-7",
-        "K-use-1",
     }
 )
 """Rows that no test shows yet. It may only shrink."""

@@ -1,0 +1,50 @@
+"""One stack with the conformance agent for all tests here, and the tables of the suites at the end of the run."""
+
+import shutil
+from collections.abc import Callable, Generator
+from functools import cache
+
+import pytest
+from tests.conformance.node import HERE, install
+from tests.conformance.suite import Run, Suite
+from tests.e2e.stack import Stack
+
+TABLES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def installed() -> None:
+    """What comes with npm is there."""
+    install()
+
+
+@pytest.fixture(scope="session")
+def conformance_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The endpoint of the conformance agent. It changes files of its team, so the team is a copy."""
+    folder = tmp_path_factory.mktemp("conformance")
+    team = folder / "team"
+    shutil.copytree(HERE / "team", team, ignore=shutil.ignore_patterns("__pycache__"))
+    with Stack(folder / "stack", "--teams", str(team)) as stack:
+        yield f"{stack.until_ready()['gateway']}/teams/conformance/mcp/conformance"
+
+
+@pytest.fixture(scope="session")
+def run_of(
+    request: pytest.FixtureRequest, installed: None, conformance_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Suite], Run]:
+    """Runs a suite, once however many tests ask for it; its table is shown at the end."""
+
+    @cache
+    def run(suite: Suite) -> Run:
+        ran = suite.run(conformance_url, tmp_path_factory.mktemp("results"))
+        request.config.stash.setdefault(TABLES, []).extend(ran.table())
+        return ran
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show the tables."""
+    if lines := config.stash.setdefault(TABLES, []):
+        terminalreporter.section("MCP conformance")
+        terminalreporter.write_line("\n".join(lines))

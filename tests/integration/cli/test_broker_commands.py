@@ -1,0 +1,178 @@
+"""`pallas agents` and `pallas turns` against a real broker."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.builders import agent_definition, turn_requested
+from tests.conftest import Connecting
+from tests.embedded import NatsServer, free_port
+from tests.waiting import soon
+
+from pallas_bus import tables
+from pallas_bus.connection import Bus
+from pallas_bus.streams import declare
+from pallas_bus.turn_queue import ensure_consumer, queue_state
+from pallas_bus.turn_writer import Address, claim
+from pallas_cli.agents_view import retire_team, show_agent, show_agents
+from pallas_cli.refused import Refused
+from pallas_cli.turns_tail import tail
+from pallas_contracts.agents import WorkerPresence
+from pallas_contracts.catalog import AGENTS, BUCKETS, CLI, HEALTH, STREAMS, WORKERS
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.health import AgentHealth
+from pallas_contracts.message import utc_now
+
+PALLAS = str(Path(sys.executable).parent / "pallas")
+
+type Said = Callable[[], str]
+
+
+@pytest.fixture
+async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
+    """A broker with two teams that both have a harper; one of them is hosted by two workers."""
+    owners = {thing.owner for thing in (*STREAMS, *BUCKETS)}
+    for owner in owners:
+        owned = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == owner]
+        await declare(await bus(owner, url=nats_server.url), *owned)
+    connection = await bus(CLI, url=nats_server.url)
+    for team, agent in (("red", "harper"), ("red", "research"), ("blue", "harper")):
+        await tables.put(connection, AGENTS, agent_definition(team, agent, version="1.2.0"), team=team, agent=agent)
+    for worker in ("w1", "w2"):
+        presence = WorkerPresence(worker=worker, slots=4, agents=("red.harper", "red.research"), at=utc_now())
+        await tables.put(connection, WORKERS, presence, worker=worker)
+    slow = AgentHealth(
+        team="red", agent="harper", status="degraded", message="argos slow", workers=2, interval=15, at=utc_now()
+    )
+    await tables.put(connection, HEALTH, slow, team="red", agent="harper")
+    return connection
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """What has been printed since it was last asked for."""
+    return lambda: capsys.readouterr().out
+
+
+async def test_the_list_has_every_agent_with_its_health_and_workers(platform: Bus, said: Said) -> None:
+    await show_agents(platform, as_json=False)
+    head, *rows = [line.split() for line in said().splitlines()]
+    assert head == ["agent", "version", "kind", "model", "workers", "health"]
+    assert rows == [
+        ["blue/harper", "1.2.0", "llm", "-", "0", "unknown"],
+        ["red/harper", "1.2.0", "llm", "-", "2", "degraded:", "argos", "slow"],
+        ["red/research", "1.2.0", "llm", "-", "2", "unknown"],
+    ]
+
+
+async def test_the_list_can_be_had_as_json(platform: Bus, said: Said) -> None:
+    await show_agents(platform, as_json=True)
+    rows: list[dict[str, Any]] = json.loads(said())
+    assert [(row["team"], row["agent"], row["status"], row["workers"]) for row in rows] == [
+        ("blue", "harper", None, 0),
+        ("red", "harper", "degraded", 2),
+        ("red", "research", None, 2),
+    ]
+
+
+async def test_a_broker_without_agents_has_an_empty_list(nats_server: NatsServer, bus: Connecting, said: Said) -> None:
+    connection = await bus(CLI, url=nats_server.url)
+    await show_agents(connection, as_json=False)
+    assert said() == "There are no agents yet.\n"
+    await show_agents(connection, as_json=True)
+    assert json.loads(said()) == []
+
+
+async def test_an_agent_is_shown_by_its_name_while_that_is_unique_else_with_its_team(platform: Bus, said: Said) -> None:
+    await show_agent(platform, "research", as_json=False)
+    assert said().startswith("red/research: Research, version 1.2.0\n")
+    with pytest.raises(Refused, match="several teams have an agent 'harper': blue/harper, red/harper"):
+        await show_agent(platform, "harper", as_json=False)
+    await show_agent(platform, "red/harper", as_json=False)
+    assert "health: degraded: argos slow" in said()
+    with pytest.raises(Refused, match="there is no agent 'nobody'"):
+        await show_agent(platform, "nobody", as_json=False)
+
+
+async def test_an_agent_as_json_is_its_definition_with_its_health(platform: Bus, said: Said) -> None:
+    await show_agent(platform, "red/harper", as_json=True)
+    document = json.loads(said())
+    assert (document["team"], document["tools"][0]["name"], document["health"]["status"]) == (
+        "red",
+        "harper",
+        "degraded",
+    )
+
+
+async def test_a_team_that_no_worker_hosts_is_retired_with_its_queues(platform: Bus, said: Said) -> None:
+    await ensure_consumer(platform, "blue", "harper", max_concurrency=None)
+    await retire_team(platform, "blue", as_json=False)
+    assert said() == "Retired harper of blue.\n"
+    assert sorted(await tables.snapshot(platform, AGENTS)) == ["red.harper", "red.research"]
+    with pytest.raises(Unavailable):
+        await queue_state(platform, "blue", "harper")
+
+
+async def test_a_team_that_is_hosted_or_not_there_is_not_retired(platform: Bus) -> None:
+    with pytest.raises(Refused, match="a worker still hosts team 'red'"):
+        await retire_team(platform, "red", as_json=False)
+    with pytest.raises(Refused, match="there is no team 'green'"):
+        await retire_team(platform, "green", as_json=True)
+    assert len(await tables.snapshot(platform, AGENTS)) == 3
+
+
+async def test_the_tail_has_what_happens_to_turns_of_the_team_that_was_asked_for(
+    platform: Bus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tailing = asyncio.create_task(tail(platform, team="red", agent=None, as_json=True))
+    heard = ""
+    async with asyncio.timeout(10):
+        while not heard:
+            for team in ("blue", "red"):
+                await claim(platform, Address.of(turn_requested(team)), "w1", attempt=1, after=0)
+            await platform.client.flush()
+            heard += capsys.readouterr().out
+    tailing.cancel()
+    with suppress(asyncio.CancelledError):
+        await tailing
+    first = json.loads(heard.splitlines()[0])
+    assert (first["contract"], first["team"], first["claim"]["worker"]) == ("turn.claim", "red", "w1")
+    assert '"team": "blue"' not in heard
+
+
+async def test_the_command_tails_until_ctrl_c(platform: Bus, nats_server: NatsServer) -> None:
+    process = await asyncio.create_subprocess_exec(
+        PALLAS, "turns", "tail", "--nats", nats_server.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    reading = asyncio.create_task(process.stdout.readline())
+    async with asyncio.timeout(20):
+        while not reading.done():
+            await claim(platform, Address.of(turn_requested("red")), "w1", attempt=1, after=0)
+            await asyncio.wait({reading}, timeout=0.1)
+    assert reading.result().decode().rstrip().endswith("attempt 1 by w1")
+    process.send_signal(signal.SIGINT)
+    assert await soon(process.wait()) == 130
+
+
+async def test_a_broker_that_does_not_answer_is_one_clear_line_and_exit_code_2() -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "PALLAS_NATS_URL"}
+    process = await asyncio.create_subprocess_exec(
+        *(PALLAS, "agents", "list", "--nats", f"nats://127.0.0.1:{free_port()}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+    )
+    out, err = await soon(process.communicate(), 20)
+    assert (process.returncode, out) == (2, b"")
+    [line] = err.decode().splitlines()
+    assert line.startswith("pallas: cannot connect to NATS")
+    assert "pallas up" in line

@@ -1,0 +1,89 @@
+"""The log of turns as lines: what a reader is told, and that content is not among it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.builders import turn_outcome, turn_requested
+
+from pallas_bus.turn_tail import LogEntry
+from pallas_cli.turns_tail import lines_of, text_of
+from pallas_contracts.turns import (
+    AnyEvent,
+    CancelRequested,
+    Claimed,
+    Fault,
+    ModelCalled,
+    Result,
+    Step,
+    TextDelta,
+    ToolCompleted,
+    ToolFailed,
+    ToolProgress,
+    ToolStarted,
+    TurnClaim,
+    TurnEvents,
+)
+
+AT = datetime(2026, 3, 1, 9, 30, 15, 250_000, UTC)
+REQUEST = turn_requested("demo")
+NAME = f"demo/harper {REQUEST.turn_id}"
+TOOL: dict[str, Any] = {"call": "1", "server": "argos", "tool": "search"}
+SECRET = "what was said"
+
+
+def claim(said: Claimed | CancelRequested) -> LogEntry:
+    return LogEntry(1, "turn.claim", TurnClaim(turn_id=REQUEST.turn_id, team="demo", agent="harper", claim=said))
+
+
+def test_a_claim_names_attempt_and_worker() -> None:
+    assert lines_of(claim(Claimed(attempt=2, worker="w1", at=AT))) == [f"09:30:15.250 {NAME} attempt 2 by w1"]
+
+
+def test_a_cancel_names_its_reason() -> None:
+    assert lines_of(claim(CancelRequested(reason="enough", at=AT))) == [f"09:30:15.250 {NAME} cancel: enough"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"status": "completed"}, "completed after 1.500 s"),
+        ({"status": "failed", "code": "worker_lost"}, "failed (worker_lost) after 1.500 s"),
+        ({"status": "cancelled", "code": "cancelled"}, "cancelled after 1.500 s"),
+    ],
+    ids=["completed", "failed", "cancelled"],
+)
+def test_an_outcome_says_how_and_after_what_time(fields: dict[str, Any], words: str) -> None:
+    times = {"requested_at": AT - timedelta(seconds=1.5), "ended_at": AT}
+    outcome = turn_outcome(REQUEST, **fields).model_copy(update=times)
+    assert lines_of(LogEntry(1, "turn.outcome", outcome)) == [f"09:30:15.250 {NAME} {words}"]
+
+
+def test_events_that_travelled_together_are_a_line_each() -> None:
+    at = int(AT.timestamp() * 1000)
+    events = (Step(agent="harper", n=1, kind="llm", at=at), ToolStarted(**TOOL, at=at + 1))
+    batch = TurnEvents(turn_id=REQUEST.turn_id, team="demo", agent="harper", attempt=1, events=events)
+    assert lines_of(LogEntry(1, "turn.event", batch)) == [
+        f"09:30:15.250 {NAME} harper step 1 (llm)",
+        f"09:30:15.251 {NAME} argos/search: started",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (ToolCompleted(**TOOL, duration_ms=12.34), "argos/search: completed in 12.3 ms"),
+        (ToolFailed(**TOOL, duration_ms=1, code="tool_error"), "argos/search: failed (tool_error) in 1.0 ms"),
+        (
+            ModelCalled(agent="harper", model="offline", duration_ms=5, input_tokens=7, output_tokens=2),
+            "offline answered harper in 5.0 ms (7 in, 2 out)",
+        ),
+        (TextDelta(agent="harper", text=SECRET), "text delta"),
+        (ToolProgress(**TOOL, progress=1, message=SECRET), "tool progress"),
+        (Result(content=({"type": "text", "text": SECRET},)), "result"),
+        (Fault(message=SECRET), "fault"),
+    ],
+    ids=["completed", "failed", "model", "text", "progress", "result", "fault"],
+)
+def test_an_event_is_a_few_words_and_content_is_only_named(event: AnyEvent, words: str) -> None:
+    assert text_of(event) == words

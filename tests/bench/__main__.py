@@ -1,0 +1,96 @@
+"""`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
+
+A whole run writes `latest`; one that leaves something out writes `partial`, so that it never replaces a whole one.
+"""
+
+import argparse
+import resource
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.bench import machine, memory, report, scaling, throughput
+from tests.bench.load_process import Load, load_process
+from tests.bench.targets import judged
+
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+PARTS = ("throughput", "scaling", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is measured."""
+
+    rounds: int
+    seconds: float
+    concurrencies: tuple[int, ...]
+    workers: tuple[int, ...]
+    scaling_seconds: float
+    modern: tuple[int, ...]
+    legacy: tuple[int, ...]
+
+
+WHOLE = Extent(4, 2.0, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,))
+QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,))
+
+
+def main() -> None:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a look in less than a minute; too short to compare")
+    parser.add_argument(
+        "--only", action="append", choices=[*PARTS, *throughput.SUBJECTS], help="a part or a subject; repeatable"
+    )
+    options = parser.parse_args()
+    wanted: set[str] = set(options.only or PARTS)
+    _raise_open_files()
+    with tempfile.TemporaryDirectory(prefix="pallas-bench-") as folder:
+        results = run(Path(folder), QUICK if options.quick else WHOLE, wanted, tell)
+    whole = not options.quick and wanted >= set(PARTS)
+    path = report.write(results, RESULTS, "latest" if whole else "partial")
+    print(path.read_text("utf-8"))
+    tell(f"written to {path} and {path.with_suffix('.json')}")
+
+
+def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], None]) -> dict[str, Any]:
+    """Measure what is wanted. Returns the results with the machine's facts and the targets judged."""
+    facts = machine.facts() | {"load_before": machine.load_average()}
+    results: dict[str, Any] = {"machine": facts}
+    names = wanted & set(throughput.SUBJECTS)
+    with load_process(folder) as load:
+        if "throughput" in wanted or names:
+            results["throughput"] = _throughput(folder, load, extent, names or set(throughput.SUBJECTS), tell)
+        if "scaling" in wanted and extent.workers:
+            results["scaling"] = scaling.measure(folder, load, extent.workers, extent.scaling_seconds, tell)
+        if "memory" in wanted:
+            results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, tell)
+    facts["load_after"] = machine.load_average()
+    results["targets"] = judged(results)
+    return results
+
+
+def _throughput(
+    folder: Path, load: Load, extent: Extent, names: set[str], tell: Callable[[str], None]
+) -> dict[str, Any]:
+    tell("starting Pallas and its peers")
+    with throughput.subjects(folder, load) as found:
+        subjects = [subject for subject in found if subject.name in names]
+        return throughput.measure(subjects, extent.concurrencies, extent.rounds, extent.seconds, tell)
+
+
+def tell(line: str) -> None:
+    """Say how far the run is, beside its output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _raise_open_files() -> None:
+    """A waiting turn holds a socket in the gateway and one in the load process; children inherit the limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""What was measured, and arithmetic on it. Latencies are in seconds inside, in milliseconds where they are shown."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0..1) of the values lie; NaN of none."""
+    if not values:
+        return math.nan
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1 if share else 0)]
+
+
+@dataclass
+class Cell:
+    """One subject at one concurrency, over all rounds."""
+
+    latencies: list[float] = field(default_factory=list[float])
+    rates: list[float] = field(default_factory=list[float])
+    cpu: dict[str, float] = field(default_factory=dict[str, float])
+    wrong: int = 0
+    faults: list[str] = field(default_factory=list[str])
+
+    def add(self, run: dict[str, Any], cpu: dict[str, float]) -> None:
+        """Add a round: what the load process answered, and the CPU seconds of each process meanwhile."""
+        self.latencies += run["latencies"]
+        self.rates.append(len(run["latencies"]) / run["seconds"])
+        self.wrong += run["wrong"]
+        self.faults = [*self.faults, *run["faults"]][:3]
+        for name, seconds in cpu.items():
+            self.cpu[name] = self.cpu.get(name, 0.0) + seconds
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the cell: p50 and p99 in ms over all answers, the median rate, CPU in ms per turn."""
+        turns = len(self.latencies)
+        each = {name: 1000 * seconds / turns for name, seconds in self.cpu.items()} if turns else {}
+        return {
+            "turns": turns,
+            "p50_ms": 1000 * percentile(self.latencies, 0.5),
+            "p99_ms": 1000 * percentile(self.latencies, 0.99),
+            "per_second": median(self.rates) if self.rates else math.nan,
+            "per_second_rounds": self.rates,
+            "cpu_ms": each,
+            "cpu_ms_total": sum(each.values()),
+            "wrong": self.wrong,
+            "faults": self.faults,
+        }

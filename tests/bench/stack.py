@@ -1,0 +1,89 @@
+"""The parts of Pallas under measurement, each a process of its own, with default settings where nothing is said."""
+
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.bench.calls import Call
+from tests.bench.load_process import Load
+from tests.bench.processes import Measured, Process, running
+from tests.embedded import NatsServer
+
+TEAM = Path(__file__).parent / "team"
+REFUSED = "missing failed: Unknown tool name: 'missing'. No tools available.\n"
+"""How the offline model reports a call of a tool that it was not offered."""
+
+_ANSWERS_WITHIN = 30.0
+_RETRY = 0.05
+
+
+@contextmanager
+def broker() -> Generator[tuple[str, Measured]]:
+    """A nats-server with an empty store; yields its URL and its process."""
+    with NatsServer() as server:
+        yield server.url, Measured("nats-server", server.pid)
+
+
+@contextmanager
+def gateway(folder: Path, nats_url: str) -> Generator[Process]:
+    """An agent-gateway."""
+    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_AGENT_PORTS": "false"}
+    with running("agent-gateway", folder, "agent_gateway", env=env | _QUICK) as process:
+        yield process.wait_for("readyz")
+
+
+@contextmanager
+def workers(folder: Path, nats_url: str, *, count: int = 1, slots: int = 64) -> Generator[list[Process]]:
+    """Agent-workers that host the benchmark's team; they start at once, for their imports take seconds."""
+    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(TEAM), "PALLAS_SLOTS": str(slots)}
+    with ExitStack() as parts:
+        started = [
+            parts.enter_context(running("agent-worker", folder, "agent_worker", env=env | _QUICK)) for _ in range(count)
+        ]
+        yield [process.wait_for("readyz") for process in started]
+
+
+_QUICK = {"PALLAS_DRAIN_SECONDS": "1"}
+"""Nothing that still runs at the end of a measurement is waited for."""
+
+
+def llm_call(port: int) -> Call:
+    """A turn of the LLM agent: two calls of the model with a refused tool call between them, five lines of progress."""
+    return _talk(port, "/tool missing {}\n/say hello", f"{REFUSED}hello", 5)
+
+
+def slow_llm_call(port: int) -> Call:
+    """A turn of the LLM agent whose model takes 200 ms, one line of progress."""
+    return _talk(port, "/sleep 0.2\n/say hello", "hello", 1)
+
+
+def _talk(port: int, message: str, answer: str, progress: int) -> Call:
+    return Call(port, "/teams/bench/mcp/talker", "talker", {"message": message}, answer, progress)
+
+
+def function_call(port: int) -> Call:
+    """A turn of the function agent: five lines of progress and an answer."""
+    return Call(port, "/teams/bench/mcp/worker", "work", {"message": "hello"}, "done: hello", 5)
+
+
+def waiting_call(port: int) -> Call:
+    """A turn of the function agent that has said something and then waits for longer than any run takes."""
+    return Call(port, "/teams/bench/mcp/worker", "wait", {"message": "800"}, "waited", 1)
+
+
+def until_right(load: Load, call: Call) -> None:
+    """Wait until a call is answered as it must be: endpoints open a moment after their worker has published them.
+
+    Raises:
+        RuntimeError: it never was; with what was answered instead.
+    """
+    deadline = time.monotonic() + _ANSWERS_WITHIN
+    answer: dict[str, Any] = {}
+    while time.monotonic() < deadline:
+        answer = load.run(call, 1, 0.05)
+        if answer["latencies"] and not answer["wrong"]:
+            return
+        time.sleep(_RETRY)
+    raise RuntimeError(f"no right answer from {call.path}: {answer.get('faults')}")

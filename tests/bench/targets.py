@@ -1,0 +1,72 @@
+"""What the figures should be. A target without its figures (a part was left out) is not judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.bench.throughput import FUNCTION, FUNCTION_SDK, LLM, LLM_SDK
+
+type Results = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A figure, its limit and which side of the limit is good."""
+
+    name: str
+    figure: Callable[[Results], float]
+    limit: float
+    at_least: bool
+    unit: str
+
+    def judge(self, results: Results) -> dict[str, Any] | None:
+        """The figure beside its limit, or None when it was not measured."""
+        try:
+            figure = self.figure(results)
+        except (KeyError, ZeroDivisionError):
+            return None
+        met = figure >= self.limit if self.at_least else figure <= self.limit
+        wanted = f"{'>=' if self.at_least else '<='} {self.limit:g} {self.unit}".strip()
+        return {"name": self.name, "figure": figure, "unit": self.unit, "wanted": wanted, "met": met}
+
+
+def _cell(results: Results, subject: str, concurrency: int) -> dict[str, Any]:
+    return results["throughput"][subject][str(concurrency)]
+
+
+def _ratio(subject: str, other: str, concurrency: int, figure: str) -> Callable[[Results], float]:
+    return lambda results: _cell(results, subject, concurrency)[figure] / _cell(results, other, concurrency)[figure]
+
+
+TARGETS = (
+    Target("LLM agent: p50 at 1 caller, of (a)", _ratio(LLM, LLM_SDK, 1, "p50_ms"), 1.5, False, "x"),
+    Target("LLM agent: turns/s at 64 callers, of (a)", _ratio(LLM, LLM_SDK, 64, "per_second"), 0.9, True, "x"),
+    Target("function agent: p50 at 1 caller", lambda it: _cell(it, FUNCTION, 1)["p50_ms"], 4.0, False, "ms"),
+    Target(
+        "function agent: CPU a turn, all processes, 64 callers",
+        lambda it: _cell(it, FUNCTION, 64)["cpu_ms_total"],
+        2.5,
+        False,
+        "ms",
+    ),
+    Target(
+        "function agent: turns/s at 64 callers, of the SDK in process",
+        _ratio(FUNCTION, FUNCTION_SDK, 64, "per_second"),
+        0.4,
+        True,
+        "x",
+    ),
+    Target(
+        "gateway memory for each of 5,000 waiting turns",
+        lambda it: it["memory"]["modern"]["5000"]["kib_per_turn"],
+        80.0,
+        False,
+        "KiB",
+    ),
+    Target("1 -> 4 workers, of linear", lambda it: it["scaling"]["workers"]["4"]["of_linear"], 0.9, True, "x"),
+)
+
+
+def judged(results: Results) -> list[dict[str, Any]]:
+    """All targets whose figures are there."""
+    return [verdict for target in TARGETS if (verdict := target.judge(results)) is not None]

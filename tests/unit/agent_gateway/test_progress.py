@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_gateway.entry.progress import Line, ProgressRelay, line_of
+from agent_gateway.entry.progress import Line, ProgressRelay, line_of, wanted_levels
 from pallas_contracts.turns import (
     LogMessage,
     ModelCalled,
@@ -127,3 +127,20 @@ async def test_a_caller_without_a_token_gets_log_messages_only() -> None:
     await heard.relay.tell_queued(1)
     await heard.tell(TURN[0], LogMessage(level="info", data="x"))
     assert (heard.lines, heard.logs) == ([], ["info"])
+
+
+@pytest.mark.parametrize(
+    ("least", "modern", "wanted"),
+    [
+        ("error", True, {"error", "critical", "alert", "emergency"}),
+        ("error", False, {"error", "critical", "alert", "emergency"}),
+        ("loud", False, set[str]()),
+        (None, True, set[str]()),
+    ],
+)
+def test_log_messages_of_the_level_and_above_are_wanted(least: str | None, modern: bool, wanted: set[str]) -> None:
+    assert wanted_levels(least, modern=modern) == wanted
+
+
+def test_a_handshake_era_caller_that_has_not_said_a_level_wants_all_messages() -> None:
+    assert {"debug", "emergency"} < wanted_levels(None, modern=False)

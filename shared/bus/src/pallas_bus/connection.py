@@ -56,6 +56,8 @@ class Bus:
     _on_reconnect: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     closed: asyncio.Event = field(default_factory=asyncio.Event)
+    breaks: int = 0
+    """How often the connection has broken: what was sent without waiting may be lost whenever this moves."""
 
     @property
     def connected(self) -> bool:
@@ -126,7 +128,10 @@ class Bus:
             async with asyncio.timeout(timeout or self.timeout):
                 message = await answer
         except TimeoutError as error:
+            self.breaks += 1
             raise Unavailable(f"the broker did not confirm a message on {subject!r} in time") from error
+        except ConnectionError as error:
+            raise Unavailable(f"the connection broke while a message on {subject!r} was being stored") from error
         finally:
             del self._acks[token]
         return _stored(subject, message)
@@ -176,6 +181,13 @@ class Bus:
         waiting = self._acks.get(message.subject[len(self._ack_prefix) :])
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
+
+    def broken(self) -> None:
+        """The connection has broken: whoever waits for a confirmation will not get it any more."""
+        self.breaks += 1
+        for waiting in self._acks.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionError())
 
     async def reconnected(self) -> None:
         """Run what asked to be run after a reconnect; one failure does not keep the others from running."""
@@ -257,6 +269,7 @@ async def connect(
 
     async def disconnected() -> None:
         log.warning("disconnected from the broker")
+        bus.broken()
 
     async def failed(error: Exception) -> None:
         # While it reconnects every try fails like this; that it was disconnected is in the log already.

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from pallas_bus.connection import Bus, trace_headers
-from pallas_bus.direct import read_last
+from pallas_bus.direct import read, read_last
 from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.contract import Template
 from pallas_contracts.errors import Conflict, PallasError, Unavailable
@@ -35,6 +35,7 @@ CONTENT_TTL = 900.0
 MOMENT = 0.003
 """Seconds for which an event waits for others to travel with; nobody sees them, and each message costs everybody."""
 _CONFIRM_TRIES = 5
+_RETRY = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,11 @@ async def stored_outcome(bus: Bus, address: Address) -> TurnOutcome | None:
 
 @dataclass
 class TurnWriter:
-    """What one attempt says. `fence` is the position of its claim, `content_ttl` the seconds its content is kept."""
+    """What one attempt says. `fence` is the position of its claim, `content_ttl` the seconds its content is kept.
+
+    Most events are sent without waiting for the broker. When the connection has broken since, the writer reads what the
+    log has and sends the rest again before the outcome, so a turn that ended has all its events.
+    """
 
     bus: Bus
     address: Address
@@ -145,7 +150,11 @@ class TurnWriter:
     _seq: int = 0
     _events: list[AnyEvent] = field(default_factory=list["AnyEvent"])
     _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
+    _sent: list[list[AnyEvent]] = field(default_factory=list["list[AnyEvent]"])
     _timer: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self._breaks = self.bus.breaks
 
     @property
     def last_event(self) -> int:
@@ -159,16 +168,20 @@ class TurnWriter:
             self._timer = asyncio.get_running_loop().call_later(MOMENT, self._flush_in_background)
 
     async def tool_starting(self, event: ToolStarted) -> None:
-        """Publish the event and wait until it is stored.
+        """Publish the event and wait until it is stored, however long the broker is away.
 
         Raises:
             Conflict: the attempt has been superseded or cancelled.
-            Unavailable: the broker did not answer.
         """
         self._add(event)
         contents, events = self._take()
         await self._send(contents)
-        await self._put(events)
+        while True:
+            try:
+                return await self._put(events)
+            except Unavailable as error:
+                log.warning("a tool waits for the log", extra={"turn": self.address.turn_id, "reason": error.message})
+                await asyncio.sleep(_RETRY)
 
     async def conclude(self, outcome: TurnOutcome) -> bool:
         """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
@@ -204,12 +217,34 @@ class TurnWriter:
         if drop:
             return
         try:
+            if self.bus.breaks != self._breaks:
+                await self._send_again()
             await asyncio.gather(self._put(contents), self._put(events))
         except Unavailable:
             self._contents[:0], self._events[:0] = contents, events
             raise
         except Conflict as error:
             raise Conflict(f"attempt {self.attempt} does not have the turn any more", code="superseded") from error
+
+    async def _send_again(self) -> None:
+        """Store what was sent and got lost when the connection broke."""
+        breaks = self.bus.breaks
+        stored = await self._stored()
+        for events in self._sent:
+            if missing := [event for event in events if event.seq not in stored]:
+                log.info("events sent again", extra={"turn": self.address.turn_id, "count": len(missing)})
+                await self._put(missing)
+        self._breaks = breaks
+
+    async def _stored(self) -> set[int]:
+        """The numbers of this attempt's events that the log has."""
+        found: set[int] = set()
+        for contract in (TURN_EVENT, TURN_CONTENT):
+            async for record in read(self.bus, TURN_LOG.name, self.address.on(contract.template)):
+                batch = TurnEvents.model_validate_json(record.data)
+                if batch.attempt == self.attempt:
+                    found.update(event.seq for event in batch.events)
+        return found
 
     async def _is_ours(self, outcome: TurnOutcome) -> bool:
         """Whether the stored outcome is the one we wrote (its confirmation was lost)."""
@@ -240,6 +275,7 @@ class TurnWriter:
     async def _send(self, events: list[AnyEvent]) -> None:
         if not events:
             return
+        self._sent.append(events)
         try:
             await self.bus.send(*self._message(events))
         except PallasError as error:
@@ -247,7 +283,13 @@ class TurnWriter:
 
     async def _put(self, events: list[AnyEvent]) -> None:
         if events:
-            await self.bus.put(*self._message(events))
+            subject, payload, headers = self._message(events)
+            await self.bus.put(subject, payload, headers | {"Nats-Msg-Id": self._message_id(events)})
+
+    def _message_id(self, events: list[AnyEvent]) -> str:
+        """What keeps a message from being stored twice when its confirmation was lost."""
+        kind = TURN_CONTENT.name if events[0].type in CONTENT_TYPES else TURN_EVENT.name
+        return f"{kind}:{self.address.turn_id}:{self.attempt}:{events[0].seq}-{events[-1].seq}"
 
     def _message(self, events: list[AnyEvent]) -> tuple[str, bytes, dict[str, str]]:
         """Subject, payload and headers of events that travel together, fenced to the attempt's claim."""

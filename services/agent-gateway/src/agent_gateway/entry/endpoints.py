@@ -5,7 +5,8 @@ An endpoint that is replaced or retired takes no new requests and lives on until
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mcp.server.request_state import RequestStateSecurity
@@ -32,11 +33,16 @@ class Endpoint:
     _ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, while it is `kept`."""
         await self._ready.wait()
+        await self.manager.handle_request(scope, receive, send)
+
+    @contextmanager
+    def kept(self) -> Generator[None]:
+        """Keep it alive for a request from the moment it was found: it may be retired before the request is read."""
         self._under_way += 1
         try:
-            await self.manager.handle_request(scope, receive, send)
+            yield
         finally:
             self._under_way -= 1
             if self._retired and not self._under_way:

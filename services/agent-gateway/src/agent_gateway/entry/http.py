@@ -78,9 +78,10 @@ class GatewayHttp:
             await _refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
         try:
-            if legacy:
-                receive, send = await self._handshake_era(headers, receive, send)
-            await endpoint.handle(scope, receive, CoalescedSend(send))
+            with endpoint.kept():
+                if legacy:
+                    receive, send = await self._handshake_era(headers, receive, send)
+                await endpoint.handle(scope, receive, CoalescedSend(send))
         except ClientDisconnect:
             self._gone.inc()
 

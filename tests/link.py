@@ -14,14 +14,22 @@ class Link:
         self._server: asyncio.Server | None = None
         self._relays: set[asyncio.Task[None]] = set()
         self._port = 0
+        self._swallows = False
+        self.swallowed = asyncio.Event()
 
     @property
     def url(self) -> str:
         """Where to connect to go over this link; the same after a cut."""
         return f"{self._target.scheme}://127.0.0.1:{self._port}"
 
+    def swallow(self) -> None:
+        """From now on, until it is mended, lose what clients send; `swallowed` is set when something was lost."""
+        self._swallows = True
+
     async def mend(self) -> None:
         """Let connections through (again)."""
+        self._swallows = False
+        self.swallowed.clear()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
 
@@ -44,11 +52,20 @@ class Link:
             self._relays.discard(relay)
             writer.close()
 
+    async def _pump_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if self._swallows:
+                self.swallowed.set()
+                continue
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError
+
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(self._target.hostname, self._target.port)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(_pump(reader, far_writer))
+                both.create_task(self._pump_in(reader, far_writer))
                 both.create_task(_pump(far_reader, writer))
         except* OSError:
             pass

@@ -7,8 +7,10 @@ from tests.builders import turn_outcome, turn_requested
 from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.integration.bus.turns import TOOL, attempt_of, result, step, stored, text
+from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
+from pallas_bus.connection import connect
 from pallas_bus.turn_reader import hear_claims
 from pallas_bus.turn_writer import (
     Address,
@@ -19,11 +21,12 @@ from pallas_bus.turn_writer import (
     stored_outcome,
 )
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
-from pallas_contracts.errors import Conflict, Rejected
+from pallas_contracts.errors import Conflict, Rejected, Unavailable
 from pallas_contracts.turns import (
     CancelRequested,
     Claimed,
     TurnClaim,
+    TurnEvents,
 )
 
 # Who may act for a turn
@@ -203,3 +206,50 @@ async def test_content_is_kept_for_its_own_time(turns: Declaring, team: str) -> 
 
 def _last(address: Address) -> bytes:
     return f'{{"last_by_subj": "{address.on(TURN_CONTENT.template)}"}}'.encode()
+
+
+async def test_events_lost_with_the_connection_are_sent_again_before_the_outcome(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
+    await turns(nats_server.url)
+    async with linked(nats_server.url) as link, connect(link.url, "agent-worker") as bus:
+        reconnected = asyncio.Event()
+
+        async def came_back() -> None:
+            reconnected.set()
+
+        bus.on_reconnect(came_back)
+        request = turn_requested(team)
+        writer = await attempt_of(bus, request)
+        writer.emit(step(1))
+        await bus.client.flush()
+        link.swallow()
+        writer.emit(step(2))
+        writer.emit(text("lost"))
+        await soon(link.swallowed.wait())
+        await link.cut()
+        await link.mend()
+        await soon(reconnected.wait())
+        writer.emit(step(3))
+        writer.emit(result("done"))
+        assert await soon(writer.conclude(turn_outcome(request, events=writer.last_event)))
+        batches = [
+            TurnEvents.model_validate_json(record.data)
+            for record in await stored(bus, writer.address)
+            if record.subject.split(".")[3] in ("event", "content")
+        ]
+    assert sorted(event.seq for batch in batches for event in batch.events) == [1, 2, 3, 4, 5]
+
+
+async def test_what_waits_for_the_broker_hears_at_once_that_the_connection_broke(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
+    await turns(nats_server.url)
+    async with linked(nats_server.url) as link, connect(link.url, "agent-worker") as bus:
+        link.swallow()
+        waiting = asyncio.create_task(attempt_of(bus, turn_requested(team)))
+        await soon(link.swallowed.wait())
+        await link.cut()
+        with pytest.raises(Unavailable):
+            await soon(waiting)
+        await link.mend()

@@ -19,7 +19,7 @@ GENERATED = ROOT / "docs" / "contracts.md"
 def documents() -> list[Path]:
     found = {*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")}
     found |= {path for part in TOP for path in (ROOT / part).rglob("README.md")}
-    return sorted(path for path in found if ".venv" not in path.parts and path != GENERATED)
+    return sorted(path for path in found if {".venv", "node_modules"}.isdisjoint(path.parts) and path != GENERATED)
 
 
 def quoted(document: Path) -> list[str]:

@@ -1,0 +1,67 @@
+"""The tables of settings in the documents say what the services can be told, and what they assume."""
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.tree import ROOT, Package, packages
+
+from pallas_runtime.settings import PREFIX, Settings
+
+SERVICES = [package for package in packages() if package.is_service]
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| .+ \|$", re.MULTILINE)
+EVERY_PROCESS = ROOT / "docs" / "architecture.md"
+
+
+def documented(document: Path, heading: str) -> dict[str, str]:
+    """Variables and defaults of the table below a heading."""
+    section = document.read_text("utf-8").partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    return {variable: default.strip("`") for variable, default in ROW.findall(section)}
+
+
+def defined(model: type[Settings], *, without: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The same of a model of settings."""
+    fields = {name: field for name, field in model.model_fields.items() if name not in without}
+    return {f"{PREFIX}{name.upper()}": shown(field.default) for name, field in fields.items()}
+
+
+def shown(default: Any) -> str:
+    """A default as a document writes it."""
+    match default:
+        case None | ():
+            return "none"
+        case bool():
+            return str(default).lower()
+        case float():
+            return f"{default:g}"
+        case _:
+            return str(default)
+
+
+def settings_of(package: Package) -> type[Settings]:
+    """The settings that a service defines."""
+    module = importlib.import_module(f"{package.module}.settings")
+    [found] = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Settings) and each is not Settings
+    ]
+    return found
+
+
+@pytest.mark.parametrize("package", SERVICES, ids=lambda package: package.module)
+def test_the_readme_of_a_service_has_its_settings_with_their_defaults(package: Package) -> None:
+    own = defined(settings_of(package), without=frozenset(Settings.model_fields))
+    assert documented(package.folder / "README.md", "## Settings") == own
+
+
+def test_the_settings_of_every_process_are_in_the_architecture() -> None:
+    assert documented(EVERY_PROCESS, "## Settings of every process") == defined(Settings)
+
+
+@pytest.mark.parametrize("package", SERVICES, ids=lambda package: package.module)
+def test_every_readme_of_a_service_has_the_same_parts(package: Package) -> None:
+    text = (package.folder / "README.md").read_text("utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Owns", "Hears", "Says", "Settings", "Fails how"]

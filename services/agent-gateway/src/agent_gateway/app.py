@@ -44,8 +44,9 @@ class Gateway:
     turns: BusTurns
 
     async def drain(self) -> None:
-        """Streams that break from now on are ours to break: they cancel nothing."""
+        """Let calls come to their end. Streams that break from now on are ours to break: they cancel nothing."""
         self.turns.draining = True
+        await self.http.finish()
 
 
 @asynccontextmanager

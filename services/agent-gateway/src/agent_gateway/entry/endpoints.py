@@ -107,6 +107,11 @@ class Endpoints:
         self.spawn(endpoint.live())
         return endpoint
 
+    def end_listening(self) -> None:
+        """End all streams of changes in the protocol's own way."""
+        for endpoint in self._endpoints.values():
+            endpoint.agent.listening.close()
+
     def find(self, team: str, agent: str) -> Endpoint | str:
         """The endpoint of an agent, or why there is none."""
         return self._endpoints.get(f"{team}.{agent}") or f"Team {team[:64]!r} has no agent {agent[:64]!r}."

@@ -4,10 +4,12 @@ The SDK's transport is stateless here. A handshake-era client is given a session
 `notifications/cancelled` can be told from anybody else's; nothing is kept under it but which turn a request is.
 """
 
+import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -40,6 +42,33 @@ class GatewayHttp:
         self._gone = Counter(
             "pallas_clients_gone", "Clients that left in the middle of a request", registry=self.metrics
         )
+        self._finished = False
+        self._serving = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def finish(self) -> None:
+        """End the streams of changes and wait until every other request that is being served has its answer."""
+        self.endpoints.end_listening()
+        try:
+            await self._idle.wait()
+        finally:
+            self._finished = True
+
+    @contextmanager
+    def _under_way(self, headers: dict[bytes, bytes]) -> Generator[None]:
+        """Count a request, unless it is one that only ends when its client goes."""
+        if headers.get(b"mcp-method") == b"subscriptions/listen":
+            yield
+            return
+        self._serving += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._serving -= 1
+            if not self._serving:
+                self._idle.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve `/teams/{team}/mcp/{agent}` and, while the name is unique, `/mcp/{agent}`."""
@@ -69,6 +98,9 @@ class GatewayHttp:
 
     async def serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request to one agent."""
+        if self._finished:
+            await _refuse(send, 503, "This gateway is stopping. Try again.", ((b"retry-after", b"1"),))
+            return
         # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -78,7 +110,7 @@ class GatewayHttp:
             await _refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
         try:
-            with endpoint.kept():
+            with endpoint.kept(), self._under_way(headers):
                 if legacy:
                     receive, send = await self._handshake_era(headers, receive, send)
                 await endpoint.handle(scope, receive, CoalescedSend(send))

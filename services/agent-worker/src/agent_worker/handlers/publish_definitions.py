@@ -6,7 +6,7 @@ An older version never replaces a newer one, so a worker that was left behind ca
 import hashlib
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pallas_bus.connection import Bus
 from pallas_bus.tables import Table, delete, put
@@ -32,9 +32,15 @@ def revision_of(definition: AgentDefinition) -> str:
 
 
 async def publish_definitions(
-    bus: Bus, catalogue: Table[AgentDefinition], team: str, version: str, definitions: Iterable[AgentDefinition]
+    bus: Bus,
+    catalogue: Table[AgentDefinition],
+    team: str,
+    version: str,
+    definitions: Iterable[AgentDefinition],
+    *,
+    failed: Collection[str] = (),
 ) -> None:
-    """Publish a team's whole set.
+    """Publish a team's whole set. Agents that `failed` to start are still the team's: what is known of them is kept.
 
     Raises:
         Unavailable: the catalogue cannot be written now.
@@ -43,7 +49,7 @@ async def publish_definitions(
     for definition in wanted.values():
         await _publish(bus, catalogue.get(f"{team}.{definition.agent}"), definition)
     for known in list(catalogue.values()):
-        if known.team != team or known.agent in wanted:
+        if known.team != team or known.agent in wanted or known.agent in failed:
             continue
         if version_key(known.version) > version_key(version):
             log.warning("a newer version has this agent; kept", extra={"team": team, "agent": known.agent})

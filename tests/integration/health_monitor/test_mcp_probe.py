@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 from pydantic import SecretStr
 from tests.integration.health_monitor.servers import Downstream, answering, hung, mcp_app, modern_only
+from tests.requirements import requirement
 
 from health_monitor.adapters.mcp_probe import McpProbe
 from health_monitor.adapters.model_probe import ModelProbe
@@ -44,6 +45,7 @@ def _server(downstream: Downstream, **headers: str) -> HttpServer:
 
 
 @pytest.mark.parametrize("json_response", [False, True])
+@requirement("P-3.11", "P-3.12")
 async def test_a_server_that_answers_gets_its_session_deleted_with_the_same_headers(
     stack: AsyncExitStack, downstream: Downstream, probe: McpProbe, json_response: bool
 ) -> None:
@@ -92,6 +94,7 @@ async def test_a_server_that_is_not_there_cannot_be_connected_to(downstream: Dow
     assert await probe.probe(_server(downstream)) == "cannot connect"
 
 
+@requirement("P-3.10")
 async def test_a_server_that_hangs_is_given_up_after_the_time_limit(downstream: Downstream, probe: McpProbe) -> None:
     released = asyncio.Event()
     await downstream.start(hung(released))

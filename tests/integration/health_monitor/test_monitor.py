@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import generate_latest
 from tests.embedded import NatsServer
 from tests.integration.health_monitor.servers import Downstream, hung, mcp_app
+from tests.requirements import requirement
 
 from health_monitor.app import HealthMonitor, build
 from health_monitor.settings import MonitorSettings
@@ -198,6 +199,7 @@ async def test_an_agent_that_comes_is_judged_at_once_and_one_that_goes_is_forgot
     assert 'agent="research"' not in generate_latest(world.process.probes.metrics).decode()
 
 
+@requirement("P-3.17")
 async def test_a_server_is_slow_when_it_takes_longer_than_it_may(world: World, downstream: Downstream) -> None:
     world.write(downstream, "harper")
     await world.publish()
@@ -266,6 +268,7 @@ async def test_a_check_of_an_agent_that_does_not_exist_says_so(world: World, dow
         await world.ask("harper")
 
 
+@requirement("P-3.10", "P-3.13")
 async def test_a_server_that_hangs_is_unreachable_after_three_seconds_and_holds_up_no_answer(
     world: World, downstream: Downstream
 ) -> None:

@@ -1,0 +1,151 @@
+"""Many at once and any replica: conversations that do not leak, gateways and workers that are interchangeable."""
+
+import asyncio
+import json
+import signal
+
+import httpx
+import pytest
+from tests.e2e import wire
+from tests.e2e.calls import Answer, Line, call
+from tests.e2e.lab import Era, Lab
+from tests.e2e.turns import Turns
+from tests.requirements import requirement
+from tests.waiting import Collected, soon
+
+from pallas_contracts.turns import Claimed
+
+CONVERSATIONS = 50
+SLOW = '/tool long_task {"seconds": 2, "steps": 20}\n/say finished'
+
+
+@requirement("P-2.11", "K-use-1")
+async def test_fifty_conversations_at_once_never_see_each_other(lab: Lab, era: Era) -> None:
+    async def converse(number: int) -> list[dict[str, str]]:
+        """Three turns, each with the history of those before, as a chat would."""
+        history: list[dict[str, str]] = []
+        async with lab.client("plain", era, replica=number % 2) as client:
+            for turn in range(3):
+                said = f"/say conversation {number} turn {turn}\n/history"
+                answer = await call(client, "plain", said, history=history, conversation_id=f"c{number}")
+                mine, seen = answer.text.split("\n", 1)
+                assert mine == f"conversation {number} turn {turn}"
+                assert json.loads(seen) == history
+                history += [{"role": "user", "content": said}, {"role": "assistant", "content": mine}]
+        return history
+
+    histories = await asyncio.gather(*(converse(number) for number in range(CONVERSATIONS)))
+    for number, history in enumerate(histories):
+        assert len(history) == 6
+        assert all(f"conversation {number} " in row["content"] for row in history)
+
+
+async def test_progress_goes_to_the_call_it_belongs_to(lab: Lab, era: Era) -> None:
+    agents = ["plain", "seer", "reader", "maker"] * 5
+
+    async def ask(agent: str) -> tuple[str, Answer]:
+        async with lab.client(agent, era) as client:
+            return agent, await call(client, agent, "/sleep 0.1")
+
+    for agent, answer in await asyncio.gather(*map(ask, agents)):
+        assert [line for line in answer.messages if line and "queued" not in line] == [f"{agent} step 1 (llm)"]
+
+
+@requirement("K-shape-2")
+async def test_turns_are_taken_by_all_workers(lab: Lab, turns: Turns) -> None:
+    async with lab.client("plain") as client:
+        await asyncio.gather(*(call(client, "plain", "/sleep 0.2") for _ in range(20)))
+    claims = [said.claim for said in turns.claims.items if isinstance(said.claim, Claimed)]
+    assert len(claims) == 20
+    assert len({claim.worker for claim in claims}) == 2
+
+
+async def test_any_replica_serves_any_request_of_a_session(lab: Lab) -> None:
+    async with httpx.AsyncClient(timeout=30) as http:
+        session = await wire.shake_hands(http, lab.url("plain", replica=0))
+        params = {"name": "plain", "arguments": {"message": "/say from the other one"}}
+        request = wire.legacy("tools/call", params, session)
+        [answer] = await wire.answers(http, lab.url("plain", replica=1), request)
+    assert answer["result"]["content"] == [{"type": "text", "text": "from the other one"}]
+
+
+@requirement("K-shape-1", "K-shape-3")
+async def test_a_turn_goes_through_the_log_from_request_to_outcome(lab: Lab, turns: Turns, era: Era) -> None:
+    async with lab.client("maker", era) as client:
+        answer = await call(client, "maker", '/tool add {"a": 2, "b": 3}')
+    address, _ = await turns.claimed("maker")
+    assert address.turn_id == answer.turn
+    kinds = [type(said).__name__ for said in await turns.story(address)]
+    assert kinds[0] == "Claimed"
+    assert kinds[-2:] == ["Result", "TurnOutcome"]
+    assert [kind for kind in kinds if kind.startswith(("Step", "Tool"))] == [
+        "Step",
+        "Step",
+        "ToolStarted",
+        "ToolCompleted",
+        "Step",
+    ]
+
+
+async def test_a_killed_workers_turn_is_executed_again_where_that_is_safe(lab: Lab, turns: Turns, era: Era) -> None:
+    heard = Collected[Line]()
+    async with lab.client("sturdy", era) as client:
+        calling = asyncio.create_task(call(client, "sturdy", SLOW, heard.add))
+        await heard.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
+        address, claim = await turns.claimed("sturdy")
+        pid = lab.pid_of("agent-worker", claim.worker)
+        with lab.replaced("agent-worker", pid, signal.SIGKILL):
+            answer = await soon(calling, 60)
+    assert answer.text.endswith("finished")
+    _, second = await turns.claimed("sturdy", attempt=2)
+    assert second.worker != claim.worker
+    outcome = await turns.outcome(address)
+    assert (outcome.status, outcome.attempt) == ("completed", 2)
+
+
+async def test_a_killed_workers_turn_is_not_executed_again_after_a_tool_of_an_agent_that_is_not_safe(
+    lab: Lab, turns: Turns
+) -> None:
+    heard = Collected[Line]()
+    async with lab.client("maker") as client:
+        calling = asyncio.create_task(call(client, "maker", SLOW, heard.add))
+        await heard.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
+        _, claim = await turns.claimed("maker")
+        with lab.replaced("agent-worker", lab.pid_of("agent-worker", claim.worker), signal.SIGKILL):
+            answer = await soon(calling, 60)
+    assert answer.error["code"] == "worker_lost"
+
+
+async def test_a_gateway_that_is_told_to_stop_finishes_the_turns_it_follows(lab: Lab, era: Era) -> None:
+    heard = Collected[Line]()
+    async with lab.client("maker", era, replica=1) as client:
+        await client.list_tools()  # or the client asks for it after its first result, when the gateway is gone
+        calling = asyncio.create_task(call(client, "maker", SLOW, heard.add))
+        await heard.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
+        pid = lab.stack.ready()["pids"]["agent-gateway"][1]
+        with lab.replaced("agent-gateway", pid, signal.SIGTERM):
+            answer = await soon(calling, 30)
+    assert answer.text.endswith("finished")
+
+
+async def test_a_worker_that_is_told_to_stop_finishes_the_turns_it_has(lab: Lab, turns: Turns, era: Era) -> None:
+    async with lab.client("plain", era) as client:
+        calling = asyncio.create_task(call(client, "plain", "/sleep 1.5\n/say finished"))
+        address, claim = await turns.claimed("plain")
+        with lab.replaced("agent-worker", lab.pid_of("agent-worker", claim.worker), signal.SIGTERM):
+            answer = await soon(calling, 30)
+    assert answer.text == "finished"
+    assert (await turns.outcome(address)).attempt == 1
+
+
+@requirement("P-0.4")
+@pytest.mark.parametrize("service", ["agent-worker", "agent-gateway", "registry", "health-monitor", "nats-server"])
+async def test_a_restart_costs_no_conversation_anything(lab: Lab, era: Era, service: str) -> None:
+    history = [{"role": "user", "content": "I am Ada."}, {"role": "assistant", "content": "Hello Ada."}]
+    pids: list[int] = lab.stack.ready()["pids"][service]
+    for pid in pids:
+        with lab.replaced(service, pid, signal.SIGKILL):
+            pass
+    async with lab.client("plain", era) as client:
+        answer = await call(client, "plain", "/history", history=history)
+    assert json.loads(answer.text) == history

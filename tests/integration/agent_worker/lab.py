@@ -1,6 +1,5 @@
 """A lab of turns: the log as the gateway sees it, workers of the test, and a worker that can be lost on purpose."""
 
-import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -9,13 +8,14 @@ from typing import Any
 
 from tests.builders import turn_requested
 from tests.integration.platform import a_lab, a_worker
-from tests.waiting import Collected, soon
+from tests.waiting import Collected, eventually, soon
 
 from agent_worker.app import Worker
 from pallas_bus.connection import Bus
 from pallas_bus.turn_queue import Delivery, TurnPuller, ensure_consumer, submit
 from pallas_bus.turn_reader import Said, TurnFeed, TurnFeeds
 from pallas_bus.turn_writer import Address, TurnWriter, claim
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested
 
 
@@ -93,7 +93,7 @@ class Lab:
         [delivery] = await held.count(1)
         await puller.stop()
         address = Address.of(request)
-        fence = await claim(self.bus, address, "lost", attempt=attempt, after=after)
+        fence = await claim(self.bus, address, Claimed(attempt=attempt, worker="lost", at=utc_now()), after=after)
         return Lost(delivery, TurnWriter(self.bus, address, attempt, fence))
 
 
@@ -155,9 +155,4 @@ class Followed:
 
 async def stopped(file: Path) -> None:
     """Wait until `wait` has been cancelled."""
-
-    async def look() -> None:
-        while not file.with_suffix(".stopped").exists():  # noqa: ASYNC110 - a file tells nobody
-            await asyncio.sleep(0.01)
-
-    await soon(look())
+    await eventually(lambda: file.with_suffix(".stopped").exists())

@@ -1,6 +1,7 @@
 """A turn's log as gateways read it: every event once and in order, whatever was lost on the way."""
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,18 @@ from tests.builders import turn_outcome, turn_requested
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
-from tests.integration.bus.turns import TOOL, attempt_of, following, in_short, result, step, stored, text, whole
+from tests.integration.bus.turns import (
+    TOOL,
+    attempt_of,
+    behind_the_tombstone,
+    following,
+    in_short,
+    result,
+    step,
+    stored,
+    text,
+    whole,
+)
 from tests.link import linked
 from tests.requirements import requirement
 from tests.waiting import soon
@@ -168,16 +180,16 @@ async def test_a_later_attempt_makes_the_earlier_one_void(turns: Declaring, team
     assert said == ["claimed 1", "step 1", "step 2", "tool_started", "claimed 2", "step 10", "completed"]
 
 
-async def test_an_outcome_of_an_earlier_attempt_ends_the_feed_at_once(turns: Declaring, team: str) -> None:
+async def test_a_cancel_ends_a_turn_that_is_at_a_later_attempt_than_its_outcome(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     first = await attempt_of(gateway, request)
-    first.emit(step(1))
-    await first.tool_starting(TOOL)
-    await attempt_of(gateway, request, 2, after=first.fence)
-    await first.conclude(turn_outcome(request, events=first.last_event))
+    second = await attempt_of(gateway, request, 2, after=first.fence)
+    await request_cancel(gateway, second.address, "now")
+    last = replace(await behind_the_tombstone(second), attempt=1)
+    await last.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
     async with following(gateway) as feeds:
         feed = await soon(feeds.resume(first.address))
-        assert in_short(await whole(feed)) == ["claimed 1", "step 1", "tool_started", "claimed 2", "completed"]
+        assert in_short(await whole(feed)) == ["claimed 1", "claimed 2", "cancelled: now", "cancelled"]
 
 
 async def test_a_cancel_is_said_once_and_the_outcome_follows(turns: Declaring, team: str) -> None:
@@ -187,7 +199,8 @@ async def test_a_cancel_is_said_once_and_the_outcome_follows(turns: Declaring, t
         writer = await attempt_of(gateway, request)
         await request_cancel(gateway, writer.address, "now")
         await feeds.reread()
-        await writer.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
+        last = await behind_the_tombstone(writer)
+        await last.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
         assert in_short(await whole(feed)) == ["claimed 1", "cancelled: now", "cancelled"]
 
 

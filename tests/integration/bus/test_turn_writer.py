@@ -6,7 +6,7 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
-from tests.integration.bus.turns import TOOL, attempt_of, result, step, stored, text
+from tests.integration.bus.turns import TOOL, attempt_of, behind_the_tombstone, result, step, stored, text
 from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
@@ -22,6 +22,7 @@ from pallas_bus.turn_writer import (
 )
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
     CancelRequested,
     Claimed,
@@ -159,7 +160,21 @@ async def test_a_cancelled_turn_gets_its_outcome_though_its_claim_is_gone(turns:
     writer = await attempt_of(bus, request)
     await request_cancel(bus, writer.address, "now")
     writer.emit(text("half a sent"))
-    assert await writer.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
+    with pytest.raises(Conflict) as refused:
+        await writer.conclude(turn_outcome(request, events=writer.last_event))
+    assert refused.value.code == "superseded"
+    last = await behind_the_tombstone(writer)
+    assert await last.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
+
+
+async def test_a_superseded_attempt_cannot_end_the_turn(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    first = await attempt_of(bus, request)
+    await attempt_of(bus, request, 2, after=first.fence)
+    with pytest.raises(Conflict) as refused:
+        await first.conclude(turn_outcome(request))
+    assert refused.value.code == "superseded"
+    assert await stored_outcome(bus, first.address) is None
 
 
 async def test_a_result_over_the_brokers_limit_is_rejected_and_the_turn_can_still_end(
@@ -192,7 +207,7 @@ async def test_a_result_is_stored_before_the_outcome_though_the_server_dies_in_b
 
 async def test_content_is_kept_for_its_own_time(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
-    fence = await claim(bus, Address.of(request), "w1", attempt=1, after=0)
+    fence = await claim(bus, Address.of(request), Claimed(attempt=1, worker="w1", at=utc_now()), after=0)
     writer = TurnWriter(bus, Address.of(request), 1, fence, content_ttl=120.0)
     writer.emit(text("hello"))
     await writer.tool_starting(TOOL)

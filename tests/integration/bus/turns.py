@@ -12,8 +12,10 @@ from pallas_bus.turn_writer import (
     Address,
     TurnWriter,
     claim,
+    claim_state,
 )
 from pallas_contracts.catalog import TURN_LOG
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
     CancelRequested,
     Claimed,
@@ -43,8 +45,14 @@ def result(words: str) -> Result:
 async def attempt_of(bus: Bus, request: TurnRequested, number: int = 1, *, after: int = 0) -> TurnWriter:
     """Claim the turn and return what writes for that claim."""
     address = Address.of(request)
-    fence = await claim(bus, address, f"w{number}", attempt=number, after=after)
+    fence = await claim(bus, address, Claimed(attempt=number, worker=f"w{number}", at=utc_now()), after=after)
     return TurnWriter(bus, address, number, fence)
+
+
+async def behind_the_tombstone(writer: TurnWriter) -> TurnWriter:
+    """What ends a cancelled turn: it writes for the cancel, which took the attempt's claim away."""
+    state = await claim_state(writer.bus, writer.address)
+    return TurnWriter(writer.bus, writer.address, writer.attempt, state.seq)
 
 
 async def stored(bus: Bus, address: Address) -> list[Record]:

@@ -30,6 +30,7 @@ from pallas_contracts.catalog import AGENTS, BUCKETS, CLI, HEALTH, STREAMS, WORK
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Claimed
 
 PALLAS = str(Path(sys.executable).parent / "pallas")
 
@@ -137,7 +138,8 @@ async def test_the_tail_has_what_happens_to_turns_of_the_team_that_was_asked_for
     async with asyncio.timeout(10):
         while not heard:
             for team in ("blue", "red"):
-                await claim(platform, Address.of(turn_requested(team)), "w1", attempt=1, after=0)
+                claimed = Claimed(attempt=1, worker="w1", at=utc_now())
+                await claim(platform, Address.of(turn_requested(team)), claimed, after=0)
             await platform.client.flush()
             heard += capsys.readouterr().out
     tailing.cancel()
@@ -156,7 +158,8 @@ async def test_the_command_tails_until_ctrl_c(platform: Bus, nats_server: NatsSe
     reading = asyncio.create_task(process.stdout.readline())
     async with asyncio.timeout(20):
         while not reading.done():
-            await claim(platform, Address.of(turn_requested("red")), "w1", attempt=1, after=0)
+            claimed = Claimed(attempt=1, worker="w1", at=utc_now())
+            await claim(platform, Address.of(turn_requested("red")), claimed, after=0)
             await asyncio.wait({reading}, timeout=0.1)
     assert reading.result().decode().rstrip().endswith("attempt 1 by w1")
     process.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.turn_queue import ACK_WAIT, Delivery
 from pallas_bus.turn_writer import Address, claim_state
 from pallas_contracts.errors import PallasError
-from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim
+from pallas_contracts.turns import TurnClaim
 
 BEAT = ACK_WAIT / 5
 """Seconds between two heartbeats of a delivery; the broker waits for several before it delivers the turn again."""
@@ -17,20 +17,16 @@ BEAT = ACK_WAIT / 5
 
 @dataclass(slots=True)
 class RunningTurn:
-    """An attempt that runs here. `cancelled` and `superseded` say why its task was cancelled."""
+    """An attempt that runs here. `stopped` means that it has lost the turn, to a newer attempt or to a cancel."""
 
     address: Address
     fence: int
     task: asyncio.Task[Outcome]
-    cancelled: bool = False
-    superseded: bool = False
+    stopped: bool = False
 
-    def stop(self, why: Claimed | CancelRequested) -> None:
-        """End the attempt: it has been cancelled, or a newer one has the turn."""
-        if isinstance(why, CancelRequested):
-            self.cancelled = True
-        else:
-            self.superseded = True
+    def stop(self) -> None:
+        """End the attempt."""
+        self.stopped = True
         self.task.cancel()
 
 
@@ -44,16 +40,15 @@ class Running:
     def heard(self, said: TurnClaim, seq: int) -> None:
         """Somebody claimed or cancelled a turn: if it runs here and this is news, stop it."""
         running = self.turns.get(said.turn_id)
-        if running is None or seq <= running.fence:
-            return
-        running.stop(said.claim)
+        if running is not None and seq > running.fence:
+            running.stop()
 
     async def reread(self, bus: Bus) -> None:
         """After a reconnect: hear what was claimed or cancelled meanwhile."""
         for running in list(self.turns.values()):
             state = await claim_state(bus, running.address)
-            if state.claim is not None and state.seq > running.fence:
-                running.stop(state.claim)
+            if state.seq > running.fence:
+                running.stop()
 
     async def beat(self) -> None:
         """Tell the broker every few seconds, for ever, that what is in hand is still being worked on."""

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +53,9 @@ class Bus:
     _acks: dict[str, asyncio.Future[Msg]] = field(default_factory=dict[str, "asyncio.Future[Msg]"])
     _ack_prefix: str = ""
     _ack_number: int = 0
-    _on_reconnect: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    _on_reconnect: list[Callable[[], Coroutine[Any, Any, None]]] = field(
+        default_factory=list[Callable[[], Coroutine[Any, Any, None]]]
+    )
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     breaks: int = 0
@@ -69,7 +71,7 @@ class Bus:
         """The broker's limit for one message, in bytes."""
         return self.client.max_payload
 
-    def on_reconnect(self, action: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    def on_reconnect(self, action: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
         """Run `action` after every reconnect; returns what takes it off again."""
         self._on_reconnect.append(action)
 
@@ -79,13 +81,9 @@ class Bus:
 
         return remove
 
-    def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work` as a task that is kept alive, logged when it fails and cancelled when the bus closes."""
-
-        async def run() -> None:
-            await work
-
-        task = asyncio.create_task(run())
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         return task

@@ -8,6 +8,7 @@ arrives when the last slot has just gone is given back at once and reaches anoth
 import asyncio
 import json
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +25,12 @@ from pallas_contracts.turns import TurnRequested
 log = logging.getLogger(__name__)
 
 NANOSECONDS = 1_000_000_000
-PULL_EXPIRES = 30.0
+PULL_EXPIRES = 10.0
+"""Seconds for which a pull waits at the broker."""
+
+_LATE = 2.0
+"""Seconds after which an answer to a pull is not coming any more: the broker has lost it, as it may in a restart."""
+
 ACK_WAIT = 10.0
 _REFUSED_PAUSE = 1.0
 
@@ -129,6 +135,7 @@ class _Source:
     inbox: str
     state: _Pull = _Pull.NONE
     number: int = 0
+    answer_by: float = 0.0
 
 
 @dataclass
@@ -149,6 +156,21 @@ class TurnPuller:
     async def start(self) -> None:
         """Pull again after every reconnect, because waiting pulls die with the connection."""
         self.bus.on_reconnect(self._reconnected)
+        self.bus.spawn(self._mind_lost_pulls())
+
+    async def _mind_lost_pulls(self) -> None:
+        while not self._stopped:
+            await asyncio.sleep(_LATE / 2)
+            late = [
+                source
+                for source in self._sources.values()
+                if source.state in (_Pull.ASKED, _Pull.WAITING) and source.answer_by < time.monotonic()
+            ]
+            for source in late:
+                log.warning("a pull was lost", extra={"agent": source.agent})
+                source.state = _Pull.NONE
+            if late:
+                await self.refill()
 
     async def add(self, key: str, team: str, agent: str) -> None:
         """Start to pull the turns of an agent, known as `key` to `room` and `take`."""
@@ -192,6 +214,7 @@ class TurnPuller:
     async def _pull(self, source: _Source, *, wait: bool) -> None:
         source.state = _Pull.WAITING if wait else _Pull.ASKED
         source.number += 1
+        source.answer_by = time.monotonic() + _LATE + (PULL_EXPIRES if wait else 0.0)
         body: dict[str, Any] = (
             {"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)}
             if wait

@@ -69,21 +69,14 @@ class ClaimState:
     claim: Claimed | CancelRequested | None
 
 
-async def claim(
-    bus: Bus, address: Address, worker: str, *, attempt: int, after: int, delivery: str | None = None
-) -> int:
-    """Claim the turn for `attempt`, directly behind the claim at position `after` (0: none). Returns the position.
+async def claim(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+    """Claim the turn, directly behind the claim at position `after` (0: none). Returns the claim's position.
 
     Raises:
         Conflict: somebody else claimed or cancelled it (`wrong_last_sequence`).
         Unavailable: the broker did not answer.
     """
-    said = TurnClaim(
-        turn_id=address.turn_id,
-        team=address.team,
-        agent=address.agent,
-        claim=Claimed(attempt=attempt, worker=worker, delivery=delivery, at=utc_now()),
-    )
+    said = TurnClaim(turn_id=address.turn_id, team=address.team, agent=address.agent, claim=claimed)
     stored = await bus.put(
         address.on(TURN_CLAIM.template), said.model_dump_json().encode(), trace_headers({EXPECTED: str(after)})
     )
@@ -195,21 +188,23 @@ class TurnWriter:
             Rejected: what is left is larger than the broker takes (`too_large`), and has been dropped.
         """
         subject = self.address.on(TURN_OUTCOME.template)
-        payload = outcome.model_dump_json().encode()
+        headers = trace_headers(self._fenced() | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.address.turn_id}"})
         for tried in range(1, _CONFIRM_TRIES + 1):
             try:
                 await self._confirm_rest(drop=outcome.status == "cancelled")
-                await self.bus.put(subject, payload, trace_headers({EXPECTED: "0"}))
+                stored = await self.bus.put(subject, outcome.model_dump_json().encode(), headers)
             except Conflict as error:
-                if error.code != "wrong_last_sequence":
-                    raise
-                return await self._is_ours(outcome)
+                raise Conflict(f"attempt {self.attempt} does not have the turn any more", code="superseded") from error
             except Unavailable:
                 if tried == _CONFIRM_TRIES:
                     raise
             else:
-                return True
+                return not stored.duplicate or await self._is_ours(outcome)
         raise AssertionError("unreachable")
+
+    def _fenced(self) -> dict[str, str]:
+        """The headers by which the broker refuses a message once the turn's claims have moved on."""
+        return {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
 
     async def _confirm_rest(self, *, drop: bool) -> None:
         """Store what is left, and keep it for the next try when the broker does not confirm it."""
@@ -223,8 +218,6 @@ class TurnWriter:
         except Unavailable:
             self._contents[:0], self._events[:0] = contents, events
             raise
-        except Conflict as error:
-            raise Conflict(f"attempt {self.attempt} does not have the turn any more", code="superseded") from error
 
     async def _send_again(self) -> None:
         """Store what was sent and got lost when the connection broke."""
@@ -293,7 +286,7 @@ class TurnWriter:
 
     def _message(self, events: list[AnyEvent]) -> tuple[str, bytes, dict[str, str]]:
         """Subject, payload and headers of events that travel together, fenced to the attempt's claim."""
-        headers = {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
+        headers = self._fenced()
         contract = TURN_EVENT
         if events[0].type in CONTENT_TYPES:
             contract = TURN_CONTENT

@@ -56,13 +56,17 @@ class TurnRequested(Message):
 class Claimed(Message):
     """A worker takes the turn. The stream refuses it unless it follows the claim it supersedes.
 
-    `delivery` is where the worker's delivery is settled: whoever finds the worker dead gives it back there.
+    `delivery` is where the worker's delivery is settled: whoever finds the worker dead gives it back there. `tool`,
+    `principal` and `requested_at` repeat the request, which leaves its queue when the turn ends, without its content.
     """
 
     type: Literal["claimed"] = "claimed"
     attempt: int
     worker: Token
     delivery: str | None = None
+    tool: str | None = None
+    principal: Principal | None = None
+    requested_at: datetime | None = None
     at: datetime
 
 
@@ -230,7 +234,7 @@ class TurnEvents(Message):
 
 
 class TurnOutcome(Message):
-    """How the turn ended (subject `turn.outcome`; the stream keeps the first and refuses any other).
+    """How the turn ended (subject `turn.outcome`; only the attempt that has the turn can write it, once).
 
     `events` is the number of the attempt's last event. `code` is a word of `TURN_ERRORS` when the status is failed.
     """

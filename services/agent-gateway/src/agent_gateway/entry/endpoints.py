@@ -5,9 +5,10 @@ An endpoint that is replaced or retired takes no new requests and lives on until
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -75,7 +76,7 @@ class Endpoints:
     security: TransportSecuritySettings
     state_security: RequestStateSecurity
     max_body_bytes: int
-    spawn: Callable[[Awaitable[None]], object]
+    spawn: Callable[[Coroutine[Any, Any, None]], object]
     _endpoints: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
 
     def changed(self, key: str, definition: AgentDefinition | None) -> None:

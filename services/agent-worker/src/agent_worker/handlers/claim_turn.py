@@ -14,7 +14,8 @@ from pallas_bus.turn_writer import Address, ClaimState, claim, claim_state, stor
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import TURN_EVENT, TURN_LOG
 from pallas_contracts.errors import Conflict
-from pallas_contracts.turns import CancelRequested, ToolStarted, TurnEvents
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted, TurnEvents, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -44,35 +45,74 @@ class Over:
 type Verdict = Run | Conclude | Over
 
 
-async def claim_turn(
-    bus: Bus, address: Address, worker: str, definition: AgentDefinition, delivery: str | None = None
-) -> Verdict:
-    """Claim the turn, or say what else is to be done with it. `delivery` is where it can be given back for us.
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who claims what: a worker, a turn, and where the broker delivered it."""
+
+    bus: Bus
+    worker: str
+    request: TurnRequested
+    delivery: str | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where the turn lives in the log."""
+        return Address.of(self.request)
+
+    async def claim(self, attempt: int, after: int) -> int:
+        """Claim the turn behind position `after`; returns the claim's own position.
+
+        Raises:
+            Conflict: somebody else was first.
+        """
+        claimed = Claimed(
+            attempt=attempt,
+            worker=self.worker,
+            delivery=self.delivery,
+            tool=self.request.tool,
+            principal=self.request.principal,
+            requested_at=self.request.requested_at,
+            at=utc_now(),
+        )
+        return await claim(self.bus, self.address, claimed, after=after)
+
+
+async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict:
+    """Claim the turn, or say what else is to be done with it.
+
+    An attempt that is not the first looks for an outcome after its claim too: the one before it can write no more.
 
     Raises:
         Unavailable: the broker does not answer.
     """
+    bus, address = claimant.bus, claimant.address
     attempt, after = 1, 0
     while True:
         try:
-            return Run(attempt, await claim(bus, address, worker, attempt=attempt, after=after, delivery=delivery))
+            fence = await claimant.claim(attempt, after)
         except Conflict:
             state = await claim_state(bus, address)
+        else:
+            ended = attempt > 1 and await stored_outcome(bus, address) is not None
+            return Over() if ended else Run(attempt, fence)
         if await stored_outcome(bus, address) is not None:
             return Over()
         if state.claim is None or isinstance(state.claim, CancelRequested):
             return Conclude(attempt, state.seq, None)
         attempt, after = state.claim.attempt + 1, state.seq
         if (lost := await _why_not_again(bus, address, definition, state, attempt)) is not None:
-            return await _take_over(bus, address, worker, attempt, after, lost)
+            return await _take_over(claimant, attempt, after, lost)
 
 
-async def _take_over(bus: Bus, address: Address, worker: str, attempt: int, after: int, why: Failed) -> Verdict:
+async def _take_over(claimant: Claimant, attempt: int, after: int, why: Failed) -> Verdict:
     """Supersede the lost worker before the turn is ended in its place, so that it cannot go on."""
     try:
-        return Conclude(attempt, await claim(bus, address, worker, attempt=attempt, after=after), why)
+        fence = await claimant.claim(attempt, after)
     except Conflict:
         return Over()
+    if await stored_outcome(claimant.bus, claimant.address) is not None:
+        return Over()
+    return Conclude(attempt, fence, why)
 
 
 async def _why_not_again(

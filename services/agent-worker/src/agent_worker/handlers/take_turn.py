@@ -12,7 +12,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from agent_worker.handlers.claim_turn import Conclude, Over, Run, claim_turn
+from agent_worker.handlers.claim_turn import Claimant, Conclude, Over, Run, claim_turn
 from agent_worker.handlers.conclude_turn import conclude_turn
 from agent_worker.handlers.run_turn import run_turn
 from agent_worker.ports import HostedAgent, Outcome
@@ -77,7 +77,7 @@ class TakeTurn:
     async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> bool:
         """Claim, run and conclude. False means that a newer attempt has the turn now."""
         address, started_at = Address.of(request), utc_now()
-        match await claim_turn(self.bus, address, self.worker, hosted.definition, delivery.reply):
+        match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
             case Over():
                 return True
             case Conclude(attempt, fence, why):
@@ -98,11 +98,12 @@ class TakeTurn:
             if not isinstance(state.claim, CancelRequested):
                 log.warning("superseded", extra={"attempt": writer.attempt})
                 return False
-            await conclude_turn(writer, request, None, started_at)
+            cancelled = self._writer(hosted, writer.address, writer.attempt, state.seq)
+            await conclude_turn(cancelled, request, None, started_at)
         return True
 
-    async def _run(self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome | None:
-        """Run the attempt so that a cancel or a newer claim stops it; None means cancelled.
+    async def _run(self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
+        """Run the attempt so that a cancel or a newer claim stops it.
 
         Raises:
             Conflict: this attempt does not have the turn any more.
@@ -112,10 +113,8 @@ class TakeTurn:
         try:
             return await asyncio.shield(running.task)
         except asyncio.CancelledError:
-            if running.cancelled:
-                return None
-            if running.superseded:
-                raise Conflict("a newer attempt has the turn", code="superseded") from None
+            if running.stopped:
+                raise Conflict("the attempt does not have the turn any more", code="superseded") from None
             running.task.cancel()
             await asyncio.wait({running.task})
             raise

@@ -1,14 +1,16 @@
 """Workers and gateways as their processes build them, inside of the test: real brokers, real ports, no supervisor."""
 
+import asyncio
 import shutil
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from mcp import Client
+from tests.waiting import PATIENCE
 
 from agent_gateway.app import Gateway
 from agent_gateway.app import build as build_gateway
@@ -19,6 +21,8 @@ from agent_worker.settings import WorkerSettings
 from pallas_runtime.http import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.run import Process
+
+_LOOK_AGAIN = 0.02
 
 LAB = Path(__file__).parent / "teams" / "lab"
 
@@ -74,3 +78,10 @@ async def a_gateway(url: str, **settings: str) -> AsyncGenerator[Front]:
         app = with_probes(process.probes, lambda: gateway.http)
         async with listening(app, listener, drain_seconds=2):
             yield Front(gateway, process, f"http://127.0.0.1:{process.port}")
+
+
+async def until(look: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
+    """Look again and again until it is so; for what has to be asked and tells nobody when it changes."""
+    async with asyncio.timeout(within):
+        while not await look():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(_LOOK_AGAIN)

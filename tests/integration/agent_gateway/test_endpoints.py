@@ -1,6 +1,7 @@
 """Agents come, change and go while a gateway serves them; their own ports move between gateways."""
 
 import asyncio
+from functools import partial
 
 import httpx
 import pytest
@@ -9,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 from tests.embedded import free_port
 from tests.integration.agent_gateway.conftest import WAIT, Platform
-from tests.integration.platform import a_gateway
+from tests.integration.platform import a_gateway, until
 from tests.waiting import eventually, soon
 
 from pallas_contracts.agents import ToolDefinition
@@ -129,18 +130,16 @@ async def test_an_agents_own_port_moves_with_its_definition_and_goes_with_it(
         except httpx.TransportError:
             return False
 
-    async def until(port: int, *, there: bool) -> None:
-        async with asyncio.timeout(10):
-            while await answers(port) is not there:  # noqa: ASYNC110 - a port tells nobody
-                await asyncio.sleep(0.02)
+    async def refuses(port: int) -> bool:
+        return not await answers(port)
 
-    await until(before, there=True)
+    await until(partial(answers, before))
     assert (await http.get(f"http://127.0.0.1:{before}/elsewhere")).status_code == 404
     await platform.publish(port=after)
-    await until(after, there=True)
-    await until(before, there=False)
+    await until(partial(answers, after))
+    await until(partial(refuses, before))
     await platform.retire()
-    await until(after, there=False)
+    await until(partial(refuses, after))
 
 
 async def test_a_prompt_is_answered_from_the_definition_or_by_the_owner(platform: Platform) -> None:

@@ -187,7 +187,8 @@ async def test_a_newer_version_replaces_the_set_and_retires_what_it_lacks(lab: H
 
 
 async def test_a_prompt_is_read_from_a_worker_that_hosts_the_agent(lab: Hosting) -> None:
-    await lab.worker()
+    worker = await lab.worker()
+    await worker.taking.bus.client.flush()
 
     async def read(name: str, agent: str = "bench") -> object:
         question = AgentRead(

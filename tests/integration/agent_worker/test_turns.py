@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import signal
-import subprocess
 import sys
+from asyncio.subprocess import DEVNULL
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
@@ -14,14 +13,14 @@ import pytest
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab, stopped
-from tests.integration.platform import a_worker
+from tests.integration.platform import a_worker, until
 from tests.waiting import soon
 
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.turn_queue import consumer_name, queue_state, submit
 from pallas_bus.turn_reader import follow_turns
-from pallas_bus.turn_writer import Address, claim_state, request_cancel, stored_outcome
+from pallas_bus.turn_writer import claim_state, request_cancel, stored_outcome
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.errors import Conflict
 from pallas_contracts.turns import CancelRequested, Claimed, Result, ToolStarted
@@ -42,25 +41,21 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
 async def settled(bus: Bus, team: str, agent: str = "bench") -> None:
     """Wait until no turn of the agent waits or runs."""
 
-    async def look() -> None:
-        while True:
-            state = await queue_state(bus, team, agent)
-            if not state.waiting and not state.running:
-                return
-            await asyncio.sleep(0.01)
+    async def look() -> bool:
+        state = await queue_state(bus, team, agent)
+        return not state.waiting and not state.running
 
-    await soon(look())
+    await until(look)
 
 
 async def nobody_pulls(bus: Bus, team: str, agent: str = "bench") -> None:
     """Wait until no worker waits for turns of the agent."""
 
-    async def look() -> None:
-        name = f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}"
-        while (await bus.api(name, {}))["num_waiting"]:  # noqa: ASYNC110 - the broker tells nobody
-            await asyncio.sleep(0.01)
+    async def look() -> bool:
+        info = await bus.api(f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
+        return not info["num_waiting"]
 
-    await soon(look())
+    await until(look)
 
 
 async def test_a_turn_is_claimed_run_answered_and_leaves_the_queue(lab: Lab) -> None:
@@ -316,18 +311,15 @@ async def test_a_turn_outlives_a_restart_of_the_broker(
 async def test_a_worker_that_is_killed_loses_its_turn_to_another_one(lab: Lab, nats_url: str, tmp_path: Path) -> None:
     file = lab.file()
     environ = {**os.environ, "PALLAS_NATS_URL": nats_url, "PALLAS_TEAMS": str(lab.describe())}
-    with (tmp_path / "worker.log").open("wb") as output:
-        command = [sys.executable, "-m", "agent_worker"]
-        doomed = subprocess.Popen(command, env=environ, stderr=output, stdout=output)  # noqa: ASYNC220 - does not wait
+    doomed = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_worker", env=environ, stderr=DEVNULL)
     try:
         turn = await lab.ask("wait", file=file)
         await turn.works(within=30.0)
         await lab.worker()
     finally:
-        os.kill(doomed.pid, signal.SIGKILL)
-        doomed.wait()
+        doomed.kill()
+        await doomed.wait()
     await turn.claimed(2, within=25.0)
     file.touch()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt) == ("completed", 2)
-    assert Address.of(turn.request) == turn.address

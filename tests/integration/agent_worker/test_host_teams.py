@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.conftest import Connecting
+from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab
 from tests.integration.platform import a_lab, a_worker
 from tests.waiting import eventually
 
 from pallas_bus.ask import ask
+from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.tables import Table, watch
 from pallas_bus.turn_reader import follow_turns
@@ -46,10 +48,9 @@ class Hosting(Lab):
         (self.folder / file).write_text(text.replace(before, after), "utf-8")
 
 
-@pytest.fixture
-async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Hosting]:
+@asynccontextmanager
+async def a_hosting(gateway: Bus, team: str, folder: Path) -> AsyncGenerator[Hosting]:
     """A lab without a worker yet."""
-    gateway = await bus(GATEWAY)
     await declare(gateway, *OWNED)
     async with (
         AsyncExitStack() as stack,
@@ -57,8 +58,15 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Host
         watch(gateway, WORKERS) as workers,
         follow_turns(gateway) as feeds,
     ):
-        lab = Hosting(gateway, feeds, team, tmp_path / "team", stack)
+        lab = Hosting(gateway, feeds, team, folder / "team", stack)
         lab.agents, lab.workers = agents, workers
+        yield lab
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Hosting]:
+    """A lab on the run's broker."""
+    async with a_hosting(await bus(GATEWAY), team, tmp_path) as lab:
         yield lab
 
 
@@ -161,6 +169,19 @@ async def test_a_folder_that_has_become_bad_changes_nothing_and_is_taken_again_w
     assert (await (await lab.ask("say", "sure")).outcome()).status == "completed"
     lab.edit("colour: red", "title: Surely")
     await eventually(lambda: lab.published()["sure"].title == "Surely", CHANGES_WITHIN)
+
+
+async def test_a_change_that_comes_while_the_broker_is_away_is_taken_when_it_is_back(
+    nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_hosting(await bus(GATEWAY, url=nats_server.url), team, tmp_path) as lab:
+        await lab.worker()
+        await lab.until_published("bench", "once", "sure")
+        nats_server.stop()
+        lab.edit("title: Sure", "title: Surely")
+        await eventually(lambda: "the changed folder cannot be taken yet" in caplog.messages, 20)
+        nats_server.start()
+        await eventually(lambda: lab.published()["sure"].title == "Surely", 20)
 
 
 async def test_an_older_version_never_replaces_a_newer_one(lab: Hosting, caplog: pytest.LogCaptureFixture) -> None:

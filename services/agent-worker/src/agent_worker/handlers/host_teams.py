@@ -19,7 +19,7 @@ from pallas_bus.tables import Table
 from pallas_bus.turn_queue import TurnPuller, ensure_consumer
 from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer
 from pallas_contracts.catalog import READ_AGENT
-from pallas_contracts.errors import NotFound, PallasError
+from pallas_contracts.errors import NotFound, PallasError, Unavailable
 from pallas_teams import TeamFolder, folder_digest, load_teams
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,11 @@ class HostTeams:
         try:
             loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
             await self._host(loaded[folder])
+        except Unavailable as error:
+            log.warning(
+                "the changed folder cannot be taken yet", extra={"folder": folder.name, "reason": error.message}
+            )
+            self._digests.pop(folder, None)
         except PallasError as error:
             log.error("the changed folder is not taken", extra={"folder": folder.name, "reason": error.message})
 

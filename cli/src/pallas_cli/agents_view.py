@@ -7,6 +7,7 @@ from typing import Any
 from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.turn_queue import delete_consumer
+from pallas_cli.plain_table import print_table
 from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, HEALTH, WORKERS
@@ -65,13 +66,7 @@ async def show_agents(bus: Bus, *, as_json: bool) -> None:
     if not rows:
         print("There are no agents yet.")
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("agent", "version", "kind", "model", "workers", "health", box=None, header_style="bold")
-    for row in rows:
-        table.add_row(*row.as_cells())
-    Console(soft_wrap=True).print(table)
+    print_table(("agent", "version", "kind", "model", "workers", "health"), (row.as_cells() for row in rows))
 
 
 async def show_agent(bus: Bus, name: str, *, as_json: bool) -> None:

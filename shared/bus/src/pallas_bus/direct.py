@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -27,23 +27,28 @@ class Record:
 
 
 async def read(
-    bus: Bus, stream: str, subject: str, *, after: int = 0, batch: int = BATCH, timeout: float = 5.0
-) -> AsyncIterator[Record]:
-    """Yield what the stream holds on `subject` (wildcards allowed) behind position `after`, in order.
+    bus: Bus,
+    stream: str,
+    subject: str,
+    *,
+    after: int = 0,
+    since: datetime | None = None,
+    batch: int = BATCH,
+    timeout: float = 5.0,
+) -> AsyncGenerator[Record]:
+    """Yield what the stream holds on `subject` (wildcards allowed), in order: behind position `after`, or from `since` on.
 
     Raises:
         Unavailable: the broker did not answer within `timeout` seconds.
     """
-    position = after
+    start: dict[str, Any] = {"start_time": since.isoformat()} if since is not None else {"seq": after + 1}
     while True:
-        records, pending = await _get(
-            bus, stream, {"seq": position + 1, "next_by_subj": subject, "batch": batch}, timeout
-        )
+        records, pending = await _get(bus, stream, {**start, "next_by_subj": subject, "batch": batch}, timeout)
         for record in records:
             yield record
         if not pending or not records:
             return
-        position = records[-1].seq
+        start = {"seq": records[-1].seq + 1}
 
 
 async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0) -> list[Record]:

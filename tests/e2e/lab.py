@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
 from mcp import Client
 from tests.e2e.stack import Stack, wait_until
 from tests.runtimes import DemoServer
@@ -64,12 +65,22 @@ class Lab:
                 return pid
         raise LookupError(instance)
 
+    def answers(self) -> bool:
+        """Whether the registry and every gateway are ready."""
+        ready = self.stack.ready()
+        try:
+            return all(httpx.get(f"{url}/readyz").is_success for url in (ready["registry"], *ready["gateways"]))
+        except httpx.TransportError:
+            return False
+
     @contextmanager
     def replaced(self, service: str, pid: int, number: signal.Signals) -> Generator[None]:
         """Send a signal to a process; inside of the block it is going or gone, behind it its successor is ready."""
         os.kill(pid, number)
         yield
         wait_until(lambda: pid not in self.stack.ready()["pids"][service], f"another {service}", 60)
+        # The ready file names a successor as soon as it runs, when another process has become ready meanwhile.
+        wait_until(self.answers, "all to answer", 60)
 
 
 @contextmanager

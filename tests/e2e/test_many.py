@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -142,10 +143,9 @@ async def test_a_worker_that_is_told_to_stop_finishes_the_turns_it_has(lab: Lab,
 @pytest.mark.parametrize("service", ["agent-worker", "agent-gateway", "registry", "health-monitor", "nats-server"])
 async def test_a_restart_costs_no_conversation_anything(lab: Lab, era: Era, service: str) -> None:
     history = [{"role": "user", "content": "I am Ada."}, {"role": "assistant", "content": "Hello Ada."}]
-    pids: list[int] = lab.stack.ready()["pids"][service]
-    for pid in pids:
-        with lab.replaced(service, pid, signal.SIGKILL):
-            pass
+    with ExitStack() as all_at_once:
+        for pid in lab.stack.ready()["pids"][service]:
+            all_at_once.enter_context(lab.replaced(service, pid, signal.SIGKILL))
     async with lab.client("plain", era) as client:
         answer = await call(client, "plain", "/history", history=history)
     assert json.loads(answer.text) == history

@@ -15,12 +15,18 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1 if share else 0)]
 
 
+def paired_ratio(these: Sequence[float], those: Sequence[float]) -> float:
+    """The median of the ratios round by round: what disturbs one of two neighbours mostly disturbs the other."""
+    return median(this / that for this, that in zip(these, those, strict=True))
+
+
 @dataclass
 class Cell:
     """One subject at one concurrency, over all rounds."""
 
     latencies: list[float] = field(default_factory=list[float])
     rates: list[float] = field(default_factory=list[float])
+    medians: list[float] = field(default_factory=list[float])
     cpu: dict[str, float] = field(default_factory=dict[str, float])
     wrong: int = 0
     faults: list[str] = field(default_factory=list[str])
@@ -28,6 +34,7 @@ class Cell:
     def add(self, run: dict[str, Any], cpu: dict[str, float]) -> None:
         """Add a round: what the load process answered, and the CPU seconds of each process meanwhile."""
         self.latencies += run["latencies"]
+        self.medians.append(1000 * percentile(run["latencies"], 0.5))
         self.rates.append(len(run["latencies"]) / run["seconds"])
         self.wrong += run["wrong"]
         self.faults = [*self.faults, *run["faults"]][:3]
@@ -43,6 +50,7 @@ class Cell:
             "p50_ms": 1000 * percentile(self.latencies, 0.5),
             "p99_ms": 1000 * percentile(self.latencies, 0.99),
             "per_second": median(self.rates) if self.rates else math.nan,
+            "p50_ms_rounds": self.medians,
             "per_second_rounds": self.rates,
             "cpu_ms": each,
             "cpu_ms_total": sum(each.values()),

@@ -53,7 +53,8 @@ def _targets(verdicts: Sequence[dict[str, Any]]) -> str:
         (it["name"], f"{it['figure']:.2f} {it['unit']}", it["wanted"], "met" if it["met"] else "**missed**")
         for it in verdicts
     ]
-    return "## Targets\n\n" + _table(("target", "measured", "wanted", ""), rows)
+    note = "Ratios are medians over the rounds, each against its neighbour of the same round."
+    return f"## Targets\n\n{note}\n\n" + _table(("target", "measured", "wanted", ""), rows)
 
 
 def _throughput(figures: dict[str, Any]) -> str:

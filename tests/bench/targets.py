@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.bench.figures import paired_ratio
 from tests.bench.throughput import FUNCTION, FUNCTION_SDK, LLM, LLM_SDK
 
 type Results = dict[str, Any]
@@ -35,7 +36,10 @@ def _cell(results: Results, subject: str, concurrency: int) -> dict[str, Any]:
 
 
 def _ratio(subject: str, other: str, concurrency: int, figure: str) -> Callable[[Results], float]:
-    return lambda results: _cell(results, subject, concurrency)[figure] / _cell(results, other, concurrency)[figure]
+    rounds = f"{figure}_rounds"
+    return lambda results: paired_ratio(
+        _cell(results, subject, concurrency)[rounds], _cell(results, other, concurrency)[rounds]
+    )
 
 
 TARGETS = (

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from tests.bench.figures import Cell, percentile
+from tests.bench.figures import Cell, paired_ratio, percentile
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.0, 1), (0.5, 50), (0.99, 99), (1.0, 100)])
@@ -32,3 +32,7 @@ def test_a_cell_without_a_single_answer_has_no_figures() -> None:
     cell.add({"latencies": [], "seconds": 1.0, "wrong": 3, "faults": ["status 503"]}, {"gateway": 0.1})
     summary = cell.summary()
     assert (summary["turns"], summary["wrong"], summary["cpu_ms"]) == (0, 3, {})
+
+
+def test_a_ratio_is_taken_round_by_round_so_that_a_disturbed_round_does_not_decide() -> None:
+    assert paired_ratio([90.0, 9.0, 80.0], [100.0, 10.0, 400.0]) == pytest.approx(0.9)

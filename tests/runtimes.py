@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_worker.hosting import host_team
 from agent_worker.ports import Completed, HostedTeam, Outcome, Turn
-from pallas_contracts.errors import Conflict
+from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import AnyEvent, ClientContext, ToolStarted, TurnEvent
 from pallas_teams import load_team
 
@@ -30,7 +30,7 @@ class Events:
 
     async def tool_starting(self, event: ToolStarted) -> None:
         if self.superseded:
-            raise Conflict("another attempt has taken over")
+            raise Superseded("another attempt has taken over")
         self.emit(event)
 
     def of[E: TurnEvent](self, kind: type[E]) -> list[E]:

@@ -8,7 +8,7 @@ import pytest
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 
 from agent_worker.ports import AgentRuntime, HostedTeam
-from pallas_contracts.errors import Conflict
+from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import ToolFailed, ToolProgress, ToolStarted
 
 SLOW = '/tool toolbox/long_task {"seconds": 60}'
@@ -75,14 +75,14 @@ async def test_the_turns_time_limit_cancels_the_call(harper: AgentRuntime, demo_
 async def test_a_superseded_attempt_calls_no_tool_and_ends_with_the_conflict(
     harper: AgentRuntime, demo_server: DemoServer, calls: str
 ) -> None:
-    with pytest.raises(Conflict):
+    with pytest.raises(Superseded):
         await harper.run_turn(a_turn(message=calls), Events(superseded=True))
     assert demo_server.logged("long_task started") == 0
 
 
 async def test_a_superseded_sub_agent_ends_the_whole_turn(harper: AgentRuntime, demo_server: DemoServer) -> None:
     message = '/tool research {"message": "/tool long_task"}'
-    with pytest.raises(Conflict):
+    with pytest.raises(Superseded):
         await harper.run_turn(a_turn(message=message), Events(superseded=True))
     assert demo_server.logged("long_task started") == 0
 

@@ -107,7 +107,7 @@ async def test_events_of_one_moment_travel_in_one_message_and_content_apart(turn
     writer.emit(result("hello"))
     assert await writer.conclude(turn_outcome(request, events=writer.last_event))
     records = await stored(bus, writer.address)
-    assert [record.subject.split(".")[3] for record in records] == ["claim", "content", "event", "outcome"]
+    assert [record.subject.split(".")[3] for record in records] == ["claim", "event", "content", "outcome"]
 
 
 async def test_a_tool_start_is_stored_when_it_returns_with_what_was_said_before(turns: Declaring, team: str) -> None:

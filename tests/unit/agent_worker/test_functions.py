@@ -24,7 +24,7 @@ from agent_worker.functions.runtime import FunctionRuntime
 from agent_worker.functions.templates import UriTemplate
 from agent_worker.ports import Completed, Failed, NeedsInput, Outcome, Turn
 from pallas_contracts.agents import AgentRead
-from pallas_contracts.errors import Conflict, NotFound, Rejected
+from pallas_contracts.errors import NotFound, Rejected, Superseded
 from pallas_contracts.turns import LogMessage, Progress, ToolStarted
 
 agent = FunctionAgent()
@@ -178,7 +178,7 @@ async def test_a_side_effect_is_logged_before_it_happens_and_not_done_when_super
     events = Events()
     assert text_of(await call("act", events)) == "written"
     assert [event.tool for event in events.of(ToolStarted)] == ["write"]
-    with pytest.raises(Conflict):
+    with pytest.raises(Superseded):
         await call("act", Events(superseded=True))
 
 

@@ -10,7 +10,7 @@ def test_a_worker_takes_as_many_turns_as_it_has_slots() -> None:
 
 
 def test_one_slot_is_kept_for_agents_that_run_nothing_here() -> None:
-    slots = Slots(3)
+    slots = Slots(3, lambda: 2)
     assert [slots.take("noisy") for _ in range(4)] == [True, True, False, False]
     assert (slots.room("noisy"), slots.room("quiet")) == (0, 1)
     assert slots.take("quiet")
@@ -23,8 +23,13 @@ def test_a_worker_with_one_slot_keeps_none() -> None:
     assert not slots.take("b")
 
 
-def test_a_slot_that_is_given_back_can_be_taken_again() -> None:
+def test_a_worker_with_one_agent_keeps_none() -> None:
     slots = Slots(2)
+    assert [slots.take("only") for _ in range(3)] == [True, True, False]
+
+
+def test_a_slot_that_is_given_back_can_be_taken_again() -> None:
+    slots = Slots(2, lambda: 2)
     assert slots.take("a")
     assert slots.room("a") == 0
     slots.give("a")

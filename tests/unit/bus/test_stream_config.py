@@ -24,8 +24,10 @@ def test_presence_expires_at_the_broker_too() -> None:
     assert bucket_config(WORKERS, 1)["max_age"] == 6 * NANOSECONDS
 
 
-def test_everything_is_on_disk_can_be_read_directly_and_has_no_limit_of_consumers() -> None:
+def test_everything_is_on_disk_and_can_be_read_directly() -> None:
     configs = [stream_config(stream, 1) for stream in STREAMS] + [bucket_config(bucket, 1) for bucket in BUCKETS]
-    assert {(config["storage"], config["allow_direct"], config["max_consumers"]) for config in configs} == {
-        ("file", True, -1)
-    }
+    assert {(config["storage"], config["allow_direct"]) for config in configs} == {("file", True)}
+
+
+def test_a_stream_takes_a_consumer_for_each_of_very_many_agents() -> None:
+    assert {stream_config(stream, 1)["max_consumers"] for stream in STREAMS} == {100_000}

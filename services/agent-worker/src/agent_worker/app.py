@@ -80,7 +80,7 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, replicas=settings.stream_replicas)
         teams, running = Teams(), Running()
         worker = Worker(
-            Slots(settings.slots),
+            Slots(settings.slots, lambda: len(teams.agents)),
             TakeTurn(bus, process.instance, settings.content_seconds, teams.agents.get, running),
         )
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)

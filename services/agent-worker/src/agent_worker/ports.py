@@ -40,7 +40,7 @@ class Emitter(Protocol):
         """Say that a tool is about to be called, and wait until the log has it. Call the tool only after this returns.
 
         Raises:
-            Conflict: this attempt has been superseded or cancelled; the tool must not be called.
+            Superseded: this attempt has been superseded or cancelled; the tool must not be called.
         """
         ...
 

@@ -46,9 +46,15 @@ class Running:
     async def reread(self, bus: Bus) -> None:
         """After a reconnect: hear what was claimed or cancelled meanwhile."""
         for running in list(self.turns.values()):
-            state = await claim_state(bus, running.address)
-            if state.seq > running.fence:
-                running.stop()
+            while not running.task.done():
+                try:
+                    state = await claim_state(bus, running.address)
+                except PallasError:
+                    await asyncio.sleep(BEAT)
+                    continue
+                if state.seq > running.fence:
+                    running.stop()
+                break
 
     async def beat(self) -> None:
         """Tell the broker every few seconds, for ever, that what is in hand is still being worked on."""

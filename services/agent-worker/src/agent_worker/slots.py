@@ -1,17 +1,20 @@
 """The permits of one worker: how many turns run, of which agent.
 
-One slot is kept for agents that run nothing here, so that a busy agent cannot shut the others out.
+One slot is kept for agents that run nothing here, so that a busy agent cannot shut the others out; a worker with only
+one agent keeps none.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
 @dataclass
 class Slots:
-    """`total` permits. Nothing here waits: a permit is there or it is not."""
+    """`total` permits for `agents()` agents. Nothing here waits: a permit is there or it is not."""
 
     total: int
+    agents: Callable[[], int] = lambda: 1
     _running: Counter[str] = field(default_factory=Counter[str])
 
     @property
@@ -22,7 +25,7 @@ class Slots:
     def room(self, agent: str) -> int:
         """How many more turns of `agent` may start now."""
         free = self.total - self.busy
-        if self._running[agent] and self.total > 1:
+        if self._running[agent] and self.total > 1 and self.agents() > 1:
             free -= 1
         return max(0, free)
 

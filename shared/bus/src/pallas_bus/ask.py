@@ -1,16 +1,23 @@
 """Questions that are answered at once, over `nats.micro`: one of the answerers replies, whoever it is."""
 
+import json
+import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import nats.micro
 from nats.micro.request import Request
 from nats.micro.service import EndpointConfig, Service, ServiceConfig
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from pallas_bus.connection import Bus, trace_headers
 from pallas_contracts.contract import Question
 from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable, find_error
 from pallas_contracts.message import Message
+
+log = logging.getLogger(__name__)
+
+_FACTS = TypeAdapter(dict[str, Any])
 
 type Answering = Service
 """This process, announced as a service that answers questions."""
@@ -43,14 +50,21 @@ async def answer[Q: Message, A: Message](
     async def reply(request: Request) -> None:
         try:
             answered = await handler(question.question.model_validate_json(request.data))
+            body = answered.model_dump_json().encode()
+            if len(body) > bus.max_payload:
+                raise Rejected(f"the answer to {question.name} is larger than the broker takes", code="too_large")
         except ValidationError as error:
             await request.respond_error("rejected:undecodable", f"{error.error_count()} faults in the question")
-        except Exception as error:  # noqa: BLE001 - the asker has to hear that it failed, whatever it was
-            known = find_error(error) or PallasError(f"{question.name} failed with {type(error).__name__}")
+        except Exception as error:
+            known = find_error(error)
+            if known is None:
+                log.exception("a question could not be answered", extra={"question": question.name})
+                known = PallasError(f"{question.name} failed with {type(error).__name__}")
             # The sentence travels in a header, which is one line.
-            await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()))
+            facts = json.dumps(known.facts, default=str).encode()
+            await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()), facts)
         else:
-            await request.respond(answered.model_dump_json().encode())
+            await request.respond(body)
 
     async def handle(request: Request) -> None:
         bus.spawn(reply(request))
@@ -77,5 +91,13 @@ async def ask[Q: Message, A: Message](
     headers = message.headers or {}
     if (code := headers.get("Nats-Service-Error-Code")) is not None:
         kind, _, word = code.partition(":")
-        raise kind_of(kind)(headers.get("Nats-Service-Error", "no reason given"), code=word or None)
+        sentence = headers.get("Nats-Service-Error", "no reason given")
+        raise kind_of(kind)(sentence, code=word or None, **_facts(message.data))
     return question.answer.model_validate_json(message.data)
+
+
+def _facts(data: bytes) -> dict[str, Any]:
+    try:
+        return _FACTS.validate_json(data or b"{}")
+    except ValidationError:
+        return {}

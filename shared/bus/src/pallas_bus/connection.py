@@ -7,6 +7,7 @@ nats-py by itself leaves consumers blind for many seconds. Handlers never see an
 import asyncio
 import json
 import logging
+import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -26,6 +27,10 @@ log = logging.getLogger(__name__)
 
 WRONG_LAST_SEQUENCE = 10071
 STREAM_FULL = 10077
+IN_FLIGHT = 10164
+"""A replicated stream takes one message at a time for each subject whose last position is expected."""
+
+_IN_FLIGHT_PAUSE = 0.005
 _CONNECT_RETRY = 0.5
 PENDING_BYTES = 64 * 1024 * 1024
 
@@ -112,11 +117,25 @@ class Bus:
     ) -> Stored:
         """Publish to the stream of `subject` and wait until the broker has stored it.
 
+        A replicated stream may ask to wait for another message with the same expectation; that is done here.
+
         Raises:
             Conflict: an expected sequence did not match (`wrong_last_sequence`).
             Unavailable: no answer within `timeout`, no such stream, or the stream is full (`queue_full`).
             Rejected: the broker refuses the message for good.
         """
+        until = time.monotonic() + (timeout or self.timeout)
+        while True:
+            try:
+                return await self._put(subject, payload, headers, timeout)
+            except Unavailable as error:
+                if error.code != "in_flight" or time.monotonic() > until:
+                    raise
+                await asyncio.sleep(_IN_FLIGHT_PAUSE)
+
+    async def _put(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None, timeout: float | None
+    ) -> Stored:
         self._ack_number += 1
         token = str(self._ack_number)
         answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
@@ -231,6 +250,8 @@ def _api_error(error: dict[str, Any], subject: str) -> PallasError:
     text = f"the broker refused {subject!r}: {error.get('description', 'no reason given')}"
     if code == WRONG_LAST_SEQUENCE:
         return Conflict(text, code="wrong_last_sequence", err_code=code)
+    if code == IN_FLIGHT:
+        return Unavailable(text, code="in_flight", err_code=code)
     if code == STREAM_FULL:
         return Unavailable(text, code="queue_full", err_code=code)
     if error.get("code") == 404:

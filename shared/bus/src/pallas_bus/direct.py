@@ -1,6 +1,7 @@
 """Reading stored messages with no consumer: the batched direct get of JetStream, which any replica may do."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pallas_bus.connection import Bus
 from pallas_contracts.errors import Unavailable
 
 BATCH = 1000
+NO_MESSAGE = 10037
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ async def read(
     batch: int = BATCH,
     timeout: float = 5.0,
 ) -> AsyncGenerator[Record]:
-    """Yield what the stream holds on `subject` (wildcards allowed), in order: behind position `after`, or from `since` on.
+    """Yield what the stream holds on `subject` (wildcards allowed), in order, behind position `after` or from `since`.
 
     Raises:
         Unavailable: the broker did not answer within `timeout` seconds.
@@ -55,6 +57,23 @@ async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0)
     """Return the last message of every subject that matches one of `subjects` (wildcards allowed)."""
     records, _ = await _get(bus, stream, {"multi_last": list(subjects)}, timeout)
     return records
+
+
+async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
+    """Return the last message on `subject` as the stream's leader has it, or None: never an older one of a replica.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    try:
+        answer = await bus.api(f"STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
+    except Unavailable as error:
+        if error.facts.get("err_code") == NO_MESSAGE:
+            return None
+        raise
+    found = answer["message"]
+    time, data = datetime.fromisoformat(found["time"]), base64.b64decode(found.get("data", ""))
+    return Record(found["subject"], found["seq"], time, data, {})
 
 
 async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> tuple[list[Record], int]:

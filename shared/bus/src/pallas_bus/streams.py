@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 
 NANOSECONDS = 1_000_000_000
 NAME_IN_USE = 10058
+MAX_CONSUMERS = 100_000
+"""A consumer per agent; left to itself, the server allows a thousand."""
+
 LIVE_PREFIX = "pallas.v1.live"
 _RETRY = 0.2
 
@@ -46,7 +49,7 @@ def stream_config(stream: Stream, replicas: int) -> dict[str, Any]:
         "duplicate_window": int(stream.duplicate_window * NANOSECONDS),
         "allow_direct": True,
         "allow_msg_ttl": True,
-        "max_consumers": -1,
+        "max_consumers": MAX_CONSUMERS,
         "max_msgs": -1,
         "max_bytes": -1,
         **({"republish": {"src": "pallas.v1.>", "dest": f"{stream.live}.>"}} if stream.live else {}),

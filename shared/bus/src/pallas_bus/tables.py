@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _RETRY = 0.5
 _EXPIRY_CHECK = 0.5
+_REMEMBERED = 10_000
 _GONE = frozenset({"DEL", "PURGE"})
 
 
@@ -137,6 +138,8 @@ class Table[M: Message]:
 
     def _remove(self, key: str, seq: int) -> None:
         self._gone[key] = seq
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
         if self._entries.pop(key, None) is not None:
             self._tell(key, None)
 
@@ -176,13 +179,15 @@ async def snapshot[M: Message](bus: Bus, bucket: Bucket[M]) -> dict[str, M]:
     return dict(table.items())
 
 
-async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
-    """Store `value` and wait until it is.
+async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> None:
+    """Store `value` and wait until it is; with `after`, only over the entry at that position (0: over none).
 
     Raises:
+        Conflict: the entry has changed since (`wrong_last_sequence`).
         Unavailable: the bucket cannot be written now.
     """
-    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode())
+    headers = {"Nats-Expected-Last-Subject-Sequence": str(after)} if after is not None else None
+    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), headers)
 
 
 async def beat[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
@@ -202,16 +207,23 @@ async def delete[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
 
 
 async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
-    """Read one entry, or None when there is none.
+    """Read one entry, or None when there is none (see `get_entry`)."""
+    return (await get_entry(bus, bucket, **ids))[0]
+
+
+async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tuple[M | None, int]:
+    """Read one entry, or None when there is none, and the position to `put` after.
 
     Raises:
         Unavailable: the bucket cannot be read now.
         PallasError: the entry cannot be decoded (`undecodable`).
     """
     records = await read_last(bus, f"KV_{bucket.name}", bucket_subject(bucket, bucket.key.subject(**ids)))
-    if not records or records[0].headers.get("KV-Operation") in _GONE:
-        return None
+    if not records:
+        return None, 0
+    if records[0].headers.get("KV-Operation") in _GONE:
+        return None, records[0].seq
     try:
-        return bucket.message.model_validate_json(records[0].data)
+        return bucket.message.model_validate_json(records[0].data), records[0].seq
     except ValidationError as error:
         raise PallasError(f"entry {ids!r} of bucket {bucket.name!r} cannot be read", code="undecodable") from error

@@ -29,7 +29,17 @@ _REPAIR_RETRY = 0.5
 
 MAX_UNREAD = 1000
 _PASSING = frozenset(
-    {"step", "tool_started", "tool_completed", "tool_failed", "tool_progress", "progress", "model_called", "text_delta"}
+    {
+        "step",
+        "tool_started",
+        "tool_completed",
+        "tool_failed",
+        "tool_progress",
+        "progress",
+        "model_called",
+        "text_delta",
+        "log",
+    }
 )
 
 type Said = Claimed | CancelRequested | AnyEvent | TurnOutcome

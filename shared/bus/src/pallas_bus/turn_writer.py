@@ -1,7 +1,8 @@
 """The log of a turn as a worker writes it: one claim, numbered events, one outcome.
 
-Everything an attempt writes is fenced to its claim: the broker refuses what a superseded attempt still tries to say, so
-readers never have to judge. Events emitted in the same moment travel together.
+What matters is fenced to the claim: a superseded attempt can start no tool and end no turn, the broker refuses it.
+Events that only report are not fenced, so that none waits for another; readers drop those of an older attempt. Events
+emitted in the same moment travel together.
 """
 
 import asyncio
@@ -9,11 +10,11 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from pallas_bus.connection import Bus, trace_headers
-from pallas_bus.direct import read, read_last
+from pallas_bus.connection import Bus, Stored, trace_headers
+from pallas_bus.direct import read, read_newest
 from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.contract import Template
-from pallas_contracts.errors import Conflict, PallasError, Unavailable
+from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
     CONTENT_TYPES,
@@ -115,16 +116,16 @@ async def request_cancel(bus: Bus, address: Address, reason: str) -> bool:
 
 async def claim_state(bus: Bus, address: Address) -> ClaimState:
     """Read the last claim of a turn."""
-    records = await read_last(bus, TURN_LOG.name, address.on(TURN_CLAIM.template))
-    if not records:
+    record = await read_newest(bus, TURN_LOG.name, address.on(TURN_CLAIM.template))
+    if record is None:
         return ClaimState(0, None)
-    return ClaimState(records[0].seq, TurnClaim.model_validate_json(records[0].data).claim)
+    return ClaimState(record.seq, TurnClaim.model_validate_json(record.data).claim)
 
 
 async def stored_outcome(bus: Bus, address: Address) -> TurnOutcome | None:
     """Read the turn's outcome, or None while it has none."""
-    records = await read_last(bus, TURN_LOG.name, address.on(TURN_OUTCOME.template))
-    return TurnOutcome.model_validate_json(records[0].data) if records else None
+    record = await read_newest(bus, TURN_LOG.name, address.on(TURN_OUTCOME.template))
+    return TurnOutcome.model_validate_json(record.data) if record else None
 
 
 @dataclass
@@ -164,37 +165,41 @@ class TurnWriter:
         """Publish the event and wait until it is stored, however long the broker is away.
 
         Raises:
-            Conflict: the attempt has been superseded or cancelled.
+            Superseded: a newer attempt has the turn, or it was cancelled.
         """
         self._add(event)
         contents, events = self._take()
         await self._send(contents)
         while True:
             try:
-                return await self._put(events)
+                await self._put(events)
+            except Conflict as error:
+                raise self._superseded() from error
             except Unavailable as error:
                 log.warning("a tool waits for the log", extra={"turn": self.address.turn_id, "reason": error.message})
                 await asyncio.sleep(_RETRY)
+            else:
+                break
+        if self.bus.breaks == self._breaks:
+            self._sent.clear()  # what was sent before a message that is stored is stored too
 
     async def conclude(self, outcome: TurnOutcome) -> bool:
         """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
 
-        The outcome is only written once what was emitted directly before (the result) is stored, so a completed turn
-        has an answer. A cancelled turn has none: what is left of it is dropped.
+        The last content (the result) and the outcome are sent in this order and both confirmed; they have the same
+        fence, so the broker cannot take the outcome and refuse the result. A cancelled turn has no result: what is left
+        of it is dropped.
 
         Raises:
-            Conflict: the attempt has been superseded or cancelled (`superseded`); it must not end the turn like this.
+            Superseded: a newer attempt has the turn, or it was cancelled; this one must not end it like this.
             Unavailable: the broker could not be reached for long; the call may be repeated.
             Rejected: what is left is larger than the broker takes (`too_large`), and has been dropped.
         """
-        subject = self.address.on(TURN_OUTCOME.template)
-        headers = trace_headers(self._fenced() | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.address.turn_id}"})
         for tried in range(1, _CONFIRM_TRIES + 1):
             try:
-                await self._confirm_rest(drop=outcome.status == "cancelled")
-                stored = await self.bus.put(subject, outcome.model_dump_json().encode(), headers)
+                stored = await self._put_end(outcome)
             except Conflict as error:
-                raise Conflict(f"attempt {self.attempt} does not have the turn any more", code="superseded") from error
+                raise self._superseded() from error
             except Unavailable:
                 if tried == _CONFIRM_TRIES:
                     raise
@@ -202,22 +207,36 @@ class TurnWriter:
                 return not stored.duplicate or await self._is_ours(outcome)
         raise AssertionError("unreachable")
 
-    def _fenced(self) -> dict[str, str]:
-        """The headers by which the broker refuses a message once the turn's claims have moved on."""
-        return {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
-
-    async def _confirm_rest(self, *, drop: bool) -> None:
-        """Store what is left, and keep it for the next try when the broker does not confirm it."""
-        contents, events = self._take()
-        if drop:
-            return
+    async def _put_end(self, outcome: TurnOutcome) -> Stored:
+        """Store what is left and the outcome; the content is kept for the next try when that fails."""
+        contents, events = self._take() if outcome.status != "cancelled" else ([], [])
+        if contents and len(self._message(contents)[1]) > self.bus.max_payload:
+            raise Rejected("the turn's last content is larger than the broker takes", code="too_large")
         try:
             if self.bus.breaks != self._breaks:
                 await self._send_again()
-            await asyncio.gather(self._put(contents), self._put(events))
+            await self._send(events)
+            results = await asyncio.gather(self._put(contents), self._put_outcome(outcome), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
         except Unavailable:
-            self._contents[:0], self._events[:0] = contents, events
+            self._contents[:0] = contents
             raise
+        assert isinstance(results[1], Stored)
+        return results[1]
+
+    async def _put_outcome(self, outcome: TurnOutcome) -> Stored:
+        headers = self._fenced() | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.address.turn_id}"}
+        subject = self.address.on(TURN_OUTCOME.template)
+        return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
+
+    def _superseded(self) -> Superseded:
+        return Superseded(f"attempt {self.attempt} does not have the turn any more")
+
+    def _fenced(self) -> dict[str, str]:
+        """The headers by which the broker refuses a message once the turn's claims have moved on."""
+        return {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
 
     async def _send_again(self) -> None:
         """Store what was sent and got lost when the connection broke."""
@@ -277,7 +296,7 @@ class TurnWriter:
     async def _put(self, events: list[AnyEvent]) -> None:
         if events:
             subject, payload, headers = self._message(events)
-            await self.bus.put(subject, payload, headers | {"Nats-Msg-Id": self._message_id(events)})
+            await self.bus.put(subject, payload, headers | self._fenced() | {"Nats-Msg-Id": self._message_id(events)})
 
     def _message_id(self, events: list[AnyEvent]) -> str:
         """What keeps a message from being stored twice when its confirmation was lost."""
@@ -285,8 +304,8 @@ class TurnWriter:
         return f"{kind}:{self.address.turn_id}:{self.attempt}:{events[0].seq}-{events[-1].seq}"
 
     def _message(self, events: list[AnyEvent]) -> tuple[str, bytes, dict[str, str]]:
-        """Subject, payload and headers of events that travel together, fenced to the attempt's claim."""
-        headers = self._fenced()
+        """Subject, payload and headers of events that travel together."""
+        headers: dict[str, str] = {}
         contract = TURN_EVENT
         if events[0].type in CONTENT_TYPES:
             contract = TURN_CONTENT

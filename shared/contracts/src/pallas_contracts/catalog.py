@@ -90,7 +90,7 @@ TURN_OUTCOME = Contract(
     TurnOutcome,
     owners=(WORKER,),
     stream=TURN_LOG,
-    summary="How the turn ended. The first one is kept, any other is refused.",
+    summary="How the turn ended, once: only the attempt that has the turn can write it.",
 )
 
 WORKER_ALIVE = Contract(

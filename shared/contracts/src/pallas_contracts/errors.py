@@ -52,6 +52,12 @@ class Conflict(PallasError):
     default_code = "conflict"
 
 
+class Superseded(Conflict):
+    """An attempt at a turn does not have the turn any more: a newer one does, or the turn was cancelled."""
+
+    default_code = "superseded"
+
+
 class Unavailable(PallasError):
     """Something needed is not there right now; trying again may work."""
 

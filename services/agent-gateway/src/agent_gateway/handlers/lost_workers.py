@@ -2,7 +2,8 @@
 
 The broker would deliver them again by itself, but only after a wait that healthy workers need. Each gateway cares for
 the turns it follows, so exactly one gives each of them back. To be wrong is safe, if wasteful: the worker that takes
-the turn then has to claim it, and the log decides between the two.
+the turn has to claim it, the log decides between the two, and a turn that cannot be executed again is not ended before
+the first worker's presence has expired.
 """
 
 import asyncio

@@ -61,7 +61,7 @@ class CallContext:
         """Say that something begins that must not happen twice. After this a lost worker ends the turn for good.
 
         Raises:
-            Conflict: another attempt has taken over; do nothing.
+            Superseded: another attempt has taken over; do nothing.
         """
         await self.emit.tool_starting(ToolStarted(call=name, server=self.turn.agent, tool=name))
 

@@ -14,7 +14,7 @@ from agent_worker.functions.agent import Answer, FunctionAgent, Resource
 from agent_worker.functions.context import CallContext, ProtocolFault, ReadContext
 from agent_worker.ports import Completed, Emitter, Failed, NeedsInput, Outcome, Turn
 from pallas_contracts.agents import AgentRead, JsonObject
-from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected
+from pallas_contracts.errors import NotFound, PallasError, Rejected, Superseded
 from pallas_contracts.turns import InputRequired, Result
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class FunctionRuntime:
                 return _outcome(await tool.call(CallContext(turn, emit), turn.arguments))
         except ProtocolFault as fault:
             return Failed("invalid_arguments", fault.message, protocol_code=fault.code, data=fault.data)
-        except Conflict:
+        except Superseded:
             raise
         except PallasError as error:
             return Completed(_tool_error(error.message))

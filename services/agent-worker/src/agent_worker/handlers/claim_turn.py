@@ -8,11 +8,12 @@ import logging
 from dataclasses import dataclass
 
 from agent_worker.ports import Failed
+from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read
-from pallas_bus.turn_writer import Address, ClaimState, claim, claim_state, stored_outcome
+from pallas_bus.turn_writer import Address, claim, claim_state, stored_outcome
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import TURN_EVENT, TURN_LOG
+from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, WORKERS
 from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted, TurnEvents, TurnRequested
@@ -42,7 +43,12 @@ class Over:
     """It has an outcome already."""
 
 
-type Verdict = Run | Conclude | Over
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """It cannot be executed again, but the worker that has it may still live: look again later."""
+
+
+type Verdict = Run | Conclude | Over | NotYet
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,38 +92,37 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
         Unavailable: the broker does not answer.
     """
     bus, address = claimant.bus, claimant.address
-    attempt, after = 1, 0
+    attempt, after, lost = 1, 0, None
     while True:
         try:
             fence = await claimant.claim(attempt, after)
         except Conflict:
             state = await claim_state(bus, address)
         else:
-            ended = attempt > 1 and await stored_outcome(bus, address) is not None
-            return Over() if ended else Run(attempt, fence)
+            if attempt > 1 and await stored_outcome(bus, address) is not None:
+                return Over()
+            return Run(attempt, fence) if lost is None else Conclude(attempt, fence, lost)
         if await stored_outcome(bus, address) is not None:
             return Over()
-        if state.claim is None or isinstance(state.claim, CancelRequested):
-            return Conclude(attempt, state.seq, None)
-        attempt, after = state.claim.attempt + 1, state.seq
-        if (lost := await _why_not_again(bus, address, definition, state, attempt)) is not None:
-            return await _take_over(claimant, attempt, after, lost)
+        match state.claim:
+            case None:
+                continue
+            case CancelRequested():
+                return Conclude(attempt, state.seq, None)
+            case Claimed() as claim:
+                pass
+        attempt, after = claim.attempt + 1, state.seq
+        lost = await _why_not_again(bus, address, definition, attempt)
+        if lost is not None and await _lives(claimant, claim.worker):
+            return NotYet()
 
 
-async def _take_over(claimant: Claimant, attempt: int, after: int, why: Failed) -> Verdict:
-    """Supersede the lost worker before the turn is ended in its place, so that it cannot go on."""
-    try:
-        fence = await claimant.claim(attempt, after)
-    except Conflict:
-        return Over()
-    if await stored_outcome(claimant.bus, claimant.address) is not None:
-        return Over()
-    return Conclude(attempt, fence, why)
+async def _lives(claimant: Claimant, worker: str) -> bool:
+    """Whether the worker that has the turn may only be slow. To end its turn is for good, so silence must be long."""
+    return worker != claimant.worker and await tables.get(claimant.bus, WORKERS, worker=worker) is not None
 
 
-async def _why_not_again(
-    bus: Bus, address: Address, definition: AgentDefinition, state: ClaimState, attempt: int
-) -> Failed | None:
+async def _why_not_again(bus: Bus, address: Address, definition: AgentDefinition, attempt: int) -> Failed | None:
     tool = None if definition.retry == "safe" else await last_started_tool(bus, address)
     if tool is not None:
         return Failed(
@@ -129,7 +134,7 @@ async def _why_not_again(
         return Failed(
             "worker_lost", f"The worker was lost {attempt - 1} times. The turn may be retried.", retryable=True
         )
-    log.warning("executing again", extra={"attempt": attempt, "lost_position": state.seq})
+    log.warning("executing again", extra={"attempt": attempt})
     return None
 
 

@@ -9,7 +9,7 @@ from agent_worker.ports import Completed, Failed, NeedsInput, Outcome
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Fault, TurnOutcome, TurnRequested
+from pallas_contracts.turns import TURN_ERRORS, Fault, TurnOutcome, TurnRequested
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,11 @@ async def conclude_turn(
             await asyncio.sleep(_RETRY)
         except Rejected as error:
             log.error("the answer cannot be stored", extra={"reason": error.message})
-            too_large = Failed("result_too_large", "The answer is larger than the platform takes.")
-            _say_last(writer, too_large)
-            written = _outcome(writer, request, too_large, started_at)
+            code = "result_too_large" if error.code == "too_large" else "internal"
+            instead = Failed(code, TURN_ERRORS[code])
+            _say_last(writer, instead)
+            written = _outcome(writer, request, instead, started_at)
+            await asyncio.sleep(_RETRY)
         else:
             log.info("concluded", extra=_facts(written, first))
             return written

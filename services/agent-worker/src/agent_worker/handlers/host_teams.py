@@ -133,6 +133,8 @@ class HostTeams:
 
 
 async def _close_when_idle(before: HostedTeam) -> None:
-    """Close a replaced team's connections once the longest turn it may still run is over."""
-    await asyncio.sleep(max((hosted.definition.limits.turn_timeout for hosted in before.agents), default=0.0))
-    await before.shared.close()
+    """Close a replaced team's connections once the longest turn it may still run is over, or the worker ends."""
+    try:
+        await asyncio.sleep(max((hosted.definition.limits.turn_timeout for hosted in before.agents), default=0.0))
+    finally:
+        await before.shared.close()

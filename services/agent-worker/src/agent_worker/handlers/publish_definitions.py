@@ -9,9 +9,10 @@ import re
 from collections.abc import Collection, Iterable
 
 from pallas_bus.connection import Bus
-from pallas_bus.tables import Table, delete, put
+from pallas_bus.tables import Table, delete, get_entry, put
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS
+from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ async def publish_definitions(
     """
     wanted = {definition.agent: definition for definition in definitions}
     for definition in wanted.values():
-        await _publish(bus, catalogue.get(f"{team}.{definition.agent}"), definition)
+        while not await _publish(bus, definition):
+            pass  # somebody else has published this agent just now: compare with that
     for known in list(catalogue.values()):
         if known.team != team or known.agent in wanted or known.agent in failed:
             continue
@@ -58,14 +60,20 @@ async def publish_definitions(
         log.info("agent retired", extra={"team": team, "agent": known.agent})
 
 
-async def _publish(bus: Bus, known: AgentDefinition | None, wanted: AgentDefinition) -> None:
+async def _publish(bus: Bus, wanted: AgentDefinition) -> bool:
+    """Publish one agent unless what is published is the same or newer. False: it changed meanwhile."""
     revision = revision_of(wanted)
+    known, position = await get_entry(bus, AGENTS, team=wanted.team, agent=wanted.agent)
     if known is not None and known.revision == revision:
-        return
+        return True
     facts = {"team": wanted.team, "agent": wanted.agent, "version": wanted.version}
     if known is not None and version_key(known.version) > version_key(wanted.version):
         log.warning("a newer version is published; kept", extra={**facts, "published": known.version})
-        return
+        return True
     fresh = wanted.model_copy(update={"revision": revision, "updated_at": utc_now()})
-    await put(bus, AGENTS, fresh, team=wanted.team, agent=wanted.agent)
+    try:
+        await put(bus, AGENTS, fresh, after=position, team=wanted.team, agent=wanted.agent)
+    except Conflict:
+        return False
     log.info("agent published", extra=facts)
+    return True

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 
 from pydantic import ValidationError
 
-from agent_worker.handlers.claim_turn import Claimant, Conclude, Over, Run, claim_turn
+from agent_worker.handlers.claim_turn import Claimant, Conclude, NotYet, Over, Run, claim_turn
 from agent_worker.handlers.conclude_turn import conclude_turn
 from agent_worker.handlers.run_turn import run_turn
 from agent_worker.ports import HostedAgent, Outcome
@@ -20,7 +21,7 @@ from agent_worker.running import Running, RunningTurn
 from pallas_bus.connection import Bus
 from pallas_bus.turn_queue import Delivery
 from pallas_bus.turn_writer import Address, TurnWriter, claim_state
-from pallas_contracts.errors import Conflict, PallasError
+from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, TurnRequested
 from pallas_runtime.logs import log_context
@@ -28,7 +29,10 @@ from pallas_runtime.logs import log_context
 log = logging.getLogger(__name__)
 
 NOT_NOW = 1.0
-"""Seconds until a turn that cannot be taken now is delivered again."""
+"""Seconds until a turn that cannot be taken now is delivered again, the first time."""
+
+MUCH_LATER = 30.0
+"""And at most."""
 
 
 @dataclass(frozen=True)
@@ -60,67 +64,85 @@ class TakeTurn:
     async def _settle(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> None:
         self.running.deliveries.add(delivery)
         try:
-            done = await self._attempt(hosted, request, delivery)
+            end = await self._attempt(hosted, request, delivery)
         except asyncio.CancelledError:
             with suppress(PallasError):
                 await delivery.give_back()
             raise
         except PallasError as error:
             log.warning("cannot take the turn now", extra={"reason": error.message})
-            await delivery.give_back(NOT_NOW)
-        else:
-            if done:
-                await delivery.ack()
+            end = _End.LATER
+        except Exception:
+            log.exception("taking the turn failed", extra={"delivered": delivery.delivered})
+            end = _End.LATER
         finally:
             self.running.deliveries.discard(delivery)
+        with suppress(PallasError):
+            match end:
+                case _End.CONCLUDED:
+                    await delivery.ack()
+                case _End.LATER:
+                    await delivery.give_back(min(NOT_NOW * delivery.delivered, MUCH_LATER))
+                case _End.ELSEWHERE:
+                    pass
 
-    async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> bool:
-        """Claim, run and conclude. False means that a newer attempt has the turn now."""
+    async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
+        """Claim, run and conclude."""
         address, started_at = Address.of(request), utc_now()
         match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
             case Over():
-                return True
+                return _End.CONCLUDED
+            case NotYet():
+                return _End.LATER
             case Conclude(attempt, fence, why):
                 await conclude_turn(self._writer(hosted, address, attempt, fence), request, why, started_at)
-                return True
+                return _End.CONCLUDED
             case Run(attempt, fence):
                 log.debug("started", extra={"attempt": attempt, "tool": request.tool})
                 return await self._execute(hosted, request, self._writer(hosted, address, attempt, fence), started_at)
 
     async def _execute(
         self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, started_at: datetime
-    ) -> bool:
-        try:
-            outcome = await self._run(hosted, request, writer)
-            await conclude_turn(writer, request, outcome, started_at)
-        except Conflict:
-            state = await claim_state(self.bus, writer.address)
-            if not isinstance(state.claim, CancelRequested):
-                log.warning("superseded", extra={"attempt": writer.attempt})
-                return False
-            cancelled = self._writer(hosted, writer.address, writer.attempt, state.seq)
-            await conclude_turn(cancelled, request, None, started_at)
-        return True
-
-    async def _run(self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
-        """Run the attempt so that a cancel or a newer claim stops it.
-
-        Raises:
-            Conflict: this attempt does not have the turn any more.
-        """
+    ) -> "_End":
         running = RunningTurn(writer.address, writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
         self.running.turns[request.turn_id] = running
         try:
-            return await asyncio.shield(running.task)
-        except asyncio.CancelledError:
-            if running.stopped:
-                raise Conflict("the attempt does not have the turn any more", code="superseded") from None
-            running.task.cancel()
-            await asyncio.wait({running.task})
-            raise
+            await conclude_turn(writer, request, await _outcome_of(running), started_at)
+        except Superseded:
+            state = await claim_state(self.bus, writer.address)
+            if not isinstance(state.claim, CancelRequested):
+                log.warning("superseded", extra={"attempt": writer.attempt})
+                return _End.ELSEWHERE
+            cancelled = self._writer(hosted, writer.address, writer.attempt, state.seq)
+            await conclude_turn(cancelled, request, None, started_at)
         finally:
             self.running.turns.pop(request.turn_id, None)
+        return _End.CONCLUDED
 
     def _writer(self, hosted: HostedAgent, address: Address, attempt: int, fence: int) -> TurnWriter:
         kept = self.content_seconds + hosted.definition.limits.turn_timeout
         return TurnWriter(self.bus, address, attempt, fence, content_ttl=kept)
+
+
+async def _outcome_of(running: RunningTurn) -> Outcome:
+    """Wait for an attempt that a cancel or a newer claim may stop.
+
+    Raises:
+        Superseded: this attempt does not have the turn any more.
+    """
+    try:
+        return await asyncio.shield(running.task)
+    except asyncio.CancelledError:
+        if running.stopped:
+            raise Superseded("the attempt does not have the turn any more") from None
+        running.task.cancel()
+        await asyncio.wait({running.task})
+        raise
+
+
+class _End(Enum):
+    """What becomes of a delivery."""
+
+    CONCLUDED = "concluded"
+    LATER = "later"
+    ELSEWHERE = "elsewhere"

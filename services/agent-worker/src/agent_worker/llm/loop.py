@@ -77,7 +77,7 @@ class AgentLoop:
         Raises:
             RunFailed: `iterations_exceeded`.
             AgentRunError: of pydantic-ai, when the model could not be called or made no sense.
-            Conflict: the attempt has been superseded.
+            Superseded: the attempt has been superseded.
         """
         history = seed_history(seed.history)
         prompt = seed_prompt(seed)

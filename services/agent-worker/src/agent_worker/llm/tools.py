@@ -1,7 +1,7 @@
 """The tools of one run of an agent: those of its downstream servers and its sub-agents, as one pydantic-ai toolset.
 
 A toolset belongs to one run, so it may hold that run's scope; the servers behind it are pooled and shared. An error of
-a tool goes back to the model; only a superseded attempt (`Conflict`) ends the run.
+a tool goes back to the model; only a superseded attempt (`Superseded`) ends the run.
 """
 
 import logging
@@ -95,7 +95,7 @@ class AgentTools(AbstractToolset[object]):
         """Call a tool, with its events.
 
         Raises:
-            Conflict: the attempt has been superseded; the tool has not been called.
+            Superseded: the attempt has been superseded; the tool has not been called.
             ToolFailedForModel: the tool failed, in words for the model.
         """
         bound = (self._bound or {})[name]

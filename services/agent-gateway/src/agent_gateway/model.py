@@ -27,8 +27,12 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a call never became a turn: a tool error for its caller. `code` is one of `TURN_ERRORS`."""
+    """Why a call is not executed: a tool error for its caller. `code` is one of `TURN_ERRORS`.
+
+    `turn_id` is set when a turn was made of it, which is cancelled.
+    """
 
     code: str
     message: str
     retry_after_ms: int | None = None
+    turn_id: str | None = None

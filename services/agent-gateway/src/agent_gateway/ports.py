@@ -28,8 +28,8 @@ class Turns(Protocol):
         """Follow the turn to its end."""
         ...
 
-    def abandon(self, submitted: Submitted) -> None:
-        """The caller has closed its stream: cancel the turn, without waiting for it."""
+    def abandon(self, request: TurnRequested) -> None:
+        """The caller has closed its stream: cancel the turn, which may be in its queue or not, without waiting."""
         ...
 
     async def remember(self, session: str, request: str, address: Address) -> None:

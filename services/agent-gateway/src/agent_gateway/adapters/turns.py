@@ -88,11 +88,10 @@ class BusTurns:
         )
         return end
 
-    def abandon(self, submitted: Submitted) -> None:
+    def abandon(self, request: TurnRequested) -> None:
         """The caller has closed its stream: cancel the turn, unless it is this gateway that goes."""
         if not self.draining:
-            address = Address.of(submitted.request)
-            self.bus.spawn(cancel_turn(self.bus, address, "the caller closed the stream"))
+            self.bus.spawn(cancel_turn(self.bus, Address.of(request), "the caller closed the stream"))
 
     async def remember(self, session: str, request: str, address: Address) -> None:
         """Keep which turn a handshake-era request is."""

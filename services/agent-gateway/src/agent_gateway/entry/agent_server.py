@@ -39,13 +39,12 @@ from agent_gateway.entry.catalogue import (
 from agent_gateway.entry.progress import ProgressRelay, wanted_levels
 from agent_gateway.entry.results import COMPLETE, WireResult, refused, result_of
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
-from agent_gateway.handlers.submit_turn import Submitted
 from agent_gateway.model import Call, Refusal
 from agent_gateway.ports import Turns
 from pallas_bus.turn_writer import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead
 from pallas_contracts.errors import NotFound, PallasError
-from pallas_contracts.turns import ClientContext, LogMessage, Principal
+from pallas_contracts.turns import ClientContext, LogMessage, Principal, TurnRequested
 from pallas_runtime.logs import log_context
 
 type Context = ServerRequestContext[Any, Request]
@@ -180,10 +179,22 @@ class AgentServer:
         with log_context(
             team=request.team, agent=request.agent, turn=request.turn_id, conversation=request.correlation
         ):
-            submitted = await self.turns.submit(request, before=partial(self._remember, context, Address.of(request)))
-            if isinstance(submitted, Refusal):
-                return refused(submitted)
-            return await self._relay(context, submitted)
+            try:
+                return await self._execute(context, request)
+            except asyncio.CancelledError:
+                # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
+                if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    self.turns.abandon(request)
+                raise
+
+    async def _execute(self, context: Context, request: TurnRequested) -> WireResult:
+        """Put the turn into its queue and follow it to its end."""
+        submitted = await self.turns.submit(request, before=partial(self._remember, context, Address.of(request)))
+        if isinstance(submitted, Refusal):
+            return refused(submitted)
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        listener = _listener(context, self.definition.agent, self._log_level(context), modern=modern)
+        return result_of(await self.turns.relay(submitted, listener), modern=modern)
 
     async def _remember(self, context: Context, address: Address) -> None:
         """Keep which turn a handshake-era request is, for its `notifications/cancelled`."""
@@ -206,18 +217,6 @@ class AgentServer:
             return str(level) if level is not None else None
         session = _session_of(context)
         return self.turns.log_level(session) if session is not None else None
-
-    async def _relay(self, context: Context, submitted: Submitted) -> WireResult:
-        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        listener = _listener(context, self.definition.agent, self._log_level(context), modern=modern)
-        try:
-            end = await self.turns.relay(submitted, listener)
-        except asyncio.CancelledError:
-            # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
-            if modern:
-                self.turns.abandon(submitted)
-            raise
-        return result_of(end, modern=modern)
 
 
 def _identity(definition: AgentDefinition) -> tuple[object, ...]:

@@ -61,8 +61,8 @@ def _completed(said: Result, turn_id: str) -> WireResult:
 
 
 def refused(refusal: Refusal) -> WireResult:
-    """The tool error of a call that never became a turn."""
-    return tool_error(refusal.code, refusal.message, None, retry_after_ms=refusal.retry_after_ms)
+    """The tool error of a call that is not executed."""
+    return tool_error(refusal.code, refusal.message, refusal.turn_id, retry_after_ms=refusal.retry_after_ms)
 
 
 def tool_error(

@@ -1,24 +1,56 @@
 """Cancel a turn for good: the tombstone is in the log before anybody is told that it was cancelled."""
 
+import asyncio
 import logging
 
 from pallas_bus import tables
 from pallas_bus.connection import Bus
-from pallas_bus.turn_writer import Address, request_cancel
-from pallas_contracts.catalog import CALLS, LegacyCall
-from pallas_contracts.errors import PallasError
+from pallas_bus.turn_writer import EXPECTED, Address, request_cancel
+from pallas_contracts.catalog import CALLS, TURN_CLAIM, LegacyCall
+from pallas_contracts.errors import Conflict, PallasError
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, TurnClaim
 
 log = logging.getLogger(__name__)
 
+PATIENCE = 60.0
+"""Seconds for which a cancel is tried: a turn whose caller has gone must not run because the broker was away."""
+
+_RETRY = 0.5
+_NOTIFIER_WAITS = 2.0
+
 
 async def cancel_turn(bus: Bus, address: Address, reason: str) -> None:
-    """Write the turn's tombstone; logs when the broker cannot be reached."""
+    """Write the turn's tombstone, however long the broker is away up to `PATIENCE`; logs when that was not enough."""
+    clock = asyncio.get_running_loop().time
+    until, told = clock() + PATIENCE, False
+    while True:
+        try:
+            await _write_tombstone(bus, address, reason)
+        except PallasError as error:
+            if not told:
+                log.warning("cannot cancel yet", extra={"turn": address.turn_id, "reason": error.message})
+                told = True
+            if clock() > until:
+                log.error("not cancelled", extra={"turn": address.turn_id, "why": reason})
+                return
+            await asyncio.sleep(_RETRY)
+        else:
+            log.info("cancel requested", extra={"turn": address.turn_id, "why": reason})
+            return
+
+
+async def _write_tombstone(bus: Bus, address: Address, reason: str) -> None:
+    """Write the tombstone as the turn's first claim without asking before, and behind its last claim when there is one.
+
+    A broker that was away then finds it directly behind the turn itself, before it can deliver that to a worker.
+    """
+    said = CancelRequested(reason=reason, at=utc_now())
+    claim = TurnClaim(turn_id=address.turn_id, team=address.team, agent=address.agent, claim=said)
     try:
+        await bus.put(address.on(TURN_CLAIM.template), claim.model_dump_json().encode(), {EXPECTED: "0"})
+    except Conflict:
         await request_cancel(bus, address, reason)
-    except PallasError as error:
-        log.warning("cannot cancel", extra={"turn": address.turn_id, "reason": error.message})
-    else:
-        log.info("cancel requested", extra={"turn": address.turn_id, "why": reason})
 
 
 async def remember_call(bus: Bus, session: str, request: str, address: Address) -> None:
@@ -28,11 +60,12 @@ async def remember_call(bus: Bus, session: str, request: str, address: Address) 
 
 
 async def cancel_call(bus: Bus, session: str, request: str) -> None:
-    """Cancel the turn of a handshake-era request, if there is one."""
+    """Cancel the turn of a handshake-era request, if there is one. Goes on behind whoever waits for it too long."""
     try:
         call = await tables.get(bus, CALLS, session=session, request=request)
     except PallasError as error:
         log.warning("cannot look up the call to cancel", extra={"reason": error.message})
         return
     if call is not None:
-        await cancel_turn(bus, Address(call.team, call.agent, call.turn_id), "cancelled by the caller")
+        address = Address(call.team, call.agent, call.turn_id)
+        await asyncio.wait({bus.spawn(cancel_turn(bus, address, "cancelled by the caller"))}, timeout=_NOTIFIER_WAITS)

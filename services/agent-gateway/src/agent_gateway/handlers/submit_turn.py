@@ -1,9 +1,15 @@
-"""Make a call a turn: an id, a message in the agent's queue, and a feed that has missed nothing of it."""
+"""Make a call a turn: an id, a message in the agent's queue, and a feed that has missed nothing of it.
 
+Whether a message was stored is not known when its confirmation stays out. So it is put again, and when that does not
+help either, the turn is cancelled before its caller is told to try again: what was refused is never executed.
+"""
+
+import asyncio
 from dataclasses import dataclass
 
+from agent_gateway.handlers.cancel_turn import cancel_turn
 from agent_gateway.model import Call, Refusal
-from pallas_bus.connection import Bus
+from pallas_bus.connection import Bus, Stored
 from pallas_bus.turn_queue import submit
 from pallas_bus.turn_reader import TurnFeed, TurnFeeds
 from pallas_bus.turn_writer import Address
@@ -15,6 +21,12 @@ from pallas_contracts.turns import JsonObject, TurnRequested
 
 RETRY_AFTER_MS = 1000
 
+PATIENCE = 3.0
+"""Seconds for which a turn is put into its queue again and again."""
+
+_TRY = 1.0
+_PAUSE = 0.1
+
 _NOT_RELAYED = frozenset({"text_delta", "model_called"})
 """A model's text and its cost stay in the log."""
 
@@ -24,7 +36,10 @@ _ONLY_THE_END = _NOT_RELAYED | {"step", "tool_started", "tool_completed", "tool_
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A turn under way: what happens to it comes through `feed`; `position` is its place in the queue's stream."""
+    """A turn under way: what happens to it comes through `feed`; `position` is its place in the queue's stream.
+
+    The position is 0 when the broker has not told it.
+    """
 
     request: TurnRequested
     feed: TurnFeed
@@ -50,24 +65,60 @@ def make_request(definition: AgentDefinition, tool: ToolDefinition, arguments: J
 
 
 async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
-    """Put the turn into its queue. A refusal means that it is not in there."""
+    """Put the turn into its queue. A refusal means that it is not executed, in there or not."""
     feed = feeds.open(Address.of(request), skip=_NOT_RELAYED if request.client.progress else _ONLY_THE_END)
     try:
-        stored = await submit(bus, request)
+        stored = await _put(bus, request)
     except (Unavailable, Rejected) as error:
+        if feed.attempt:
+            # A worker has it, so it was stored, whatever became of the confirmation.
+            return Submitted(request, feed, 0)
         feeds.close(feed)
-        return _refusal(error)
+        return _refused(bus, request, error)
     except BaseException:
         feeds.close(feed)
         raise
     return Submitted(request, feed, stored.seq)
 
 
-def _refusal(error: Unavailable | Rejected) -> Refusal:
+async def _put(bus: Bus, request: TurnRequested) -> Stored:
+    """Put the turn in until that is confirmed. It has one message id, so it is stored once, however often it is sent.
+
+    Raises:
+        Unavailable: the queue is full (`queue_full`), or nothing was confirmed within `PATIENCE`: it may be in there.
+        Rejected: the request is larger than the broker takes (`too_large`).
+    """
+    clock = asyncio.get_running_loop().time
+    until = clock() + PATIENCE
+    while True:
+        try:
+            async with asyncio.timeout_at(min(until, clock() + _TRY)):
+                return await submit(bus, request)
+        except TimeoutError:
+            failure = Unavailable(f"turn {request.turn_id!r} was not confirmed in time")
+        except Unavailable as error:
+            failure = error
+        if failure.code == "queue_full" or clock() + _PAUSE > until:
+            raise failure
+        await asyncio.sleep(_PAUSE)
+
+
+def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) -> Refusal:
     match error.code:
         case "queue_full":
-            return Refusal("busy", "Too many turns of this agent are waiting. Try again shortly.", RETRY_AFTER_MS)
+            return too_many_waiting()
         case "too_large":
             return Refusal("invalid_arguments", "The arguments are larger than the platform takes.")
         case _:
-            return Refusal("busy", "The platform cannot take turns right now. Try again shortly.", RETRY_AFTER_MS)
+            bus.spawn(cancel_turn(bus, Address.of(request), "it could not be put into its queue"))
+            return Refusal(
+                "busy",
+                "The platform cannot take turns right now; this one is cancelled. Try again shortly.",
+                RETRY_AFTER_MS,
+                request.turn_id,
+            )
+
+
+def too_many_waiting() -> Refusal:
+    """The refusal of a call whose agent has enough to do."""
+    return Refusal("busy", "Too many turns of this agent are waiting. Try again shortly.", RETRY_AFTER_MS)

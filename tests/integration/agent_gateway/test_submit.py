@@ -1,0 +1,95 @@
+"""What was refused, or left before it was in its queue, is not executed: a tombstone stands where the turn would run."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.conftest import Connecting
+from tests.e2e import wire
+from tests.embedded import NatsServer
+from tests.integration.agent_gateway.conftest import Platform, make_platform
+from tests.integration.platform import Front
+from tests.waiting import eventually, soon
+
+from pallas_contracts.turns import CancelRequested, Claimed
+
+REFUSED_WITHIN = 4.0
+
+
+@pytest.fixture
+async def alone(nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
+    """A platform on a broker of the test's own."""
+    connection = await bus("agent-gateway", url=nats_server.url)
+    async for made in make_platform(connection, nats_server.url, team, tmp_path):
+        yield made
+
+
+@pytest.fixture
+async def front(alone: Platform) -> Front:
+    """A gateway with a worker behind it."""
+    await alone.worker()
+    front = await alone.gateway()
+    await alone.served(front)
+    return front
+
+
+@contextmanager
+def stalled(server: NatsServer) -> Generator[None]:
+    """Let the broker stand still inside the block, with its connections open."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+async def nothing_ran(platform: Platform) -> None:
+    """The first turn of the team is cancelled before any worker has it, and stays so."""
+    cancel = await platform.claim(CancelRequested)
+    assert (await platform.outcome(cancel)).status == "cancelled"
+    assert not [said for said in platform.claims.items if isinstance(said.claim, Claimed)]
+
+
+async def test_a_call_that_was_refused_while_the_broker_stood_still_is_never_executed(
+    alone: Platform, front: Front, nats_server: NatsServer
+) -> None:
+    async with front.client(alone.team, "bench") as client:
+        with stalled(nats_server):
+            began = time.monotonic()
+            result = await soon(client.call_tool("say", {"text": "lost"}))
+            assert time.monotonic() - began < REFUSED_WITHIN
+        facts = (result.meta or {})["pallas/error"]
+        assert (facts["code"], facts["retry_after_ms"]) == ("busy", 1000)
+        await nothing_ran(alone)
+        assert (await alone.claim(CancelRequested)).turn_id == facts["turn_id"]
+
+
+async def test_a_call_is_put_again_when_its_confirmation_stays_out_and_is_executed_once(
+    alone: Platform, front: Front, nats_server: NatsServer
+) -> None:
+    async with front.client(alone.team, "bench") as client:
+        await client.list_tools()
+        with stalled(nats_server):
+            calling = asyncio.create_task(client.call_tool("say", {"text": "late"}))
+            await asyncio.wait({calling}, timeout=1.3)
+        assert not (await soon(calling)).is_error
+    assert len([said for said in alone.claims.items if isinstance(said.claim, Claimed)]) == 1
+
+
+async def test_a_modern_caller_that_leaves_while_its_call_is_put_in_has_cancelled_it(
+    alone: Platform, front: Front, nats_server: NatsServer, http: httpx.AsyncClient
+) -> None:
+    body, headers = wire.modern("tools/call", {"name": "say", "arguments": {"text": "gone"}})
+    with stalled(nats_server):
+        posting = asyncio.create_task(http.post(front.url(alone.team, "bench"), json=body, headers=headers))
+        await eventually(lambda: bool(front.gateway.turns.feeds._feeds))  # pyright: ignore[reportPrivateUsage] - nobody tells
+        posting.cancel()
+        await asyncio.wait({posting})
+        await eventually(lambda: not front.gateway.turns.feeds._feeds)  # pyright: ignore[reportPrivateUsage] - nobody tells
+    await nothing_ran(alone)

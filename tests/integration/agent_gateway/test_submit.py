@@ -1,4 +1,4 @@
-"""What was refused, or left before it was in its queue, is not executed: a tombstone stands where the turn would run."""
+"""A call that was refused, or left before it was in its queue, is not executed: a tombstone stands in its way."""
 
 import asyncio
 import os

@@ -7,7 +7,7 @@ from agent_gateway.handlers.relay_turn import Listener
 from agent_gateway.handlers.submit_turn import Submitted
 from agent_gateway.model import Call, Refusal, TurnEnd
 from pallas_bus.turn_writer import Address
-from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
+from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.turns import TurnRequested
 
 
@@ -20,8 +20,10 @@ class Turns(Protocol):
         """Make the turn that a checked call asks for."""
         ...
 
-    async def submit(self, request: TurnRequested, before: Callable[[], Awaitable[None]]) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`."""
+    async def submit(
+        self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
+    ) -> Submitted | Refusal:
+        """Put the turn into its queue, after `before()`, unless too many wait there already."""
         ...
 
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:

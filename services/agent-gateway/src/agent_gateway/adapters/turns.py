@@ -10,7 +10,7 @@ from agent_gateway.handlers.get_health import get_health
 from agent_gateway.handlers.lost_workers import WorkerWatch
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
-from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
+from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn, too_many_waiting
 from agent_gateway.model import Call, Refusal, TurnEnd
 from pallas_bus import tables
 from pallas_bus.ask import ask
@@ -18,11 +18,11 @@ from pallas_bus.connection import Bus
 from pallas_bus.tables import Table
 from pallas_bus.turn_reader import TurnFeeds
 from pallas_bus.turn_writer import Address
-from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
+from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import TurnRequested
+from pallas_contracts.turns import Claimed, TurnRequested
 
 
 class TurnMetrics:
@@ -61,10 +61,16 @@ class BusTurns:
         """Make the turn that a checked call asks for."""
         return make_request(definition, tool, arguments, call)
 
-    async def submit(self, request: TurnRequested, before: Callable[[], Awaitable[None]]) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`."""
-        await before()
-        submitted = await submit_turn(self.bus, self.feeds, request)
+    async def submit(
+        self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
+    ) -> Submitted | Refusal:
+        """Put the turn into its queue, after `before()`, unless too many wait there already."""
+        if await self.places.waiting(request.team, request.agent) >= limits.max_queued:
+            submitted = too_many_waiting()
+        else:
+            with self.places.entering(request.team, request.agent):
+                await before()
+                submitted = await submit_turn(self.bus, self.feeds, request)
         if isinstance(submitted, Refusal):
             self.metrics.ended(request, submitted.code)
         return submitted
@@ -78,7 +84,12 @@ class BusTurns:
                 self.places.place(request.team, request.agent, submitted.position) as place,
                 self.workers.holding(request.turn_id) as taken,
             ):
-                end = await relay_turn(submitted.feed, listener, place.ahead, taken)
+
+                def claimed(claim: Claimed) -> None:
+                    place.leave()
+                    taken(claim)
+
+                end = await relay_turn(submitted.feed, listener, place.ahead, claimed)
         finally:
             self.metrics.in_flight.dec()
             self.feeds.close(submitted.feed)

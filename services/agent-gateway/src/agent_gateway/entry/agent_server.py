@@ -189,7 +189,8 @@ class AgentServer:
 
     async def _execute(self, context: Context, request: TurnRequested) -> WireResult:
         """Put the turn into its queue and follow it to its end."""
-        submitted = await self.turns.submit(request, before=partial(self._remember, context, Address.of(request)))
+        remember = partial(self._remember, context, Address.of(request))
+        submitted = await self.turns.submit(request, self.definition.limits, before=remember)
         if isinstance(submitted, Refusal):
             return refused(submitted)
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -5,11 +5,14 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.builders import turn_requested
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
-from tests.integration.platform import Front
-from tests.waiting import eventually
+from tests.integration.platform import Front, until
+from tests.waiting import eventually, soon
 
+from agent_gateway.handlers.withdraw_turn import withdraw_turn
+from pallas_bus.turn_queue import ensure_consumer, queue_state, submit
 from pallas_contracts.turns import CancelRequested, Claimed
 
 
@@ -108,3 +111,43 @@ async def test_a_gateway_that_drains_cancels_nothing(platform: Platform, front: 
     platform.files[0].touch()
     assert (await platform.outcome(await platform.claim(Claimed))).status == "completed"
     assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_turn_that_is_cancelled_while_it_waits_leaves_its_queue_and_has_an_end_without_any_worker(
+    platform: Platform, http: httpx.AsyncClient, era: str
+) -> None:
+    await platform.publish()
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    front = await platform.gateway()
+    await platform.served(front)
+    url, params = front.url(platform.team, "bench"), waiting(platform)
+
+    async def queued(number: int) -> bool:
+        return (await queue_state(platform.bus, platform.team, "bench")).waiting == number
+
+    if era == "modern":
+        calling = asyncio.create_task(wire.answers(http, url, wire.modern("tools/call", params)))
+        await until(lambda: queued(1))
+        calling.cancel()
+    else:
+        session = await wire.shake_hands(http, url)
+        calling = asyncio.create_task(wire.answers(http, url, wire.legacy("tools/call", params, session, request_id=7)))
+        await until(lambda: queued(1))
+        body, headers = wire.legacy("notifications/cancelled", {"requestId": 7}, session, request_id=None)
+        assert (await http.post(url, json=body, headers=headers)).status_code == 202
+        result = (await soon(calling))[-1]["result"]
+        assert result["_meta"]["pallas/error"]["code"] == "cancelled"
+    outcome = await platform.outcome(await platform.claim(CancelRequested))
+    assert (outcome.status, outcome.attempt, outcome.events) == ("cancelled", 1, 0)
+    await until(lambda: queued(0))
+
+
+async def test_a_turn_that_a_worker_has_had_is_left_to_the_workers(platform: Platform, front: Front) -> None:
+    request = turn_requested(platform.team, "bench", tool="wait", arguments={"file": str(platform.file())})
+    stored = await submit(platform.bus, request)
+    said = await platform.claim(Claimed)
+    await withdraw_turn(platform.bus, request, stored.seq)
+    assert (await queue_state(platform.bus, platform.team, "bench")).running == 1
+    platform.files[0].touch()
+    assert (await platform.outcome(said)).status == "completed"

@@ -88,8 +88,8 @@ async def test_a_modern_caller_that_leaves_while_its_call_is_put_in_has_cancelle
     body, headers = wire.modern("tools/call", {"name": "say", "arguments": {"text": "gone"}})
     with stalled(nats_server):
         posting = asyncio.create_task(http.post(front.url(alone.team, "bench"), json=body, headers=headers))
-        await eventually(lambda: bool(front.gateway.turns.feeds._feeds))  # pyright: ignore[reportPrivateUsage] - nobody tells
+        await eventually(lambda: front.counted("pallas_turns_in_flight") == 1)
         posting.cancel()
         await asyncio.wait({posting})
-        await eventually(lambda: not front.gateway.turns.feeds._feeds)  # pyright: ignore[reportPrivateUsage] - nobody tells
+        await eventually(lambda: front.counted("pallas_turns_in_flight") == 0)
     await nothing_ran(alone)

@@ -30,8 +30,11 @@ class Turns(Protocol):
         """Follow the turn to its end."""
         ...
 
-    def abandon(self, request: TurnRequested) -> None:
-        """The caller has closed its stream: cancel the turn, which may be in its queue or not, without waiting."""
+    def abandon(self, request: TurnRequested, position: int) -> None:
+        """The caller has closed its stream: cancel the turn, without waiting for that.
+
+        `position` is the one of `Submitted`; 0 means that it is not known, nor whether the turn is in its queue.
+        """
         ...
 
     async def remember(self, session: str, request: str, address: Address) -> None:

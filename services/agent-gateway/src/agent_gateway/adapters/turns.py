@@ -11,6 +11,7 @@ from agent_gateway.handlers.lost_workers import WorkerWatch
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn, too_many_waiting
+from agent_gateway.handlers.withdraw_turn import withdraw_turn
 from agent_gateway.model import Call, Refusal, TurnEnd
 from pallas_bus import tables
 from pallas_bus.ask import ask
@@ -35,7 +36,9 @@ class TurnMetrics:
         self.seconds = Histogram(
             "pallas_turn_duration_seconds", "From request to outcome", ["team", "agent"], registry=registry
         )
-        self.in_flight = Gauge("pallas_turns_in_flight", "Turns this gateway follows", registry=registry)
+        self.in_flight = Gauge(
+            "pallas_turns_in_flight", "Turns this gateway puts into their queues or follows", registry=registry
+        )
 
     def ended(self, request: TurnRequested, outcome: str) -> None:
         """Count a turn, or a refusal to make one."""
@@ -68,7 +71,7 @@ class BusTurns:
         if await self.places.waiting(request.team, request.agent) >= limits.max_queued:
             submitted = too_many_waiting()
         else:
-            with self.places.entering(request.team, request.agent):
+            with self.metrics.in_flight.track_inprogress(), self.places.entering(request.team, request.agent):
                 await before()
                 submitted = await submit_turn(self.bus, self.feeds, request)
         if isinstance(submitted, Refusal):
@@ -78,9 +81,9 @@ class BusTurns:
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
         """Follow the turn to its end."""
         request = submitted.request
-        self.metrics.in_flight.inc()
         try:
             with (
+                self.metrics.in_flight.track_inprogress(),
                 self.places.place(request.team, request.agent, submitted.position) as place,
                 self.workers.holding(request.turn_id) as taken,
             ):
@@ -89,9 +92,11 @@ class BusTurns:
                     place.leave()
                     taken(claim)
 
-                end = await relay_turn(submitted.feed, listener, place.ahead, claimed)
+                def cancelled() -> None:
+                    self.bus.spawn(withdraw_turn(self.bus, request, submitted.position))
+
+                end = await relay_turn(submitted.feed, listener, place.ahead, claimed, cancelled)
         finally:
-            self.metrics.in_flight.dec()
             self.feeds.close(submitted.feed)
         self.metrics.ended(request, end.outcome.code or end.outcome.status)
         self.metrics.seconds.labels(request.team, request.agent).observe(
@@ -99,10 +104,14 @@ class BusTurns:
         )
         return end
 
-    def abandon(self, request: TurnRequested) -> None:
+    def abandon(self, request: TurnRequested, position: int) -> None:
         """The caller has closed its stream: cancel the turn, unless it is this gateway that goes."""
         if not self.draining:
-            self.bus.spawn(cancel_turn(self.bus, Address.of(request), "the caller closed the stream"))
+            self.bus.spawn(self._cancel(request, position))
+
+    async def _cancel(self, request: TurnRequested, position: int) -> None:
+        await cancel_turn(self.bus, Address.of(request), "the caller closed the stream")
+        await withdraw_turn(self.bus, request, position)
 
     async def remember(self, session: str, request: str, address: Address) -> None:
         """Keep which turn a handshake-era request is."""

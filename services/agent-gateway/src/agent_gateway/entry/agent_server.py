@@ -179,23 +179,24 @@ class AgentServer:
         with log_context(
             team=request.team, agent=request.agent, turn=request.turn_id, conversation=request.correlation
         ):
-            try:
-                return await self._execute(context, request)
-            except asyncio.CancelledError:
-                # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
-                if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    self.turns.abandon(request)
-                raise
+            return await self._execute(context, request)
 
     async def _execute(self, context: Context, request: TurnRequested) -> WireResult:
         """Put the turn into its queue and follow it to its end."""
+        modern, position = context.protocol_version in MODERN_PROTOCOL_VERSIONS, 0
         remember = partial(self._remember, context, Address.of(request))
-        submitted = await self.turns.submit(request, self.definition.limits, before=remember)
-        if isinstance(submitted, Refusal):
-            return refused(submitted)
-        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        listener = _listener(context, self.definition.agent, self._log_level(context), modern=modern)
-        return result_of(await self.turns.relay(submitted, listener), modern=modern)
+        try:
+            submitted = await self.turns.submit(request, self.definition.limits, before=remember)
+            if isinstance(submitted, Refusal):
+                return refused(submitted)
+            position = submitted.position
+            listener = _listener(context, self.definition.agent, self._log_level(context), modern=modern)
+            return result_of(await self.turns.relay(submitted, listener), modern=modern)
+        except asyncio.CancelledError:
+            # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
+            if modern:
+                self.turns.abandon(request, position)
+            raise
 
     async def _remember(self, context: Context, address: Address) -> None:
         """Keep which turn a handshake-era request is, for its `notifications/cancelled`."""

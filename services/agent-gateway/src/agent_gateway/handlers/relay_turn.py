@@ -30,16 +30,18 @@ async def relay_turn(
     listener: Listener | None,
     ahead: Callable[[], Awaitable[int | None]],
     taken: Callable[[Claimed], None],
+    cancelled: Callable[[], None],
 ) -> TurnEnd:
     """Return how the turn ended. Without a listener only the end matters.
 
     `ahead()` says how many turns wait in front of this one, or None when that is not known; `taken(claim)` is told of
-    every worker that takes the turn.
+    every worker that takes the turn, and `cancelled()` when it is cancelled before one has.
     """
     said: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
     async with _telling_queue(listener, claimed, ahead):
         async for item in feed:
+            waited = not claimed.is_set()
             claimed.set()
             match item:
                 case Result() | InputRequired() | Fault():
@@ -49,6 +51,8 @@ async def relay_turn(
                 case Claimed():
                     said = None
                     taken(item)
+                case CancelRequested() if waited:
+                    cancelled()
                 case CancelRequested():
                     pass
                 case _ if listener is not None:

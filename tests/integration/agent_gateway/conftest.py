@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.builders import agent_definition
 from tests.conftest import Connecting
-from tests.integration.platform import Front, a_gateway, a_lab, a_worker
+from tests.integration.real_parts import Front, a_gateway, a_lab, a_worker
 from tests.waiting import Collected, eventually, soon
 
 from agent_worker.app import Worker

@@ -1,6 +1,7 @@
 """Who ends a turn by leaving: a modern caller; and who does not: an older one, and a gateway that goes itself."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
@@ -8,7 +9,7 @@ import pytest
 from tests.builders import turn_requested
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
-from tests.integration.platform import Front, until
+from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
 from agent_gateway.handlers.withdraw_turn import withdraw_turn
@@ -56,9 +57,10 @@ async def test_closing_the_stream_of_an_older_call_leaves_the_turn_running(
     assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
 
 
+@pytest.mark.parametrize("slash", ["/", "\\/"], ids=["plain", "escaped"])
 @pytest.mark.parametrize("request_id", [7, "seven"], ids=repr)
 async def test_an_older_call_is_cancelled_by_its_notification_at_another_replica(
-    platform: Platform, front: Front, http: httpx.AsyncClient, request_id: str | int
+    platform: Platform, front: Front, http: httpx.AsyncClient, request_id: str | int, slash: str
 ) -> None:
     other = await platform.gateway()
     await platform.served(other)
@@ -68,7 +70,9 @@ async def test_an_older_call_is_cancelled_by_its_notification_at_another_replica
     calling = asyncio.create_task(wire.answers(http, url, call))
     said = await platform.claim(Claimed)
     body, headers = wire.legacy("notifications/cancelled", {"requestId": request_id}, session, request_id=None)
-    answer = await http.post(other.url(platform.team, "bench"), json=body, headers=headers)
+    content = json.dumps(body).replace("/", slash).encode()
+    headers["content-type"] = "application/json"
+    answer = await http.post(other.url(platform.team, "bench"), content=content, headers=headers)
     assert answer.status_code == 202
     assert (await platform.outcome(said)).status == "cancelled"
     result = (await calling)[-1]["result"]

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 from tests.embedded import free_port
 from tests.integration.agent_gateway.conftest import WAIT, Platform
-from tests.integration.platform import a_gateway, until
+from tests.integration.real_parts import a_gateway, until
 from tests.waiting import eventually, soon
 
 from pallas_contracts.agents import ToolDefinition

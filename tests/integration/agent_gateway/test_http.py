@@ -5,9 +5,10 @@ import logging
 
 import httpx
 import pytest
+from mcp.shared.exceptions import MCPError
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
-from tests.integration.platform import Front
+from tests.integration.real_parts import Front
 from tests.waiting import eventually, soon
 
 NOTHING: wire.Message = {}
@@ -124,3 +125,36 @@ async def test_probes_and_metrics_are_served_beside_the_agents(front: Front, htt
     assert (await http.get(front.base + "/livez")).status_code == 200
     assert (await http.get(front.base + "/readyz")).status_code == 200
     assert "pallas_turns_in_flight" in (await soon(http.get(front.base + "/metrics"))).text
+
+
+async def test_an_upgrade_to_a_web_socket_is_refused_like_any_other_get(
+    front: Front, platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    host, port = front.base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        f"GET /teams/{platform.team}/mcp/bench HTTP/1.1",
+        f"host: {host}:{port}",
+        "connection: upgrade",
+        "upgrade: websocket",
+        "sec-websocket-version: 13",
+        "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
+        "",
+        "",
+    )
+    writer.write("\r\n".join(head).encode())
+    assert b" 405 " in await soon(reader.readline())
+    writer.close()
+    await writer.wait_closed()
+    assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
+
+
+async def test_what_the_function_of_a_prompt_refuses_is_the_error_it_named(platform: Platform) -> None:
+    await platform.worker()
+    front = await platform.gateway()
+    await platform.served(front)
+    async with front.client(platform.team, "bench") as client:
+        assert (await client.get_prompt("greeting", {"name": "Ada"})).messages
+        with pytest.raises(MCPError, match="needs the argument 'name'") as refused:
+            await client.get_prompt("greeting", {})
+    assert refused.value.error.code == -32602

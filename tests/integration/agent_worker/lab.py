@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.builders import turn_requested
-from tests.integration.platform import a_lab, a_worker
+from tests.integration.real_parts import a_lab, a_worker
 from tests.waiting import Collected, eventually, soon
 
 from agent_worker.app import Worker

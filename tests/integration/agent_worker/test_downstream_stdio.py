@@ -31,9 +31,9 @@ async def hosted(tmp_path: Path) -> AsyncGenerator[HostedTeam]:
 
 
 def children() -> list[int]:
-    """The demo servers that this process has started."""
+    """The demo servers that this process talks to over stdio."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True)
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "pallas_demo" in line]
+    return [int(line.split()[0]) for line in found.stdout.splitlines() if "pallas_demo" in line and "--stdio" in line]
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab
-from tests.integration.platform import a_lab, a_worker
+from tests.integration.real_parts import a_lab, a_worker
 from tests.waiting import eventually
 
 from pallas_bus.ask import ask

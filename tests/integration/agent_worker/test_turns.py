@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab, stopped
-from tests.integration.platform import a_worker, until
+from tests.integration.real_parts import a_worker, until
 from tests.waiting import soon
 
 from pallas_bus.connection import Bus

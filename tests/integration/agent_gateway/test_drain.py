@@ -31,8 +31,7 @@ async def a_gateway_process(nats_url: str, port: int) -> AsyncGenerator[Process]
     finally:
         if process.returncode is None:
             process.kill()
-        await process.wait()
-        process._transport.close()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - or it warns when the loop is gone
+        await process.communicate()
 
 
 async def status(http: httpx.AsyncClient, url: str) -> int:

@@ -16,16 +16,21 @@ MANY = 64
 
 
 class CoalescedSend:
-    """An ASGI `send` that gathers pieces of a body. Whatever is not such a piece goes out at once, in order."""
+    """An ASGI `send` that gathers pieces of a body. Whatever is not such a piece goes out at once, in order.
+
+    `started` and `ended` say how far the response has come.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._pieces: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
+        self.started = self.ended = False
 
     async def __call__(self, message: Message) -> None:
         """Send `message`, or keep it for a moment."""
+        self.started = True
         if message["type"] == "http.response.body" and message.get("more_body"):
             self._pieces.append(message.get("body", b""))
             if self._timer is None and self._flushing is None:
@@ -33,6 +38,7 @@ class CoalescedSend:
             elif self._flushing is not None and len(self._pieces) > MANY:
                 await asyncio.wait({self._flushing})
             return
+        self.ended = message["type"] == "http.response.body"
         if self._timer is not None:
             self._timer.cancel()
         elif self._flushing is not None:

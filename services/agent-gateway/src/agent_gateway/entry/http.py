@@ -8,8 +8,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from agent_gateway.entry.agent_server import SESSION_HEADER, request_token, session_token
 from agent_gateway.entry.coalesce import CoalescedSend
 from agent_gateway.entry.endpoints import Endpoint, Endpoints
+from agent_gateway.entry.under_way import UnderWay
 
 log = logging.getLogger(__name__)
 
@@ -42,33 +42,15 @@ class GatewayHttp:
         self._gone = Counter(
             "pallas_clients_gone", "Clients that left in the middle of a request", registry=self.metrics
         )
-        self._finished = False
-        self._serving = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._under_way = UnderWay()
 
     async def finish(self) -> None:
-        """End the streams of changes and wait until every other request that is being served has its answer."""
-        self.endpoints.end_listening()
-        try:
-            await self._idle.wait()
-        finally:
-            self._finished = True
+        """End the streams of changes and wait until every other request that is being served has its answer.
 
-    @contextmanager
-    def _under_way(self, headers: dict[bytes, bytes]) -> Generator[None]:
-        """Count a request, unless it is one that only ends when its client goes."""
-        if headers.get(b"mcp-method") == b"subscriptions/listen":
-            yield
-            return
-        self._serving += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self._serving -= 1
-            if not self._serving:
-                self._idle.set()
+        From now on everything new is refused. What is still being served when this is cancelled is cut off.
+        """
+        self.endpoints.end_listening()
+        await self._under_way.finish()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve `/teams/{team}/mcp/{agent}` and, while the name is unique, `/mcp/{agent}`."""
@@ -98,8 +80,8 @@ class GatewayHttp:
 
     async def serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request to one agent."""
-        if self._finished:
-            await _refuse(send, 503, "This gateway is stopping. Try again.", ((b"retry-after", b"1"),))
+        if self._under_way.stopping:
+            await _refuse_stopping(send)
             return
         # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
@@ -109,13 +91,20 @@ class GatewayHttp:
         if legacy and scope["method"] != "POST":
             await _refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
+        sending = CoalescedSend(send)
+        waited_for = headers.get(b"mcp-method") != b"subscriptions/listen"
         try:
-            with endpoint.kept(), self._under_way(headers):
+            with endpoint.kept(), self._under_way.serving(waited_for=waited_for):
+                send = sending
                 if legacy:
-                    receive, send = await self._handshake_era(headers, receive, send)
-                await endpoint.handle(scope, receive, CoalescedSend(send))
+                    receive, send = await self._handshake_era(headers, receive, sending)
+                await endpoint.handle(scope, receive, send)
         except ClientDisconnect:
             self._gone.inc()
+        except asyncio.CancelledError:
+            if not self._under_way.cut:
+                raise
+            await _cut_off(sending)
 
     async def _handshake_era(self, headers: dict[bytes, bytes], receive: Receive, send: Send) -> tuple[Receive, Send]:
         """Look at a short message before it is served: `initialize` gets a session, a cancel is carried out."""
@@ -125,7 +114,7 @@ class GatewayHttp:
             body = b"".join(parts)
             if b'"initialize"' in body:
                 send = _with_session(send, body)
-            elif b'"notifications/cancelled"' in body:
+            elif b"cancelled" in body:  # with the slash before it escaped or not
                 await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body)
         return _replayed(messages, receive), send
 
@@ -188,6 +177,19 @@ def _replayed(messages: list[Message], receive: Receive) -> Receive:
         return pending.pop() if pending else await receive()
 
     return receiving
+
+
+async def _cut_off(sending: CoalescedSend) -> None:
+    """End a response without the answer. It is not said to try again: a turn of it goes on."""
+    if not sending.started:
+        await _refuse(sending, 503, "This gateway has stopped before it had the answer.", ((b"connection", b"close"),))
+    elif not sending.ended:
+        await sending({"type": "http.response.body", "body": b""})
+
+
+async def _refuse_stopping(send: Send) -> None:
+    headers = ((b"retry-after", b"1"), (b"connection", b"close"))
+    await _refuse(send, 503, "This gateway is stopping. Try again.", headers)
 
 
 async def _refuse(send: Send, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:

@@ -7,8 +7,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from tests.builders import turn_outcome, turn_requested
 
-from agent_gateway.entry.results import ERROR_META, TURN_META, refused, result_of
+from agent_gateway.entry.results import ERROR_META, TURN_META, read_error, refused, result_of
 from agent_gateway.model import Refusal, TurnEnd
+from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
 
 REQUEST = turn_requested("demo")
@@ -100,3 +101,23 @@ def test_a_refusal_has_the_time_after_which_to_try_again_and_no_turn() -> None:
 def test_a_refusal_of_arguments_is_not_retryable() -> None:
     result = refused(Refusal("invalid_arguments", "They do not fit."))
     assert result["_meta"] == {ERROR_META: {"code": "invalid_arguments", "retryable": False}}
+
+
+@pytest.mark.parametrize(
+    ("error", "method", "modern", "code", "data"),
+    [
+        (NotFound("gone"), "resources/read", True, -32602, {"code": "not_found", "uri": "a://b"}),
+        (NotFound("gone"), "resources/read", False, -32002, {"code": "not_found", "uri": "a://b"}),
+        (NotFound("gone"), "prompts/get", False, -32602, {"code": "not_found", "uri": "a://b"}),
+        (Rejected("no"), "prompts/get", True, -32602, {"code": "invalid"}),
+        (Rejected("no", protocol_code=-32050, data={"why": "x"}), "prompts/get", True, -32050, {"why": "x"}),
+        (Rejected("no", protocol_code=-32050, data=None), "prompts/get", True, -32050, None),
+        (Rejected("no", protocol_code="odd"), "prompts/get", True, -32602, {"code": "invalid"}),
+        (Unavailable("away"), "resources/read", False, -32603, {"code": "unavailable"}),
+    ],
+)
+def test_what_could_not_be_read_is_an_error_of_the_protocol(
+    error: PallasError, method: str, modern: bool, code: int, data: object
+) -> None:
+    raised = read_error(error, method, {"uri": "a://b", "other": 1}, modern=modern)
+    assert (raised.error.code, raised.error.message, raised.error.data) == (code, error.message, data)

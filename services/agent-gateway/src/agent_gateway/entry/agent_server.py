@@ -37,7 +37,7 @@ from agent_gateway.entry.catalogue import (
     tools_of,
 )
 from agent_gateway.entry.progress import ProgressRelay, wanted_levels
-from agent_gateway.entry.results import COMPLETE, WireResult, refused, result_of
+from agent_gateway.entry.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
 from agent_gateway.model import Call, Refusal
 from agent_gateway.ports import Turns
@@ -137,32 +137,29 @@ class AgentServer:
     async def _list_templates(self, _context: Context, _params: object) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=templates_of(self.definition))
 
-    async def _get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> WireResult:
+    async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> WireResult:
         prompt = next((prompt for prompt in self.definition.prompts if prompt.name == params.name), None)
         if prompt is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown prompt: {params.name}")
         if prompt.messages is not None:
             return {**COMPLETE, "messages": list(prompt.messages)}
-        return await self._read("prompts/get", params)
+        return await self._read(context, "prompts/get", params)
 
-    async def _read_resource(self, _context: Context, params: types.ReadResourceRequestParams) -> WireResult:
-        return await self._read("resources/read", params)
+    async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> WireResult:
+        return await self._read(context, "resources/read", params)
 
-    async def _complete(self, _context: Context, params: types.CompleteRequestParams) -> WireResult:
-        return await self._read("completion/complete", params)
+    async def _complete(self, context: Context, params: types.CompleteRequestParams) -> WireResult:
+        return await self._read(context, "completion/complete", params)
 
-    async def _read(self, method: Any, params: types.RequestParams) -> WireResult:
+    async def _read(self, context: Context, method: Any, params: types.RequestParams) -> WireResult:
         """Ask the agent's owner."""
         asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
         question = AgentRead(team=self.definition.team, agent=self.definition.agent, method=method, params=asked)
         try:
             return {**COMPLETE, **await self.turns.read(question)}
-        except NotFound as error:
-            missing = {key: asked[key] for key in ("uri", "name") if key in asked}
-            data = {"code": error.code, **missing}
-            raise MCPError(code=types.INVALID_PARAMS, message=error.message, data=data) from error
         except PallasError as error:
-            raise MCPError(code=types.INTERNAL_ERROR, message=error.message, data={"code": error.code}) from error
+            modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+            raise read_error(error, method, asked, modern=modern) from error
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> WireResult:
         if params.name == GET_HEALTH:

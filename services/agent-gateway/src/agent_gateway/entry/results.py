@@ -4,15 +4,21 @@ A turn that failed is a tool error (`isError`), so that the caller's model can r
 protocol is a protocol error. Every tool error carries its code, and the turn's id where there is one, in `_meta`.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from agent_gateway.model import Refusal, TurnEnd
+from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
 
 ERROR_META = "pallas/error"
 TURN_META = "pallas/turn"
+
+_RESOURCE_NOT_FOUND = -32002
+"""What the handshake revisions have for a resource that is not there; the modern one has no code of its own for it."""
 
 type WireResult = dict[str, Any]
 
@@ -63,6 +69,21 @@ def _completed(said: Result, turn_id: str) -> WireResult:
 def refused(refusal: Refusal) -> WireResult:
     """The tool error of a call that is not executed."""
     return tool_error(refusal.code, refusal.message, refusal.turn_id, retry_after_ms=refusal.retry_after_ms)
+
+
+def read_error(error: PallasError, method: str, asked: Mapping[str, Any], *, modern: bool) -> MCPError:
+    """The protocol's error of a prompt, resource or completion that could not be read; `asked` are its params."""
+    match error:
+        case NotFound():
+            missing = {key: asked[key] for key in ("uri", "name") if key in asked}
+            code = INVALID_PARAMS if modern or method != "resources/read" else _RESOURCE_NOT_FOUND
+            return MCPError(code=code, message=error.message, data={"code": error.code, **missing})
+        case Rejected(facts={"protocol_code": int(code), **rest}):
+            return MCPError(code=code, message=error.message, data=rest.get("data"))
+        case Rejected():
+            return MCPError(code=INVALID_PARAMS, message=error.message, data={"code": error.code})
+        case _:
+            return MCPError(code=INTERNAL_ERROR, message=error.message, data={"code": error.code})
 
 
 def tool_error(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Protocol
 
 from agent_gateway.model import Refusal
@@ -83,10 +82,6 @@ def _unknown(fault: Any) -> str:
     return ", ".join(repr(name) for name in sorted(fault.instance) if name not in known)
 
 
-@lru_cache(maxsize=256)
-def _shorten(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def _short(value: object) -> str:
-    return _shorten(str(value))
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -24,6 +24,9 @@ RETRY_AFTER_MS = 1000
 PATIENCE = 3.0
 """Seconds for which a turn is put into its queue again and again."""
 
+_HEADERS = 4096
+"""Bytes of a message that its headers may take; the broker counts them and ends a connection that sends too much."""
+
 _TRY = 1.0
 _PAUSE = 0.1
 
@@ -66,6 +69,8 @@ def make_request(definition: AgentDefinition, tool: ToolDefinition, arguments: J
 
 async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
     """Put the turn into its queue. A refusal means that it is not executed, in there or not."""
+    if len(request.model_dump_json()) > bus.max_payload - _HEADERS:
+        return _too_large(bus)
     feed = feeds.open(Address.of(request), skip=_NOT_RELAYED if request.client.progress else _ONLY_THE_END)
     try:
         stored = await _put(bus, request)
@@ -108,7 +113,7 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
         case "queue_full":
             return too_many_waiting()
         case "too_large":
-            return Refusal("invalid_arguments", "The arguments are larger than the platform takes.")
+            return _too_large(bus)
         case _:
             bus.spawn(cancel_turn(bus, Address.of(request), "it could not be put into its queue"))
             return Refusal(
@@ -117,6 +122,11 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 RETRY_AFTER_MS,
                 request.turn_id,
             )
+
+
+def _too_large(bus: Bus) -> Refusal:
+    most = bus.max_payload - _HEADERS
+    return Refusal("invalid_arguments", f"The arguments are larger than the platform takes: {most} bytes in all.")
 
 
 def too_many_waiting() -> Refusal:

@@ -42,6 +42,7 @@ async def listening(app: ASGIApp, listener: socket.socket, *, drain_seconds: flo
     config = uvicorn.Config(
         app,
         lifespan="off",
+        ws="none",
         access_log=False,
         log_config=None,
         server_header=False,

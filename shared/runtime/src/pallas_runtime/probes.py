@@ -49,7 +49,7 @@ def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
     """Serve the probes, and everything else by `inner()` once there is one (503 before)."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
+        if scope["type"] != "http":
             return
         match scope["path"]:
             case "/livez":

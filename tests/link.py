@@ -13,6 +13,7 @@ class Link:
         self._target = urlsplit(target)
         self._server: asyncio.Server | None = None
         self._relays: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.StreamWriter] = set()
         self._port = 0
         self._swallows = False
         self.swallowed = asyncio.Event()
@@ -25,6 +26,11 @@ class Link:
     def swallow(self) -> None:
         """From now on, until it is mended, lose what clients send; `swallowed` is set when something was lost."""
         self._swallows = True
+
+    def say(self, data: bytes) -> None:
+        """Say something to all clients as if the server had said it."""
+        for client in self._clients:
+            client.write(data)
 
     async def mend(self) -> None:
         """Let connections through (again)."""
@@ -45,11 +51,13 @@ class Link:
         relay = asyncio.current_task()
         assert relay is not None
         self._relays.add(relay)
+        self._clients.add(writer)
         try:
             with suppress(OSError, asyncio.CancelledError):
                 await self._relay(reader, writer)
         finally:
             self._relays.discard(relay)
+            self._clients.discard(writer)
             writer.close()
 
     async def _pump_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -5,7 +5,7 @@ from tests.e2e.calls import Answer, call
 from tests.e2e.lab import Era, Lab
 from tests.e2e.turns import Turns
 
-from pallas_bus.turn_writer import Address
+from pallas_bus.turn_claims import Address
 
 AGAIN = '/tool toolbox/add {"a": 1, "b": 1}'
 

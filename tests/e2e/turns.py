@@ -9,8 +9,8 @@ from tests.waiting import Collected, soon
 
 from pallas_bus.connection import Bus, connect
 from pallas_bus.direct import Record, read
+from pallas_bus.turn_claims import Address
 from pallas_bus.turn_reader import Said, TurnFeeds, follow_turns, hear_claims
-from pallas_bus.turn_writer import Address
 from pallas_contracts.catalog import BUCKETS, STREAMS, TURN_QUEUE
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
 

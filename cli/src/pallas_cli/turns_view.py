@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pallas_bus.connection import Bus
+from pallas_bus.turn_claims import Address, request_cancel
 from pallas_bus.turn_history import TurnHistory, read_turn, read_turns
-from pallas_bus.turn_writer import Address, request_cancel
 from pallas_cli.plain_table import print_table
 from pallas_cli.refused import Refused
 from pallas_cli.turns_tail import text_of

@@ -18,9 +18,9 @@ from tests.waiting import soon
 
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
+from pallas_bus.turn_claims import claim_state, request_cancel, stored_outcome
 from pallas_bus.turn_queue import consumer_name, queue_state, submit
 from pallas_bus.turn_reader import follow_turns
-from pallas_bus.turn_writer import claim_state, request_cancel, stored_outcome
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.errors import Conflict
 from pallas_contracts.turns import CancelRequested, Claimed, Result, ToolStarted

@@ -26,10 +26,7 @@ from tests.requirements import requirement
 from tests.waiting import soon
 
 from pallas_bus.direct import read
-from pallas_bus.turn_writer import (
-    Address,
-    request_cancel,
-)
+from pallas_bus.turn_claims import Address, request_cancel
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
 from pallas_contracts.turns import (
     CancelRequested,

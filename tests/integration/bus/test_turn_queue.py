@@ -12,7 +12,8 @@ from tests.integration.bus.conftest import Declaring
 from tests.waiting import Collected, soon
 
 from pallas_bus.connection import Bus
-from pallas_bus.turn_queue import Delivery, TurnPuller, delete_consumer, ensure_consumer, submit
+from pallas_bus.turn_puller import TurnPuller
+from pallas_bus.turn_queue import Delivery, delete_consumer, ensure_consumer, submit
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import TurnRequested

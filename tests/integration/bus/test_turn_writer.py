@@ -11,15 +11,9 @@ from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
 from pallas_bus.connection import connect
+from pallas_bus.turn_claims import Address, claim, claim_state, request_cancel, stored_outcome
 from pallas_bus.turn_reader import hear_claims
-from pallas_bus.turn_writer import (
-    Address,
-    TurnWriter,
-    claim,
-    claim_state,
-    request_cancel,
-    stored_outcome,
-)
+from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 from pallas_contracts.message import utc_now

@@ -20,8 +20,8 @@ from tests.waiting import soon
 from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
+from pallas_bus.turn_claims import Address, claim
 from pallas_bus.turn_queue import ensure_consumer, queue_state
-from pallas_bus.turn_writer import Address, claim
 from pallas_cli.agents_view import retire_team, show_agent, show_agents
 from pallas_cli.refused import Refused
 from pallas_cli.turns_tail import tail

@@ -6,7 +6,7 @@ import pytest
 
 from agent_worker.ports import Outcome
 from agent_worker.running import Running, RunningTurn
-from pallas_bus.turn_writer import Address
+from pallas_bus.turn_claims import Address
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
+from pallas_bus.turn_claims import Address
 from pallas_bus.turn_reader import TurnFeed
-from pallas_bus.turn_writer import Address
 from pallas_contracts.turns import Step, TurnEvents
 
 REQUEST = turn_requested("t")

@@ -7,10 +7,20 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
+from pallas_contracts.errors import Rejected, Unavailable
 from pallas_runtime.logs import configure_logs, log_context
 
 log = logging.getLogger("pallas_test")
+
+PRIVATE = "what a caller said"
+
+
+class Arguments(BaseModel):
+    """What pydantic quotes when it does not fit."""
+
+    age: int
 
 
 @pytest.fixture(autouse=True)
@@ -53,15 +63,54 @@ async def test_turns_that_run_at_once_do_not_mix_their_ids(capsys: pytest.Captur
     assert all(line["turn"] == line["event"] for line in lines(capsys))
 
 
-def test_an_exception_is_in_the_line_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_is_in_the_line_with_its_traceback_and_without_its_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     try:
-        raise ValueError("broken")
+        raise ValueError(PRIVATE)
     except ValueError:
         log.exception("failed")
     [line] = lines(capsys)
-    assert line["exception"].splitlines()[-1] == "ValueError: broken"
+    assert line["exception"].splitlines()[-1] == "ValueError"
     assert "Traceback" in line["exception"]
+    assert "test_logs.py" in line["exception"]
+    assert PRIVATE not in json.dumps(line)
+
+
+def test_an_error_of_ours_says_what_it_is_and_its_causes_do_not(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    try:
+        try:
+            Arguments.model_validate({"age": PRIVATE})
+        except ValidationError as error:
+            raise Rejected("the arguments do not fit") from error
+    except Rejected:
+        log.exception("failed")
+    [line] = lines(capsys)
+    said = line["exception"].splitlines()
+    assert said[-1] == "pallas_contracts.errors.Rejected: the arguments do not fit"
+    assert "pydantic_core._pydantic_core.ValidationError" in said
+    assert "The above exception was the direct cause of the following exception:" in said
+    assert PRIVATE not in json.dumps(line)
+
+
+def test_what_a_group_holds_is_shown_and_not_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    failed = Unavailable("no broker")
+    log.error("failed", exc_info=ExceptionGroup(PRIVATE, [ValueError(PRIVATE), failed]))
+    [line] = lines(capsys)
+    expected = ["ExceptionGroup", "  1:", "  ValueError", "  2:", "  pallas_contracts.errors.Unavailable: no broker"]
+    assert line["exception"].splitlines() == expected
+
+
+def test_an_error_that_is_its_own_cause_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    first, second = ValueError(PRIVATE), KeyError(PRIVATE)
+    first.__cause__, second.__cause__ = second, first
+    log.error("failed", exc_info=first)
+    [line] = lines(capsys)
+    assert [name for name in line["exception"].splitlines() if "Error" in name] == ["KeyError", "ValueError"]
 
 
 def test_less_than_the_level_and_the_chatter_of_libraries_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,3 +62,10 @@ def test_a_secret_does_not_show() -> None:
 def test_limits_are_kept(name: str, value: str) -> None:
     with pytest.raises(Rejected, match=name):
         Example.from_env({name: value})
+
+
+def test_the_address_of_the_broker_does_not_show_for_it_may_hold_a_password() -> None:
+    settings = Settings.from_env({"PALLAS_NATS_URL": "nats://me:hunter2@broker:4222"})
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in settings.model_dump_json()
+    assert settings.nats_url.get_secret_value() == "nats://me:hunter2@broker:4222"

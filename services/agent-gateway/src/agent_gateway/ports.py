@@ -6,7 +6,7 @@ from typing import Protocol
 from agent_gateway.handlers.relay_turn import Listener
 from agent_gateway.handlers.submit_turn import Submitted
 from agent_gateway.model import Call, Refusal, TurnEnd
-from pallas_bus.turn_writer import Address
+from pallas_bus.turn_claims import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.turns import TurnRequested
 

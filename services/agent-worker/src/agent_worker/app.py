@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,12 +17,14 @@ from pallas_bus import tables
 from pallas_bus.alive import pulse
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
-from pallas_bus.turn_queue import Delivery, TurnPuller
+from pallas_bus.turn_puller import TurnPuller
+from pallas_bus.turn_queue import Delivery
 from pallas_bus.turn_reader import hear_claims
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import AGENTS, PRESENCE_TTL, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
-from pallas_runtime.run import Process
+from pallas_runtime.run import BROKER, Process
 
 
 @dataclass
@@ -60,7 +62,7 @@ class Worker:
         """Pull nothing more and wait for the turns that run."""
         if self.puller is not None:
             await self.puller.stop()
-        if self.slots.busy:
+        if self.slots.busy and not self.taking.bus.closed.is_set():
             await self.idle.wait()
 
     async def abandon(self) -> None:
@@ -75,7 +77,11 @@ class Worker:
 @asynccontextmanager
 async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Worker]:
     """Connect, host the teams and start to pull."""
-    async with connect_when_possible(settings.nats_url, WORKER, instance=process.instance) as bus:
+    url = settings.nats_url.get_secret_value()
+    async with (
+        connect_when_possible(url, WORKER, instance=process.instance) as bus,
+        process.without(bus.closed, BROKER),
+    ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, replicas=settings.stream_replicas)
         teams, running = Teams(), Running()
@@ -88,7 +94,7 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         async with (
             tables.watch(bus, AGENTS) as catalogue,
             hear_claims(bus, running.heard),
-            pulse(settings.nats_url, process.instance),
+            pulse(url, process.instance),
         ):
             bus.on_reconnect(partial(running.reread, bus))
             await catalogue.synced.wait()
@@ -96,9 +102,9 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
             hosting = HostTeams(bus, catalogue, worker.puller, settings.teams, teams)
             await hosting.host_teams()
             background = [
-                bus.spawn(hosting.follow_changes()),
-                bus.spawn(_beat(bus, worker, teams)),
-                bus.spawn(running.beat()),
+                process.vital(bus.spawn(hosting.follow_changes())),
+                process.vital(bus.spawn(_beat(bus, worker, teams))),
+                process.vital(bus.spawn(running.beat())),
             ]
             try:
                 yield worker
@@ -106,9 +112,10 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
                 for task in background:
                     task.cancel()
                 await worker.abandon()
-                await tables.delete(bus, WORKERS, worker=bus.instance)
                 for hosted in teams.hosted.values():
                     await hosted.shared.close()
+                with suppress(PallasError):  # else it expires
+                    await tables.delete(bus, WORKERS, worker=bus.instance)
 
 
 async def _beat(bus: Bus, worker: Worker, teams: Teams) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from agent_worker.ports import Outcome
 from pallas_bus.connection import Bus
+from pallas_bus.turn_claims import Address, claim_state
 from pallas_bus.turn_queue import ACK_WAIT, Delivery
-from pallas_bus.turn_writer import Address, claim_state
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import TurnClaim
 

@@ -1,5 +1,6 @@
 """Questions that are answered at once, over `nats.micro`: one of the answerers replies, whoever it is."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -44,7 +45,8 @@ async def answer[Q: Message, A: Message](
 ) -> None:
     """Answer `question` for `ids` (an id left out means all of them) with `handler`, each in a task of its own.
 
-    What the handler raises travels to the asker as its kind and code; anything else as `internal`.
+    When this returns, whoever asks is answered. What the handler raises travels to the asker as its kind, code and
+    facts; anything else as `internal`.
     """
 
     async def reply(request: Request) -> None:
@@ -71,6 +73,8 @@ async def answer[Q: Message, A: Message](
 
     name = "-".join([question.name.replace(".", "-"), *ids.values()])
     await service.add_endpoint(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
+    await asyncio.sleep(0)  # nats-py writes a subscription behind what it flushes in the same pass
+    await bus.client.flush()
 
 
 async def ask[Q: Message, A: Message](

@@ -18,30 +18,17 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
-from nats.errors import MaxPayloadError, NoRespondersError
+from nats.errors import NoRespondersError
 from opentelemetry import propagate
 
-from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
+from pallas_bus.replies import Stored, api_error, stored, translated
+from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
-
-WRONG_LAST_SEQUENCE = 10071
-STREAM_FULL = 10077
-IN_FLIGHT = 10164
-"""A replicated stream takes one message at a time for each subject whose last position is expected."""
 
 _IN_FLIGHT_PAUSE = 0.005
 _CONNECT_RETRY = 0.5
 PENDING_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Where the broker put a message. `duplicate` means it had this message id already."""
-
-    stream: str
-    seq: int
-    duplicate: bool = False
 
 
 @dataclass
@@ -110,7 +97,7 @@ class Bus:
         try:
             await self.client.publish(subject, payload, reply=reply, headers=dict(headers) if headers else None)
         except NatsError as error:
-            raise _translated(error, f"publish to {subject!r}") from error
+            raise translated(error, f"publish to {subject!r}") from error
 
     async def put(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float | None = None
@@ -151,7 +138,7 @@ class Bus:
             raise Unavailable(f"the connection broke while a message on {subject!r} was being stored") from error
         finally:
             del self._acks[token]
-        return _stored(subject, message)
+        return stored(subject, message)
 
     async def api(self, subject: str, body: object, timeout: float | None = None) -> dict[str, Any]:
         """Call the JetStream API.
@@ -163,7 +150,7 @@ class Bus:
         message = await self.request(f"$JS.API.{subject}", json.dumps(body).encode(), timeout=timeout)
         answer: dict[str, Any] = json.loads(message.data)
         if "error" in answer:
-            raise _api_error(answer["error"], subject)
+            raise api_error(answer["error"], subject)
         return answer
 
     async def request(
@@ -181,7 +168,7 @@ class Bus:
         except NoRespondersError as error:
             raise Unavailable(f"nobody answers on {subject!r}", code="no_responders") from error
         except (NatsError, TimeoutError) as error:
-            raise _translated(error, f"request to {subject!r}") from error
+            raise translated(error, f"request to {subject!r}") from error
 
     async def subscribe(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
         """Call `heard` for every message on `subject`, one after the other."""
@@ -234,37 +221,6 @@ def trace_headers(headers: dict[str, str] | None = None) -> dict[str, str]:
 def _server(client: Client) -> str | None:
     url = client.connected_url
     return url.netloc.rpartition("@")[2] if url else None
-
-
-def _stored(subject: str, message: Msg) -> Stored:
-    if message.headers and message.headers.get("Status") == "503":
-        raise Unavailable(f"no stream takes {subject!r}", code="no_stream")
-    answer: dict[str, Any] = json.loads(message.data)
-    if "error" in answer:
-        raise _api_error(answer["error"], subject)
-    return Stored(answer["stream"], answer["seq"], answer.get("duplicate", False))
-
-
-def _api_error(error: dict[str, Any], subject: str) -> PallasError:
-    code = error.get("err_code", 0)
-    text = f"the broker refused {subject!r}: {error.get('description', 'no reason given')}"
-    if code == WRONG_LAST_SEQUENCE:
-        return Conflict(text, code="wrong_last_sequence", err_code=code)
-    if code == IN_FLIGHT:
-        return Unavailable(text, code="in_flight", err_code=code)
-    if code == STREAM_FULL:
-        return Unavailable(text, code="queue_full", err_code=code)
-    if error.get("code") == 404:
-        return Unavailable(text, code="no_stream", err_code=code)
-    if error.get("code") == 503:
-        return Unavailable(text, err_code=code)
-    return Rejected(text, err_code=code)
-
-
-def _translated(error: Exception, attempted: str) -> PallasError:
-    if isinstance(error, MaxPayloadError):
-        return Rejected(f"{attempted}: larger than the broker takes", code="too_large")
-    return Unavailable(f"{attempted}: {type(error).__name__}")
 
 
 @asynccontextmanager

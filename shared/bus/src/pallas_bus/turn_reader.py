@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read
 from pallas_bus.streams import live_subject
-from pallas_bus.turn_writer import Address
+from pallas_bus.turn_claims import Address
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvents, TurnOutcome

@@ -17,8 +17,8 @@ from pallas_bus import tables
 from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_bus.tables import Table
+from pallas_bus.turn_claims import Address
 from pallas_bus.turn_reader import TurnFeeds
-from pallas_bus.turn_writer import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
 from pallas_contracts.health import AgentHealth

@@ -41,7 +41,7 @@ from agent_gateway.entry.results import COMPLETE, WireResult, read_error, refuse
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
 from agent_gateway.model import Call, Refusal
 from agent_gateway.ports import Turns
-from pallas_bus.turn_writer import Address
+from pallas_bus.turn_claims import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.turns import ClientContext, LogMessage, Principal, TurnRequested

@@ -5,7 +5,7 @@ import logging
 
 from pallas_bus import tables
 from pallas_bus.connection import Bus
-from pallas_bus.turn_writer import EXPECTED, Address, request_cancel
+from pallas_bus.turn_claims import EXPECTED, Address, request_cancel
 from pallas_contracts.catalog import CALLS, TURN_CLAIM, LegacyCall
 from pallas_contracts.errors import Conflict, PallasError
 from pallas_contracts.message import utc_now

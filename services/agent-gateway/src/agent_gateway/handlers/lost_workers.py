@@ -39,6 +39,7 @@ class WorkerWatch:
     """The beats of all workers, and who holds which of this gateway's turns. Made by `watch_workers`."""
 
     bus: Bus
+    keeping: asyncio.Task[None] = field(init=False)
     _beats: dict[str, float] = field(default_factory=dict[str, float])
     _held: dict[str, _Held] = field(default_factory=dict[str, _Held])
 
@@ -100,9 +101,9 @@ async def watch_workers(bus: Bus) -> AsyncGenerator[WorkerWatch]:
 
     remove = bus.on_reconnect(reconnected)
     async with hear_pulses(bus, watch.heard):
-        keeping = bus.spawn(watch.keep())
+        watch.keeping = bus.spawn(watch.keep())
         try:
             yield watch
         finally:
             remove()
-            keeping.cancel()
+            watch.keeping.cancel()

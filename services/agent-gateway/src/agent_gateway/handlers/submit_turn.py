@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from agent_gateway.handlers.cancel_turn import cancel_turn
 from agent_gateway.model import Call, Refusal
-from pallas_bus.connection import Bus, Stored
+from pallas_bus.connection import Bus
+from pallas_bus.replies import Stored
+from pallas_bus.turn_claims import Address
 from pallas_bus.turn_queue import submit
 from pallas_bus.turn_reader import TurnFeed, TurnFeeds
-from pallas_bus.turn_writer import Address
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.ids import new_turn_id

@@ -8,7 +8,8 @@ import logging
 
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read
-from pallas_bus.turn_writer import Address, TurnWriter
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now

@@ -11,7 +11,7 @@ from agent_worker.ports import Failed
 from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read
-from pallas_bus.turn_writer import Address, claim, claim_state, stored_outcome
+from pallas_bus.turn_claims import Address, claim, claim_state, stored_outcome
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, WORKERS
 from pallas_contracts.errors import Conflict

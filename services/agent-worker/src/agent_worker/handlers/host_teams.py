@@ -16,7 +16,8 @@ from agent_worker.ports import HostedAgent, HostedTeam
 from pallas_bus import ask
 from pallas_bus.connection import Bus
 from pallas_bus.tables import Table
-from pallas_bus.turn_queue import TurnPuller, ensure_consumer
+from pallas_bus.turn_puller import TurnPuller
+from pallas_bus.turn_queue import ensure_consumer
 from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Unavailable

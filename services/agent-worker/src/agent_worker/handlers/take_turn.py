@@ -19,8 +19,9 @@ from agent_worker.handlers.run_turn import run_turn
 from agent_worker.ports import HostedAgent, Outcome
 from agent_worker.running import Running, RunningTurn
 from pallas_bus.connection import Bus
+from pallas_bus.turn_claims import Address, claim_state
 from pallas_bus.turn_queue import Delivery
-from pallas_bus.turn_writer import Address, TurnWriter, claim_state
+from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, TurnRequested

@@ -1,0 +1,55 @@
+"""What the broker answers, in our words: where a message was stored, or which of our errors its error is."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from nats.aio.msg import Msg
+from nats.errors import MaxPayloadError
+
+from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
+
+WRONG_LAST_SEQUENCE = 10071
+STREAM_FULL = 10077
+IN_FLIGHT = 10164
+"""A replicated stream takes one message at a time for each subject whose last position is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the broker put a message. `duplicate` means it had this message id already."""
+
+    stream: str
+    seq: int
+    duplicate: bool = False
+
+
+def stored(subject: str, message: Msg) -> Stored:
+    if message.headers and message.headers.get("Status") == "503":
+        raise Unavailable(f"no stream takes {subject!r}", code="no_stream")
+    answer: dict[str, Any] = json.loads(message.data)
+    if "error" in answer:
+        raise api_error(answer["error"], subject)
+    return Stored(answer["stream"], answer["seq"], answer.get("duplicate", False))
+
+
+def api_error(error: dict[str, Any], subject: str) -> PallasError:
+    code = error.get("err_code", 0)
+    text = f"the broker refused {subject!r}: {error.get('description', 'no reason given')}"
+    if code == WRONG_LAST_SEQUENCE:
+        return Conflict(text, code="wrong_last_sequence", err_code=code)
+    if code == IN_FLIGHT:
+        return Unavailable(text, code="in_flight", err_code=code)
+    if code == STREAM_FULL:
+        return Unavailable(text, code="queue_full", err_code=code)
+    if error.get("code") == 404:
+        return Unavailable(text, code="no_stream", err_code=code)
+    if error.get("code") == 503:
+        return Unavailable(text, err_code=code)
+    return Rejected(text, err_code=code)
+
+
+def translated(error: Exception, attempted: str) -> PallasError:
+    if isinstance(error, MaxPayloadError):
+        return Rejected(f"{attempted}: larger than the broker takes", code="too_large")
+    return Unavailable(f"{attempted}: {type(error).__name__}")

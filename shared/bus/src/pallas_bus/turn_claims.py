@@ -1,0 +1,108 @@
+"""Who may act for a turn: the last message on its claim subject decides.
+
+A claim names the position of the one it supersedes, and the broker refuses it when that is not the last one any more.
+A cancel is written behind whatever is there, and nobody claims behind a cancel.
+"""
+
+from dataclasses import dataclass
+
+from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.direct import read_newest
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.contract import Template
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome, TurnRequested
+
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a turn lives in the log."""
+
+    team: str
+    agent: str
+    turn_id: str
+
+    @classmethod
+    def of(cls, request: TurnRequested) -> "Address":
+        """The address of a requested turn."""
+        return cls(request.team, request.agent, request.turn_id)
+
+    def on(self, template: Template) -> str:
+        """The turn's subject of that contract."""
+        return template.subject(team=self.team, agent=self.agent, turn=self.turn_id)
+
+    @property
+    def everything(self) -> str:
+        """The subject filter that matches all of the turn's messages."""
+        return f"pallas.v1.turn.*.{self.team}.{self.agent}.{self.turn_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """The last word on who may act for a turn: `seq` is its position, which the next claim must name."""
+
+    seq: int
+    claim: Claimed | CancelRequested | None
+
+
+async def claim(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+    """Claim the turn, directly behind the claim at position `after` (0: none). Returns the claim's position.
+
+    Raises:
+        Conflict: somebody else claimed or cancelled it (`wrong_last_sequence`).
+        Unavailable: the broker did not answer.
+    """
+    said = TurnClaim(turn_id=address.turn_id, team=address.team, agent=address.agent, claim=claimed)
+    stored = await bus.put(
+        address.on(TURN_CLAIM.template), said.model_dump_json().encode(), trace_headers({EXPECTED: str(after)})
+    )
+    return stored.seq
+
+
+async def request_cancel(bus: Bus, address: Address, reason: str) -> bool:
+    """Write the turn's tombstone behind whatever claim there is. Returns False when it was cancelled already.
+
+    Raises:
+        Unavailable: the broker did not answer, or claims kept changing.
+    """
+    said = TurnClaim(
+        turn_id=address.turn_id,
+        team=address.team,
+        agent=address.agent,
+        claim=CancelRequested(reason=reason, at=utc_now()),
+    )
+    for _ in range(_TRIES):
+        state = await claim_state(bus, address)
+        if isinstance(state.claim, CancelRequested):
+            return False
+        try:
+            await bus.put(
+                address.on(TURN_CLAIM.template),
+                said.model_dump_json().encode(),
+                trace_headers({EXPECTED: str(state.seq)}),
+            )
+        except PallasError as error:
+            if error.code != "wrong_last_sequence":
+                raise
+        else:
+            return True
+    raise Unavailable(f"the claims of turn {address.turn_id!r} kept changing")
+
+
+async def claim_state(bus: Bus, address: Address) -> ClaimState:
+    """Read the last claim of a turn."""
+    record = await read_newest(bus, TURN_LOG.name, address.on(TURN_CLAIM.template))
+    if record is None:
+        return ClaimState(0, None)
+    return ClaimState(record.seq, TurnClaim.model_validate_json(record.data).claim)
+
+
+async def stored_outcome(bus: Bus, address: Address) -> TurnOutcome | None:
+    """Read the turn's outcome, or None while it has none."""
+    record = await read_newest(bus, TURN_LOG.name, address.on(TURN_OUTCOME.template))
+    return TurnOutcome.model_validate_json(record.data) if record else None

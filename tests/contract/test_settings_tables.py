@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from tests.contract.tree import ROOT, Package, packages
 
 from pallas_runtime.settings import PREFIX, Settings
@@ -32,6 +33,8 @@ def shown(default: Any) -> str:
     match default:
         case None | ():
             return "none"
+        case SecretStr():
+            return default.get_secret_value()
         case bool():
             return str(default).lower()
         case float():

@@ -1,7 +1,7 @@
 """A service as small as one can be, to be started as a process of its own by the tests of `run`.
 
-Its first argument says how it behaves: `fine`, `slow_start`, `slow_drain`, `fails`, `refused`, `unavailable` or
-`crashes`.
+Its first argument says how it behaves: `fine`, `slow_start`, `slow_drain`, `fails`, `fails_starting`, `loses`,
+`refused`, `unavailable` or `crashes`.
 """
 
 import asyncio
@@ -45,13 +45,22 @@ async def build(_settings: Settings, process: Process) -> AsyncGenerator[Service
         case _:
             print(f"port {process.port}", flush=True)
     try:
-        if how == "slow_start":
+        if how == "fails_starting":
+            process.failed.set()
+        if how in ("slow_start", "fails_starting"):
             await asyncio.Event().wait()
         if how == "fails":
             process.failed.set()
+        if how == "loses":
+            process.vital(asyncio.create_task(lose("hunter2"), name="counting"))
         yield Service(PlainTextResponse("mine"), slow=how == "slow_drain")
     finally:
         print("closed", flush=True)
+
+
+async def lose(secret: str) -> None:
+    """Vital work that dies."""
+    raise ValueError(f"cannot count {secret}")
 
 
 if __name__ == "__main__":

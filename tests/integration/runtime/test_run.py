@@ -126,6 +126,23 @@ async def test_a_service_that_fails_ends_with_code_1_after_draining(start: Start
     assert (await ended(process))[0] == 1
 
 
+async def test_a_service_whose_vital_work_dies_ends_with_code_1_after_draining(start: Start) -> None:
+    process = await start("loses")
+    await url_of(process)
+    assert [await said(process), await said(process)] == ["drain", "closed"]
+    code, errors = await ended(process)
+    assert code == 1
+    assert '"work": "counting", "error": "ValueError"' in errors
+    assert "hunter2" not in errors
+
+
+async def test_a_service_that_fails_while_it_starts_ends_with_code_1(start: Start) -> None:
+    process = await start("fails_starting")
+    await url_of(process)
+    assert await said(process) == "closed"
+    assert (await ended(process))[0] == 1
+
+
 @pytest.mark.parametrize("how", ["unavailable", "crashes"])
 async def test_a_service_that_cannot_be_built_ends_with_code_1(start: Start, how: str) -> None:
     code, errors = await ended(await start(how))

@@ -25,8 +25,9 @@ from pallas_bus.streams import declare
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, SESSIONS, STREAMS
+from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
-from pallas_runtime.run import Process
+from pallas_runtime.run import BROKER, Process
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +47,22 @@ class Gateway:
     async def drain(self) -> None:
         """Let calls come to their end. Streams that break from now on are ours to break: they cancel nothing."""
         self.turns.draining = True
-        await self.http.finish()
+        # With the broker gone for good, nobody would hear how the turns end.
+        wait = 0 if self.turns.bus.closed.is_set() else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self.http.finish()
 
 
 @asynccontextmanager
 async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[Gateway]:
     """Connect, follow the catalogue and serve what is in it."""
     _keep_streams_on_sigterm()
-    async with connect_when_possible(settings.nats_url, GATEWAY, instance=process.instance) as bus:
+    url = settings.nats_url.get_secret_value()
+    async with (
+        connect_when_possible(url, GATEWAY, instance=process.instance) as bus,
+        process.without(bus.closed, BROKER),
+    ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, *OWNED, replicas=settings.stream_replicas)
         _compare_limits(settings, bus)
@@ -64,6 +73,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             follow_turns(bus) as feeds,
             watch_workers(bus) as workers,
         ):
+            process.vital(workers.keeping)
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = TurnMetrics(process.probes.metrics)
             turns = BusTurns(bus, feeds, healths, sessions, metrics, QueuePlaces(bus), workers)
@@ -73,16 +83,17 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             catalogue.on_change(endpoints.changed)
             http = GatewayHttp(endpoints, partial(cancel_call, bus), process.probes.metrics)
             ports = AgentPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
-            background = [bus.spawn(_beat(bus, settings, process, ports))]
+            background = [process.vital(bus.spawn(_beat(bus, settings, process, ports)))]
             if settings.agent_ports:
-                background.append(bus.spawn(ports.keep()))
+                background.append(process.vital(bus.spawn(ports.keep())))
             try:
                 yield Gateway(http, turns)
             finally:
                 for task in background:
                     task.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
-                await tables.delete(bus, GATEWAYS, gateway=bus.instance)
+                with suppress(PallasError):  # else it expires
+                    await tables.delete(bus, GATEWAYS, gateway=bus.instance)
 
 
 async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: AgentPorts) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from pallas_bus import ask, streams
 from pallas_bus.connection import Bus, connect
 from pallas_bus.tables import watch
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
-from pallas_runtime.run import Process
+from pallas_runtime.run import BROKER, Process
 
 
 @dataclass
@@ -48,7 +48,9 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
 
     metrics = make_metrics(process.probes.metrics)
     async with AsyncExitStack() as stack:
-        bus = await stack.enter_async_context(connect(settings.nats_url, MONITOR, instance=process.instance))
+        url = settings.nats_url.get_secret_value()
+        bus = await stack.enter_async_context(connect(url, MONITOR, instance=process.instance))
+        await stack.enter_async_context(process.without(bus.closed, BROKER))
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await streams.declare(bus, HEALTH, PROBES, replicas=settings.stream_replicas)
         agents = await stack.enter_async_context(watch(bus, AGENTS))
@@ -81,7 +83,7 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
 async def _started(bus: Bus, monitor: Monitor, process: Process) -> AsyncGenerator[HealthMonitor]:
     """The first round, and then the loops and the answers to questions."""
     await monitor.run_round()
-    loops = [bus.spawn(_vital(process, loop)) for loop in (_run_rounds(monitor), _follow_changes(monitor))]
+    loops = [process.vital(bus.spawn(loop)) for loop in (_run_rounds(monitor), _follow_changes(monitor))]
     service = HealthMonitor(monitor, loops)
     answers = await ask.answering(bus, description="Probes what agents depend on")
     await ask.answer(bus, answers, CHECK_HEALTH, monitor.check_health)
@@ -104,12 +106,3 @@ async def _follow_changes(monitor: Monitor) -> None:
         await monitor.changed.wait()
         monitor.changed.clear()
         await monitor.catch_up()
-
-
-async def _vital(process: Process, work: Coroutine[None, None, None]) -> None:
-    """A monitor whose loop has ended is worth nothing: the process ends too and is started again."""
-    try:
-        await work
-    except Exception:
-        process.failed.set()
-        raise

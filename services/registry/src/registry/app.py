@@ -11,7 +11,7 @@ from pallas_bus.connection import connect
 from pallas_bus.tables import watch
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
-from pallas_runtime.run import Process
+from pallas_runtime.run import BROKER, Process
 from registry.catalogue import Catalogue
 from registry.settings import RegistrySettings
 
@@ -38,7 +38,8 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
 
     catalogue = Catalogue(settings.public_url)
     async with (
-        connect(settings.nats_url, REGISTRY, instance=process.instance) as bus,
+        connect(settings.nats_url.get_secret_value(), REGISTRY, instance=process.instance) as bus,
+        process.without(bus.closed, BROKER),
         watch(bus, AGENTS) as agents,
         watch(bus, HEALTH) as health,
         watch(bus, GATEWAYS) as gateways,
@@ -50,7 +51,7 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
         agents.on_change(catalogue.agent_changed)
         health.on_change(catalogue.health_changed)
         gateways.on_change(catalogue.gateway_changed)
-        bus.spawn(_tick(catalogue))
+        process.vital(bus.spawn(_tick(catalogue)))
         await agents.synced.wait()
         yield Registry(make_http(catalogue.listing))
 

@@ -10,10 +10,10 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.types import ASGIApp
 
@@ -26,6 +26,9 @@ from pallas_runtime.telemetry import start_tracing
 
 log = logging.getLogger(__name__)
 
+BROKER = "connection to the broker"
+"""What no service can do `without`: a connection that the broker has ended is not made again."""
+
 
 @dataclass
 class Process:
@@ -36,6 +39,29 @@ class Process:
     port: int
     probes: Probes
     failed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def vital[T](self, task: asyncio.Task[T]) -> asyncio.Task[T]:
+        """End the process when `task` ends by itself: without it the process is worth nothing. Returns the task.
+
+        A process that lives on with part of it dead looks well to whoever would start it again.
+        """
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            error = task.exception()
+            log.error("vital work has ended", extra={"work": task.get_name(), "error": type(error).__name__})
+            self.failed.set()
+
+    @asynccontextmanager
+    async def without(self, lost: asyncio.Event, what: str) -> AsyncGenerator[None]:
+        """End the process when `lost` is set inside the block: `what` is gone for good, and it cannot go on without."""
+        waiting = self.vital(asyncio.create_task(lost.wait(), name=what))
+        try:
+            yield
+        finally:
+            waiting.cancel()
 
 
 class Service(Protocol):
@@ -96,13 +122,13 @@ async def _live[S: Settings](settings: S, process: Process, build: Build[S], ser
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     building = asyncio.create_task(_build_and_wait(settings, process, build, served, stop))
-    stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait({building, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    ended = asyncio.create_task(_first(stop.wait(), process.failed.wait()))
+    await asyncio.wait({building, ended}, return_when=asyncio.FIRST_COMPLETED)
     if not building.done() and not process.probes.started:
         building.cancel()
         await asyncio.wait({building})
-        return 0
-    stopped.cancel()
+        return 1 if process.failed.is_set() else 0
+    ended.cancel()
     return await building
 
 
@@ -134,6 +160,8 @@ def _spare_garbage_collection() -> None:
 
 async def _first(*waits: Awaitable[object]) -> None:
     tasks = [asyncio.ensure_future(wait) for wait in waits]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from pallas_contracts.errors import Rejected
 
@@ -37,7 +37,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    nats_url: str = Field("nats://127.0.0.1:4222", description="NATS servers, separated by commas")
+    nats_url: SecretStr = Field(
+        SecretStr("nats://127.0.0.1:4222"), description="NATS servers, separated by commas; may hold a password"
+    )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(0, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     instance: str | None = Field(None, description="name of this replica; made up when it is not set")

@@ -1,7 +1,8 @@
 """Logs: one JSON line each, or text for a terminal. Every module uses the standard library's `logging`.
 
 `log_context(turn=…, conversation=…)` adds fields to every line written inside it, in this task and those it starts.
-Tracebacks never hold the values of variables: those are what callers said, and secrets.
+Tracebacks never hold the values of variables: those are what callers said, and secrets. For the same reason the texts
+of exceptions are in the lines for a terminal only, unless they are our own.
 """
 
 import json
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, override
+
+from pallas_runtime.tracebacks import discreet_traceback
 
 _QUIET = ("httpx", "httpx2", "mcp", "nats", "uvicorn.access", "uvicorn.error", "sse_starlette", "asyncio")
 
@@ -63,8 +66,8 @@ class _Json(logging.Formatter):
             **self._who,
             **_facts(record),
         }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["exception"] = discreet_traceback(record.exc_info[1])
         return json.dumps(line, default=str)
 
 

@@ -1,0 +1,43 @@
+"""Exceptions as a log may show them: what they are and where they were raised, but not what they say.
+
+The text of somebody else's exception (of pydantic, of a provider, of a function) may repeat what a caller said. Only a
+`PallasError` is known to hold nothing of that.
+"""
+
+import traceback
+from collections.abc import Iterator
+
+from pallas_contracts.errors import PallasError
+
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+
+
+def discreet_traceback(error: BaseException) -> str:
+    """The traceback of `error`, of what caused it and of what it groups, as Python prints it, without their texts."""
+    return "\n".join(_lines(error, set()))
+
+
+def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
+    seen.add(id(error))
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None and id(before) not in seen:
+        yield from _lines(before, seen)
+        yield from ("", _CAUSE if error.__cause__ is not None else _CONTEXT, "")
+    if error.__traceback__ is not None:
+        yield "Traceback (most recent call last):"
+        yield "".join(traceback.format_tb(error.__traceback__)).rstrip("\n")
+    yield _name(error)
+    for number, inner in enumerate(_grouped(error), 1):
+        if id(inner) not in seen:
+            yield from (f"  {line}" for line in (f"{number}:", *_lines(inner, seen)))
+
+
+def _grouped(error: BaseException) -> tuple[BaseException, ...]:
+    return getattr(error, "exceptions", ()) if isinstance(error, BaseExceptionGroup) else ()
+
+
+def _name(error: BaseException) -> str:
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{name}: {error.message}" if isinstance(error, PallasError) else name

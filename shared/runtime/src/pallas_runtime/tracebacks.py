@@ -6,6 +6,7 @@ The text of somebody else's exception (of pydantic, of a provider, of a function
 
 import traceback
 from collections.abc import Iterator
+from typing import TypeIs
 
 from pallas_contracts.errors import PallasError
 
@@ -28,13 +29,13 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
         yield "Traceback (most recent call last):"
         yield "".join(traceback.format_tb(error.__traceback__)).rstrip("\n")
     yield _name(error)
-    for number, inner in enumerate(_grouped(error), 1):
+    for number, inner in enumerate(error.exceptions if _is_group(error) else (), 1):
         if id(inner) not in seen:
             yield from (f"  {line}" for line in (f"{number}:", *_lines(inner, seen)))
 
 
-def _grouped(error: BaseException) -> tuple[BaseException, ...]:
-    return getattr(error, "exceptions", ()) if isinstance(error, BaseExceptionGroup) else ()
+def _is_group(error: BaseException) -> TypeIs[BaseExceptionGroup[BaseException]]:
+    return isinstance(error, BaseExceptionGroup)
 
 
 def _name(error: BaseException) -> str:

@@ -40,11 +40,12 @@ def _beat(url: str, worker: str, stop: threading.Event) -> None:
     async def beat() -> None:
         subject = WORKER_ALIVE.template.subject(worker=worker)
         said = WorkerAlive(worker=worker).model_dump_json().encode()
-        async with connect_when_possible(url, WORKER, instance=f"{worker}-pulse") as bus:
-            while not stop.is_set():
-                with suppress(Unavailable):
-                    await bus.send(subject, said)
-                await asyncio.sleep(BEAT)
+        while not stop.is_set():
+            async with connect_when_possible(url, WORKER, instance=f"{worker}-pulse") as bus:
+                while not stop.is_set() and not bus.closed.is_set():
+                    with suppress(Unavailable):
+                        await bus.send(subject, said)
+                    await asyncio.sleep(BEAT)
 
     asyncio.run(beat())
 

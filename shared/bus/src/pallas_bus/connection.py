@@ -21,12 +21,14 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from opentelemetry import propagate
 
-from pallas_bus.replies import Stored, api_error, stored, translated
+from pallas_bus.replies import Stored, api_error, stored, too_large, translated
 from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
 _IN_FLIGHT_PAUSE = 0.005
+_HEADER_FRAME = 16
+"""Bytes that a block of headers takes besides their names and values."""
 _CONNECT_RETRY = 0.5
 PENDING_BYTES = 64 * 1024 * 1024
 
@@ -92,8 +94,11 @@ class Bus:
 
         Raises:
             Unavailable: the connection is closed, or its buffer is full while it reconnects.
-            Rejected: the payload is over the broker's limit.
+            Rejected: payload and headers are over the broker's limit, for which it would end the connection.
         """
+        block = _HEADER_FRAME + sum(len(name) + len(value) + 4 for name, value in headers.items()) if headers else 0
+        if len(payload) + block > self.max_payload:
+            raise too_large(f"publish to {subject!r}")
         try:
             await self.client.publish(subject, payload, reply=reply, headers=dict(headers) if headers else None)
         except NatsError as error:

@@ -25,6 +25,7 @@ class Stored:
 
 
 def stored(subject: str, message: Msg) -> Stored:
+    """Where a message was stored, by the broker's acknowledgement; raises what it says instead."""
     if message.headers and message.headers.get("Status") == "503":
         raise Unavailable(f"no stream takes {subject!r}", code="no_stream")
     answer: dict[str, Any] = json.loads(message.data)
@@ -34,6 +35,7 @@ def stored(subject: str, message: Msg) -> Stored:
 
 
 def api_error(error: dict[str, Any], subject: str) -> PallasError:
+    """Our error for one of the JetStream API's."""
     code = error.get("err_code", 0)
     text = f"the broker refused {subject!r}: {error.get('description', 'no reason given')}"
     if code == WRONG_LAST_SEQUENCE:
@@ -49,7 +51,13 @@ def api_error(error: dict[str, Any], subject: str) -> PallasError:
     return Rejected(text, err_code=code)
 
 
+def too_large(attempted: str) -> Rejected:
+    """The refusal of a message that is over the broker's limit."""
+    return Rejected(f"{attempted}: larger than the broker takes", code="too_large")
+
+
 def translated(error: Exception, attempted: str) -> PallasError:
+    """Our error for one of nats-py's."""
     if isinstance(error, MaxPayloadError):
-        return Rejected(f"{attempted}: larger than the broker takes", code="too_large")
+        return too_large(attempted)
     return Unavailable(f"{attempted}: {type(error).__name__}")

@@ -10,7 +10,7 @@ from pallas_bus.connection import Bus, trace_headers
 from pallas_bus.direct import read_newest
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.contract import Template
-from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome, TurnRequested
 
@@ -67,30 +67,24 @@ async def claim(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> 
 async def request_cancel(bus: Bus, address: Address, reason: str) -> bool:
     """Write the turn's tombstone behind whatever claim there is. Returns False when it was cancelled already.
 
+    At first it is written as if nobody had claimed the turn, without asking: a broker that was away then finds it right
+    behind the turn itself, before it can deliver that to a worker.
+
     Raises:
         Unavailable: the broker did not answer, or claims kept changing.
     """
-    said = TurnClaim(
-        turn_id=address.turn_id,
-        team=address.team,
-        agent=address.agent,
-        claim=CancelRequested(reason=reason, at=utc_now()),
-    )
+    subject, state = address.on(TURN_CLAIM.template), ClaimState(0, None)
+    cancel = CancelRequested(reason=reason, at=utc_now())
+    said = TurnClaim(turn_id=address.turn_id, team=address.team, agent=address.agent, claim=cancel)
     for _ in range(_TRIES):
-        state = await claim_state(bus, address)
-        if isinstance(state.claim, CancelRequested):
-            return False
         try:
-            await bus.put(
-                address.on(TURN_CLAIM.template),
-                said.model_dump_json().encode(),
-                trace_headers({EXPECTED: str(state.seq)}),
-            )
-        except PallasError as error:
-            if error.code != "wrong_last_sequence":
-                raise
+            await bus.put(subject, said.model_dump_json().encode(), trace_headers({EXPECTED: str(state.seq)}))
+        except Conflict:
+            state = await claim_state(bus, address)
         else:
             return True
+        if isinstance(state.claim, CancelRequested):
+            return False
     raise Unavailable(f"the claims of turn {address.turn_id!r} kept changing")
 
 

@@ -5,11 +5,9 @@ import logging
 
 from pallas_bus import tables
 from pallas_bus.connection import Bus
-from pallas_bus.turn_claims import EXPECTED, Address, request_cancel
-from pallas_contracts.catalog import CALLS, TURN_CLAIM, LegacyCall
-from pallas_contracts.errors import Conflict, PallasError
-from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, TurnClaim
+from pallas_bus.turn_claims import Address, request_cancel
+from pallas_contracts.catalog import CALLS, LegacyCall
+from pallas_contracts.errors import PallasError
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +24,7 @@ async def cancel_turn(bus: Bus, address: Address, reason: str) -> None:
     until, told = clock() + PATIENCE, False
     while True:
         try:
-            await _write_tombstone(bus, address, reason)
+            await request_cancel(bus, address, reason)
         except PallasError as error:
             if not told:
                 log.warning("cannot cancel yet", extra={"turn": address.turn_id, "reason": error.message})
@@ -38,19 +36,6 @@ async def cancel_turn(bus: Bus, address: Address, reason: str) -> None:
         else:
             log.info("cancel requested", extra={"turn": address.turn_id, "why": reason})
             return
-
-
-async def _write_tombstone(bus: Bus, address: Address, reason: str) -> None:
-    """Write the tombstone as the turn's first claim without asking before, and behind its last claim when there is one.
-
-    A broker that was away then finds it directly behind the turn itself, before it can deliver that to a worker.
-    """
-    said = CancelRequested(reason=reason, at=utc_now())
-    claim = TurnClaim(turn_id=address.turn_id, team=address.team, agent=address.agent, claim=said)
-    try:
-        await bus.put(address.on(TURN_CLAIM.template), claim.model_dump_json().encode(), {EXPECTED: "0"})
-    except Conflict:
-        await request_cancel(bus, address, reason)
 
 
 async def remember_call(bus: Bus, session: str, request: str, address: Address) -> None:

@@ -6,13 +6,17 @@ from typing import Any
 
 from pallas_bus import tables
 from pallas_bus.connection import Bus
+from pallas_bus.direct import read
+from pallas_bus.turn_claims import Address, request_cancel
 from pallas_bus.turn_queue import delete_consumer
+from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_cli.plain_table import print_table
 from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import AGENTS, HEALTH, WORKERS
+from pallas_contracts.catalog import AGENTS, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import PallasError
 from pallas_contracts.health import AgentHealth
+from pallas_contracts.turns import TurnRequested
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def _only(rows: list[AgentRow], name: str) -> AgentRow:
 
 
 async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
-    """Take all agents of a team out of the catalogue.
+    """Take all agents of a team out of the catalogue, and cancel the turns that wait for them.
 
     Raises:
         Refused: no agent is of that team, or a worker still hosts it and would bring it back.
@@ -120,11 +124,27 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
         raise Refused(f"there is no team {team!r}")
     if any(row.workers for row in rows):
         raise Refused(f"a worker still hosts team {team!r}; stop it, or take the folder away from it, first")
+    cancelled = 0
     for row in rows:
         await tables.delete(bus, AGENTS, team=team, agent=row.definition.agent)
+        cancelled += await _cancel_waiting(bus, team, row.definition.agent)
         try:
             await delete_consumer(bus, team, row.definition.agent)
         except PallasError:
             continue  # an agent that never had a worker has no consumer
     retired = [row.definition.agent for row in rows]
-    print(json.dumps({"team": team, "retired": retired}) if as_json else f"Retired {', '.join(retired)} of {team}.")
+    if as_json:
+        print(json.dumps({"team": team, "retired": retired, "cancelled_turns": cancelled}))
+    else:
+        print(f"Retired {', '.join(retired)} of {team}; {cancelled} waiting turns were cancelled.")
+
+
+async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:
+    """End the turns that wait for an agent nobody will execute any more."""
+    count = 0
+    async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.subject(team=team, agent=agent)):
+        request = TurnRequested.model_validate_json(record.data)
+        await request_cancel(bus, Address.of(request), "its agent was retired")
+        await withdraw_turn(bus, request, record.seq)
+        count += 1
+    return count

@@ -12,8 +12,8 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
-from agent_gateway.handlers.withdraw_turn import withdraw_turn
 from pallas_bus.turn_queue import ensure_consumer, queue_state, submit
+from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_contracts.turns import CancelRequested, Claimed
 
 

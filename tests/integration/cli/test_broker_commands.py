@@ -21,7 +21,8 @@ from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, claim
-from pallas_bus.turn_queue import ensure_consumer, queue_state
+from pallas_bus.turn_history import read_turn
+from pallas_bus.turn_queue import ensure_consumer, queue_state, submit
 from pallas_cli.agents_view import retire_team, show_agent, show_agents
 from pallas_cli.refused import Refused
 from pallas_cli.turns_tail import tail
@@ -115,8 +116,13 @@ async def test_an_agent_as_json_is_its_definition_with_its_health(platform: Bus,
 
 async def test_a_team_that_no_worker_hosts_is_retired_with_its_queues(platform: Bus, said: Said) -> None:
     await ensure_consumer(platform, "blue", "harper", max_concurrency=None)
+    waiting = turn_requested("blue")
+    await submit(platform, waiting)
     await retire_team(platform, "blue", as_json=False)
-    assert said() == "Retired harper of blue.\n"
+    assert said() == "Retired harper of blue; 1 waiting turns were cancelled.\n"
+    turn = await read_turn(platform, waiting.turn_id)
+    assert turn is not None
+    assert (turn.state, turn.request) == ("cancelled", None)
     assert sorted(await tables.snapshot(platform, AGENTS)) == ["red.harper", "red.research"]
     with pytest.raises(Unavailable):
         await queue_state(platform, "blue", "harper")

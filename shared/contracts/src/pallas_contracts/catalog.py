@@ -88,7 +88,7 @@ TURN_OUTCOME = Contract(
     "turn.outcome",
     Template("pallas.v1.turn.outcome.{team}.{agent}.{turn}"),
     TurnOutcome,
-    owners=(WORKER, GATEWAY),
+    owners=(WORKER, GATEWAY, CLI),
     stream=TURN_LOG,
     summary="How the turn ended, once: only the attempt that has the turn can write it.",
 )

@@ -11,7 +11,6 @@ from agent_gateway.handlers.lost_workers import WorkerWatch
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn, too_many_waiting
-from agent_gateway.handlers.withdraw_turn import withdraw_turn
 from agent_gateway.model import Call, Refusal, TurnEnd
 from pallas_bus import tables
 from pallas_bus.ask import ask
@@ -19,6 +18,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.tables import Table
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_reader import TurnFeeds
+from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
 from pallas_contracts.health import AgentHealth

@@ -107,11 +107,11 @@ async def test_a_worker_says_that_it_is_there_and_what_it_hosts_until_it_ends(la
     assert set(lab.published()) == {"bench", "once", "sure"}, "agents stay when no worker is alive"
 
 
-async def test_an_agent_that_fails_to_start_is_reported_and_the_others_work(lab: Hosting) -> None:
+async def test_an_agent_that_fails_to_start_is_listed_and_reported_and_the_others_work(lab: Hosting) -> None:
     lab.describe(lambda text: text + "  bad:\n    kind: function\n    module: bad.py\n")
     (lab.folder / "bad.py").write_text("raise RuntimeError('a secret')\n", "utf-8")
     worker = await lab.worker()
-    await lab.until_published("bench", "once", "sure")
+    await lab.until_published("bad", "bench", "once", "sure")
     await eventually(lambda: worker.taking.worker in lab.workers)
     presence = lab.workers.get(worker.taking.worker)
     assert presence is not None

@@ -38,7 +38,7 @@ async def host_team(folder: TeamFolder, environ: Mapping[str, str]) -> HostedTea
     host = _Host(folder, shared)
     for agent in folder.agents.values():
         host.add(agent)
-    return HostedTeam(folder.name, folder.version, host.hosted, shared, host.failed)
+    return HostedTeam(folder.name, folder.version, host.hosted, shared, host.failed, host.unstarted)
 
 
 def _import_llm(*, with_servers: bool) -> None:
@@ -79,6 +79,7 @@ class _Host:
     shared: SharedRuntime
     hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
     failed: dict[str, str] = field(default_factory=dict[str, str])
+    unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
     _llm: "dict[str, LlmRuntime]" = field(default_factory=lambda: dict[str, "LlmRuntime"]())
 
     def add(self, agent: AgentConfig) -> None:
@@ -93,6 +94,8 @@ class _Host:
     def _give_up(self, agent: AgentConfig, reason: str) -> None:
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
         self.failed[agent.name] = reason
+        make = _llm_definition if agent.kind == "llm" else _definition
+        self.unstarted.append(make(self.folder, agent))
 
     def _make(self, agent: AgentConfig) -> HostedAgent:
         if agent.kind == "llm":

@@ -118,10 +118,14 @@ class TeamRuntime(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HostedTeam:
-    """The agents of one team folder. `failed` maps agents that could not be started to the reason."""
+    """The agents of one team folder. `failed` maps agents that could not be started to the reason.
+
+    `unstarted` are their definitions as far as they are known (the tools of a module that cannot be loaded are not).
+    """
 
     team: str
     version: str
     agents: Sequence[HostedAgent]
     shared: TeamRuntime
     failed: dict[str, str] = field(default_factory=dict[str, str])
+    unstarted: Sequence[AgentDefinition] = ()

@@ -109,7 +109,9 @@ class HostTeams:
         fresh = await host_team(loaded, self.environ)
         before = self.teams.hosted.get(fresh.team)
         definitions = [hosted.definition for hosted in fresh.agents]
-        await publish_definitions(self.bus, self.catalogue, fresh.team, fresh.version, definitions, failed=fresh.failed)
+        await publish_definitions(
+            self.bus, self.catalogue, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted
+        )
         await self._take_over(fresh)
         if before is not None:
             self.bus.spawn(_close_when_idle(before))

@@ -6,7 +6,7 @@ An older version never replaces a newer one, so a worker that was left behind ca
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from pallas_bus.connection import Bus
 from pallas_bus.tables import Table, delete, get_entry, put
@@ -39,19 +39,25 @@ async def publish_definitions(
     version: str,
     definitions: Iterable[AgentDefinition],
     *,
-    failed: Collection[str] = (),
+    unstarted: Iterable[AgentDefinition] = (),
 ) -> None:
-    """Publish a team's whole set. Agents that `failed` to start are still the team's: what is known of them is kept.
+    """Publish a team's whole set.
+
+    Agents that could not be started are the team's too, so that their health can be seen: what is published of them is
+    kept, and when nothing is, what is known of them is published.
 
     Raises:
         Unavailable: the catalogue cannot be written now.
     """
     wanted = {definition.agent: definition for definition in definitions}
+    for definition in unstarted:
+        known, _ = await get_entry(bus, AGENTS, team=team, agent=definition.agent)
+        wanted[definition.agent] = known or definition
     for definition in wanted.values():
         while not await _publish(bus, definition):
             pass  # somebody else has published this agent just now: compare with that
     for known in list(catalogue.values()):
-        if known.team != team or known.agent in wanted or known.agent in failed:
+        if known.team != team or known.agent in wanted:
             continue
         if version_key(known.version) > version_key(version):
             log.warning("a newer version has this agent; kept", extra={"team": team, "agent": known.agent})

@@ -114,7 +114,8 @@ def _timeline(turn: TurnHistory) -> list[dict[str, Any]]:
     if turn.outcome is not None:
         code = f" ({turn.outcome.code})" if turn.outcome.code not in (None, turn.outcome.status) else ""
         entries.append((turn.outcome.ended_at, turn.outcome.attempt, f"{turn.outcome.status}{code}"))
-    entries.sort(key=lambda entry: entry[0])
+    # Events have their time in milliseconds: within one, they stay in the order in which they were added.
+    entries.sort(key=lambda entry: int(entry[0].timestamp() * 1000))
     return [
         {"at": moment.isoformat(), "after": (moment - began).total_seconds(), "attempt": attempt, "what": what}
         for moment, attempt, what in entries

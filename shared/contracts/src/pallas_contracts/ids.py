@@ -18,8 +18,6 @@ _TOKEN = re.compile(TOKEN_PATTERN)
 
 type Token = Annotated[str, StringConstraints(pattern=TOKEN_PATTERN)]
 
-TeamName = NewType("TeamName", str)
-AgentName = NewType("AgentName", str)
 TurnId = NewType("TurnId", str)
 
 

@@ -142,7 +142,7 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
 async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:
     """End the turns that wait for an agent nobody will execute any more."""
     count = 0
-    async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.subject(team=team, agent=agent)):
+    async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent)):
         request = TurnRequested.model_validate_json(record.data)
         await request_cancel(bus, Address.of(request), "its agent was retired")
         await withdraw_turn(bus, request, record.seq)

@@ -16,6 +16,7 @@ from pallas_contracts.turns import (
     ToolStarted,
     TurnClaim,
     TurnEvents,
+    TurnJoined,
     TurnOutcome,
 )
 
@@ -40,6 +41,8 @@ def lines_of(entry: LogEntry) -> list[str]:
     match said:
         case TurnClaim():
             return [f"{_time(said.claim.at)} {name} {_claim(said.claim)}"]
+        case TurnJoined():
+            return [f"{_time(said.at)} {name} followed again through {said.gateway}"]
         case TurnOutcome():
             code = f" ({said.code})" if said.code and said.code != said.status else ""
             seconds = (said.ended_at - said.requested_at).total_seconds()

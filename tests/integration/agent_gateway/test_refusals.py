@@ -23,8 +23,12 @@ from agent_gateway.handlers.queue_place import QueuePlaces
 from pallas_bus.turn_queue import consumer_name, ensure_consumer, queue_state, submit
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import GATEWAY, TURN_QUEUE
+from pallas_contracts.turns import Principal
 
 ENOUGH_TIME = 8.0
+
+CALLER = Principal(id="127.0.0.1")
+"""Who a client on this machine is, as long as nobody asks for a credential."""
 
 SLOW_MACHINE = 4
 """By how much a machine that is busy with other tests may be late."""
@@ -70,7 +74,8 @@ async def test_a_full_queue_is_a_busy_error_with_the_time_after_which_to_try_aga
     most = TURN_QUEUE.max_per_subject
     assert most is not None
     for _ in range(0, most, 500):
-        await asyncio.gather(*(submit(alone.bus, turn_requested(alone.team, "bench")) for _ in range(500)))
+        waiting = [turn_requested(alone.team, "bench") for _ in range(500)]
+        await asyncio.gather(*(submit(alone.bus, it.model_copy(update={"principal": CALLER})) for it in waiting))
     async with front.client(alone.team, "bench") as client:
         result = await client.call_tool("wait", {"file": "x"})
     assert error_of(result) == {"code": "busy", "retryable": True, "retry_after_ms": 1000}

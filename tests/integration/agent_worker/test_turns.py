@@ -166,7 +166,7 @@ async def test_a_redelivered_turn_that_has_its_outcome_only_leaves_the_queue(lab
     first = await turn.outcome()
     await settled(lab.bus, lab.team)
     # Sent past the broker's memory of ids, as a second delivery whose acknowledgement was lost would come.
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench")
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
     await lab.bus.put(subject, turn.request.model_dump_json().encode())
     await settled(lab.bus, lab.team)
     assert await stored_outcome(lab.bus, turn.address) == first
@@ -210,7 +210,7 @@ async def test_a_superseded_attempt_stops_and_is_not_heard(lab: Lab) -> None:
     turn = await lab.ask("wait", file=file)
     claimed = await turn.claimed(1)
     await turn.works()
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench")
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
     # The broker has given up on the worker that works: the turn is delivered to whoever is there.
     loser = first if first.taking.worker == claimed.worker else second
     winner = second if loser is first else first
@@ -230,7 +230,7 @@ async def test_an_undecodable_message_is_rejected_and_the_next_turn_runs(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
     await lab.worker()
-    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench")
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
     await lab.bus.put(subject, b'{"turn_id": "a secret"}')
     turn = await lab.ask("say")
     await turn.outcome()

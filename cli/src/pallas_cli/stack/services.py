@@ -94,6 +94,7 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
             "PALLAS_PUBLIC_URL": os.environ.get("PALLAS_PUBLIC_URL") or url,
             "PALLAS_AGENT_PORTS": "true",
             "PALLAS_REQUEST_STATE_KEY": kept_secret(plan.data, "request-state"),
+            "PALLAS_LOG_KEY": kept_secret(plan.data, "log-key"),
         }
         specs.append(_service(plan, "agent-gateway", number, own, port))
     specs += [_service(plan, "agent-worker", number, worker) for number in range(1, plan.workers + 1)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, SESSIONS, STREAMS
 from pallas_contracts.errors import PallasError
+from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_runtime.run import BROKER, Process
 
@@ -76,7 +78,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             process.vital(workers.keeping)
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = TurnMetrics(process.probes.metrics)
-            turns = BusTurns(bus, feeds, healths, sessions, metrics, QueuePlaces(bus), workers)
+            turns = BusTurns(bus, feeds, healths, sessions, metrics, QueuePlaces(bus), workers, _log_key(settings))
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
@@ -137,6 +139,13 @@ def _state_security(settings: GatewaySettings) -> RequestStateSecurity:
         log.info("no PALLAS_REQUEST_STATE_KEY: input rounds must come back to this replica")
         return RequestStateSecurity.ephemeral()
     return RequestStateSecurity(keys=[settings.request_state_key.get_secret_value()])
+
+
+def _log_key(settings: GatewaySettings) -> LogKey:
+    if settings.log_key is None:
+        log.info("no PALLAS_LOG_KEY: idempotency keys and event ids count on this replica only, until it ends")
+        return LogKey(secrets.token_hex(32))
+    return LogKey(settings.log_key.get_secret_value())
 
 
 def _keep_streams_on_sigterm() -> None:

@@ -16,3 +16,8 @@ class GatewaySettings(Settings):
     request_state_key: SecretStr | None = Field(
         None, min_length=32, description="seals requestState; the same on all replicas (made up when not set)"
     )
+    log_key: SecretStr | None = Field(
+        None,
+        min_length=32,
+        description="hashes conversation ids, signs event ids; the same on all replicas (made up when not set)",
+    )

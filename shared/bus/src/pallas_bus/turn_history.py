@@ -116,7 +116,7 @@ def fold(records: Iterable[Record]) -> dict[str, TurnHistory]:
 
 def _turn_id(record: Record) -> str | None:
     tokens = record.subject.split(".")
-    if len(tokens) > 6:
+    if tokens[3] != "requested":
         return tokens[6]
     try:
         return TurnRequested.model_validate_json(record.data).turn_id

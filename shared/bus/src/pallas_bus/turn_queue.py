@@ -24,7 +24,8 @@ async def submit(bus: Bus, request: TurnRequested) -> Stored:
         Unavailable: the queue is full (`queue_full`) or the broker did not answer in time.
         Rejected: the request is larger than the broker takes (`too_large`).
     """
-    subject = TURN_REQUESTED.template.subject(team=request.team, agent=request.agent)
+    ids = {"team": request.team, "agent": request.agent, "caller": request.principal.token}
+    subject = TURN_REQUESTED.template.subject(**ids)
     headers = trace_headers({"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{request.turn_id}"})
     return await bus.put(subject, request.model_dump_json().encode(), headers)
 
@@ -47,7 +48,7 @@ async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: i
         "max_deliver": -1,
         "max_ack_pending": max_concurrency or -1,
         "max_waiting": 512,
-        "filter_subject": TURN_REQUESTED.template.subject(team=team, agent=agent),
+        "filter_subject": TURN_REQUESTED.template.filter(team=team, agent=agent),
     }
     await bus.api(
         f"CONSUMER.DURABLE.CREATE.{TURN_QUEUE.name}.{name}", {"stream_name": TURN_QUEUE.name, "config": config}

@@ -11,18 +11,19 @@ from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
 from pallas_bus.streams import live_subject
-from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_OUTCOME
-from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome
+from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_JOINED, TURN_OUTCOME
+from pallas_contracts.turns import TurnClaim, TurnEvents, TurnJoined, TurnOutcome
 
 log = logging.getLogger(__name__)
 
-type Entry = TurnClaim | TurnEvents | TurnOutcome
+type Entry = TurnClaim | TurnEvents | TurnJoined | TurnOutcome
 
 _MESSAGES: dict[str, type[Entry]] = {
     TURN_CLAIM.name: TurnClaim,
     TURN_EVENT.name: TurnEvents,
     TURN_CONTENT.name: TurnEvents,
     TURN_OUTCOME.name: TurnOutcome,
+    TURN_JOINED.name: TurnJoined,
 }
 
 

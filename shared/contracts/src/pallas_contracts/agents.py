@@ -94,13 +94,20 @@ class ModelDependency(Message):
 
 
 class Limits(Message):
-    """How much of the platform a turn of this agent may use. Times are seconds."""
+    """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
+
+    `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn goes on without its caller when
+    that had sent an idempotency key.
+    """
 
     turn_timeout: float = 600.0
     queue_timeout: float = 120.0
     max_concurrency: int | None = None
     max_queued: int = 1000
     max_attempts: int = 3
+    max_rate: float | None = None
+    max_rate_per_caller: float | None = None
+    grace: float = 30.0
 
 
 class AgentDefinition(Message):

@@ -15,7 +15,15 @@ from pallas_contracts.contract import Bucket, Contract, Question, Stream, Templa
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
-from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome, TurnRequested
+from pallas_contracts.turns import (
+    DeadLetter,
+    DeadOriginal,
+    TurnClaim,
+    TurnEvents,
+    TurnJoined,
+    TurnOutcome,
+    TurnRequested,
+)
 
 GATEWAY = "agent-gateway"
 WORKER = "agent-worker"
@@ -28,7 +36,7 @@ PRESENCE_TTL = 6.0
 
 TURN_QUEUE = Stream(
     "TURN_QUEUE",
-    ("pallas.v1.turn.requested.*.*",),
+    ("pallas.v1.turn.requested.*.*.*",),
     owner=GATEWAY,
     retention="workqueue",
     refuse_when_full=True,
@@ -43,6 +51,8 @@ TURN_LOG = Stream(
         "pallas.v1.turn.event.*.*.*",
         "pallas.v1.turn.content.*.*.*",
         "pallas.v1.turn.outcome.*.*.*",
+        "pallas.v1.turn.joined.*.*.*",
+        "pallas.v1.kept.request.*.*.*",
     ),
     owner=GATEWAY,
     max_age=7 * 86_400.0,
@@ -50,15 +60,23 @@ TURN_LOG = Stream(
     summary="The truth about every turn: claims, events, content (which expires earlier) and the outcome.",
 )
 
-STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG)
+DEAD_LETTERS = Stream(
+    "DEAD_LETTERS",
+    ("pallas.v1.dead.letter.*.*.*", "pallas.v1.dead.original.*.*.*"),
+    owner=GATEWAY,
+    max_age=7 * 86_400.0,
+    summary="Turns that could not be handled, with the reason; their messages expire earlier, like all content.",
+)
+
+STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
 
 TURN_REQUESTED = Contract(
     "turn.requested",
-    Template("pallas.v1.turn.requested.{team}.{agent}"),
+    Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
     TurnRequested,
-    owners=(GATEWAY,),
+    owners=(GATEWAY, CLI),
     stream=TURN_QUEUE,
-    summary="A caller wants a tool of an agent called.",
+    summary="A caller wants a tool of an agent called. `caller` is the token of its principal.",
 )
 TURN_CLAIM = Contract(
     "turn.claim",
@@ -92,6 +110,38 @@ TURN_OUTCOME = Contract(
     stream=TURN_LOG,
     summary="How the turn ended, once: only the attempt that has the turn can write it.",
 )
+TURN_JOINED = Contract(
+    "turn.joined",
+    Template("pallas.v1.turn.joined.{team}.{agent}.{turn}"),
+    TurnJoined,
+    owners=(GATEWAY,),
+    stream=TURN_LOG,
+    summary="A caller that had left follows its turn again.",
+)
+KEPT_REQUEST = Contract(
+    "kept.request",
+    Template("pallas.v1.kept.request.{team}.{agent}.{turn}"),
+    TurnRequested,
+    owners=(WORKER,),
+    stream=TURN_LOG,
+    summary="What a turn that has ended was asked, without the caller's conversation id: content, kept for a replay.",
+)
+DEAD_LETTER = Contract(
+    "dead.letter",
+    Template("pallas.v1.dead.letter.{team}.{agent}.{letter}"),
+    DeadLetter,
+    owners=(WORKER,),
+    stream=DEAD_LETTERS,
+    summary="A turn could not be handled, and why.",
+)
+DEAD_ORIGINAL = Contract(
+    "dead.original",
+    Template("pallas.v1.dead.original.{team}.{agent}.{letter}"),
+    DeadOriginal,
+    owners=(WORKER,),
+    stream=DEAD_LETTERS,
+    summary="The message of a dead letter as it was: content, expires earlier.",
+)
 
 WORKER_ALIVE = Contract(
     "worker.alive",
@@ -107,6 +157,9 @@ CONTRACTS: tuple[
     | Contract[TurnClaim]
     | Contract[TurnEvents]
     | Contract[TurnOutcome]
+    | Contract[TurnJoined]
+    | Contract[DeadLetter]
+    | Contract[DeadOriginal]
     | Contract[WorkerAlive],
     ...,
 ] = (
@@ -115,6 +168,10 @@ CONTRACTS: tuple[
     TURN_EVENT,
     TURN_CONTENT,
     TURN_OUTCOME,
+    TURN_JOINED,
+    KEPT_REQUEST,
+    DEAD_LETTER,
+    DEAD_ORIGINAL,
     WORKER_ALIVE,
 )
 

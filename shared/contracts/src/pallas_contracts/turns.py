@@ -5,6 +5,7 @@ What happened (`TurnEvents` on `turn.event`, claims, the outcome) holds no conte
 outcome's `events` knows whether it has seen everything.
 """
 
+import hashlib
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,24 @@ class Principal(Message):
     id: str = "unknown"
     name: str | None = None
 
+    @property
+    def token(self) -> str:
+        """The caller as it may stand in a subject; nothing of who it is can be read back from it."""
+        return hashlib.sha256(f"{self.type}:{self.id}".encode()).hexdigest()[:16]
+
+
+class Stowed(Message):
+    """A claim check: JSON of `size` bytes that was too big for its message lies in the object store.
+
+    It lies there under the turn's id in `parts` parts, of which `name` tells those of its request from those of its
+    answer. `sha256` is the digest of the whole in hex.
+    """
+
+    name: Token
+    parts: int
+    size: int
+    sha256: str
+
 
 class ClientContext(Message):
     """What the caller's MCP client declared, for tools that answer differently by it."""
@@ -37,6 +56,10 @@ class TurnRequested(Message):
     """One call of one tool of one agent (subject `turn.requested`, removed when the turn is concluded).
 
     `input_responses` and `request_state` come back from a caller that was asked for more input (`InputRequired`).
+    `stowed` is where the arguments are when they are too big to travel here. `correlation` is the caller's own word for
+    its conversation, `conversation` what the log keeps of it: a keyed hash. `digest` is a keyed digest of what was
+    called, when the caller sent an idempotency key. `replay_of` is the turn that this one executes again, `model` the
+    model that it shall be executed with instead of the agent's.
     """
 
     turn_id: Token
@@ -50,14 +73,19 @@ class TurnRequested(Message):
     client: ClientContext
     input_responses: JsonObject | None = None
     request_state: str | None = None
+    stowed: Stowed | None = None
+    conversation: str | None = None
+    digest: str | None = None
+    replay_of: Token | None = None
+    model: str | None = None
     requested_at: datetime
 
 
 class Claimed(Message):
     """A worker takes the turn. The stream refuses it unless it follows the claim it supersedes.
 
-    `delivery` is where the worker's delivery is settled: whoever finds the worker dead gives it back there. `tool`,
-    `principal` and `requested_at` repeat the request, which leaves its queue when the turn ends, without its content.
+    `delivery` is where the worker's delivery is settled: whoever finds the worker dead gives it back there. What
+    follows it repeats the request, which leaves its queue when the turn ends, without its content.
     """
 
     type: Literal["claimed"] = "claimed"
@@ -66,6 +94,9 @@ class Claimed(Message):
     delivery: str | None = None
     tool: str | None = None
     principal: Principal | None = None
+    conversation: str | None = None
+    digest: str | None = None
+    replay_of: Token | None = None
     requested_at: datetime | None = None
     at: datetime
 
@@ -85,6 +116,19 @@ class TurnClaim(Message):
     team: Token
     agent: Token
     claim: Annotated[Claimed | CancelRequested, Field(discriminator="type")]
+
+
+class TurnJoined(Message):
+    """A caller that had sent an idempotency key follows the turn again, through this gateway (subject `turn.joined`).
+
+    The gateway that its former stream was on reads it before it cancels the turn for being left alone.
+    """
+
+    turn_id: Token
+    team: Token
+    agent: Token
+    gateway: Token
+    at: datetime
 
 
 class TurnEvent(Message):
@@ -184,13 +228,17 @@ class TextDelta(TurnEvent):
 
 
 class Result(TurnEvent):
-    """Content: the turn's answer as an MCP tool result (`content` blocks, camelCase as on the wire)."""
+    """Content: the turn's answer as an MCP tool result (`content` blocks, camelCase as on the wire).
+
+    `stowed` is where `content`, `structured` and `meta` are, as one object, when they are too big to travel here.
+    """
 
     type: Literal["result"] = "result"
     content: tuple[JsonObject, ...] = ()
     structured: Any = None
     meta: JsonObject | None = None
     is_error: bool = False
+    stowed: Stowed | None = None
 
 
 class InputRequired(TurnEvent):
@@ -237,6 +285,7 @@ class TurnOutcome(Message):
     """How the turn ended (subject `turn.outcome`; only the attempt that has the turn can write it, once).
 
     `events` is the number of the attempt's last event. `code` is a word of `TURN_ERRORS` when the status is failed.
+    `content_until` is when content that was written before the turn's end has to go; None when there is none.
     """
 
     turn_id: Token
@@ -250,6 +299,34 @@ class TurnOutcome(Message):
     requested_at: datetime
     started_at: datetime | None = None
     ended_at: datetime
+    content_until: datetime | None = None
+
+
+class DeadLetter(Message):
+    """A turn that could not be handled, without its content (subject `dead.letter`).
+
+    `subject` is where it lay, `code` one of `TURN_ERRORS`, `turn_id` None when not even that could be read.
+    """
+
+    letter: Token
+    team: Token
+    agent: Token
+    turn_id: Token | None = None
+    subject: str
+    code: str
+    reason: str
+    attempts: int = 0
+    at: datetime
+
+
+class DeadOriginal(Message):
+    """Content: the message of a dead letter as it was (subject `dead.original`); `data` is its body in base64."""
+
+    letter: Token
+    team: Token
+    agent: Token
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    data: str
 
 
 TURN_ERRORS: dict[str, str] = {
@@ -265,6 +342,9 @@ TURN_ERRORS: dict[str, str] = {
     "agent_failed": "The agent could not be started.",
     "invalid_arguments": "The arguments do not fit the tool's schema.",
     "result_too_large": "The answer is larger than the platform takes.",
+    "undecodable": "The turn's message could not be read; it is kept as a dead letter.",
+    "content_expired": "What was said in the turn is not kept any more.",
+    "key_reused": "The idempotency key was used before, for another call.",
     "internal": "Something in Pallas went wrong; the log has it under the turn's id.",
 }
 """The stable codes of failed turns, with what each means."""

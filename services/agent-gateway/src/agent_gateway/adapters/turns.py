@@ -22,6 +22,7 @@ from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
 from pallas_contracts.health import AgentHealth
+from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, TurnRequested
 
@@ -56,13 +57,14 @@ class BusTurns:
     metrics: TurnMetrics
     places: QueuePlaces
     workers: WorkerWatch
+    key: LogKey
     draining: bool = False
 
     def request(
         self, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
     ) -> TurnRequested:
         """Make the turn that a checked call asks for."""
-        return make_request(definition, tool, arguments, call)
+        return make_request(self.key, definition, tool, arguments, call)
 
     async def submit(
         self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]

@@ -17,6 +17,7 @@ from pallas_bus.turn_reader import TurnFeed, TurnFeeds
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.ids import new_turn_id
+from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import JsonObject, TurnRequested
 
@@ -50,9 +51,13 @@ class Submitted:
     position: int
 
 
-def make_request(definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call) -> TurnRequested:
+def make_request(
+    key: LogKey, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
+) -> TurnRequested:
     """The turn that a checked call asks for."""
     correlation = arguments.get(tool.correlation) if tool.correlation else None
+    if not isinstance(correlation, str):
+        correlation = None
     return TurnRequested(
         turn_id=new_turn_id(),
         team=definition.team,
@@ -60,7 +65,8 @@ def make_request(definition: AgentDefinition, tool: ToolDefinition, arguments: J
         tool=tool.name,
         arguments=arguments,
         principal=call.principal,
-        correlation=correlation if isinstance(correlation, str) else None,
+        correlation=correlation,
+        conversation=key.conversation(correlation) if correlation is not None else None,
         client=call.client,
         input_responses=call.input_responses,
         request_state=call.request_state,

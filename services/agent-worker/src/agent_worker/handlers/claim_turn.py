@@ -77,6 +77,9 @@ class Claimant:
             delivery=self.delivery,
             tool=self.request.tool,
             principal=self.request.principal,
+            conversation=self.request.conversation,
+            digest=self.request.digest,
+            replay_of=self.request.replay_of,
             requested_at=self.request.requested_at,
             at=utc_now(),
         )

@@ -16,7 +16,7 @@ class TurnQueue:
 
     async def oldest(self, team: str, agent: str) -> float | None:
         """When the oldest turn was queued, in seconds since the epoch; None when there is none or nobody can say."""
-        subject = TURN_REQUESTED.template.subject(team=team, agent=agent)
+        subject = TURN_REQUESTED.template.filter(team=team, agent=agent)
         try:
             record = await anext(read(self.bus, TURN_QUEUE.name, subject, batch=1, timeout=0.5), None)
         except Unavailable:

@@ -1,0 +1,67 @@
+"""What the log may know of a caller's secrets: keyed hashes and signatures, by one key that all replicas share.
+
+Whoever has the log but not the key can neither guess a conversation id nor make an event id. Each use has a key of its
+own, derived from the shared one, so that nothing made for one use counts for another.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass, field
+
+from pallas_contracts.errors import Rejected
+from pallas_contracts.ids import TurnId
+
+_TAG = 16
+"""Bytes of a signature that are kept."""
+
+
+@dataclass(frozen=True)
+class LogKey:
+    """The key (setting `PALLAS_LOG_KEY`). It is never printed."""
+
+    secret: str = field(repr=False)
+
+    def conversation(self, correlation: str) -> str:
+        """What the log keeps of a caller's conversation id: 32 hex digits."""
+        return self._mac("conversation", correlation.encode()).hex()[:32]
+
+    def digest(self, *parts: object) -> str:
+        """A digest of JSON values, to tell whether two calls are the same: 32 hex digits."""
+        return self._mac("digest", _canonical(parts)).hex()[:32]
+
+    def turn_id(self, *parts: object) -> TurnId:
+        """The turn that those JSON values stand for, the same on every replica: a version 8 UUID in hex."""
+        value = int.from_bytes(self._mac("turn", _canonical(parts))[:16])
+        value = value & ~(0xF << 76) | (0x8 << 76)
+        value = value & ~(0x3 << 62) | (0x2 << 62)
+        return TurnId(f"{value:032x}")
+
+    def sign(self, use: str, value: object) -> str:
+        """A JSON value with a signature, as base64url without padding; readable for everybody."""
+        payload = _canonical(value)
+        return base64.urlsafe_b64encode(self._mac(use, payload)[:_TAG] + payload).decode().rstrip("=")
+
+    def verify(self, use: str, token: str) -> object:
+        """The value of a signed token.
+
+        Raises:
+            Rejected: it was not signed with this key for this use.
+        """
+        try:
+            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        except ValueError:
+            raw = b""
+        tag, payload = raw[:_TAG], raw[_TAG:]
+        if not hmac.compare_digest(tag, self._mac(use, payload)[:_TAG]):
+            raise Rejected("the token is not one of ours", code="bad_token")
+        return json.loads(payload)
+
+    def _mac(self, use: str, value: bytes) -> bytes:
+        derived = hmac.digest(self.secret.encode(), f"pallas {use}".encode(), "sha256")
+        return hmac.digest(derived, value, hashlib.sha256)
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -11,6 +11,7 @@ from pallas_contracts.agents import (
     WorkerAlive,
     WorkerPresence,
 )
+from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBearer, Resolved
 from pallas_contracts.contract import Bucket, Contract, Question, Stream, Template
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
@@ -29,6 +30,9 @@ GATEWAY = "agent-gateway"
 WORKER = "agent-worker"
 REGISTRY = "registry"
 MONITOR = "health-monitor"
+LIFECYCLE = "team-lifecycle"
+RESOLVER = "auth-resolver"
+SEARCH = "library-search"
 CLI = "cli"
 
 PRESENCE_TTL = 6.0
@@ -68,7 +72,15 @@ DEAD_LETTERS = Stream(
     summary="Turns that could not be handled, with the reason; their messages expire earlier, like all content.",
 )
 
-STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
+CHANGES = Stream(
+    "CHANGES",
+    ("pallas.v1.lifecycle.*.*",),
+    owner=LIFECYCLE,
+    duplicate_window=3600.0,
+    summary="Every change to teams, tokens, keys, users, memberships and libraries, in order; kept for good.",
+)
+
+STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES)
 
 TURN_REQUESTED = Contract(
     "turn.requested",
@@ -142,6 +154,14 @@ DEAD_ORIGINAL = Contract(
     stream=DEAD_LETTERS,
     summary="The message of a dead letter as it was: content, expires earlier.",
 )
+LIFECYCLE_CHANGED = Contract(
+    "lifecycle.changed",
+    Template("pallas.v1.lifecycle.{kind}.{action}"),
+    LifecycleChanged,
+    owners=(LIFECYCLE,),
+    stream=CHANGES,
+    summary="Who may read what has changed: `team.provisioned`, `team.rotated`, `token.revoked`, `key.retired` ...",
+)
 
 WORKER_ALIVE = Contract(
     "worker.alive",
@@ -160,6 +180,7 @@ CONTRACTS: tuple[
     | Contract[TurnJoined]
     | Contract[DeadLetter]
     | Contract[DeadOriginal]
+    | Contract[LifecycleChanged]
     | Contract[WorkerAlive],
     ...,
 ] = (
@@ -172,6 +193,7 @@ CONTRACTS: tuple[
     KEPT_REQUEST,
     DEAD_LETTER,
     DEAD_ORIGINAL,
+    LIFECYCLE_CHANGED,
     WORKER_ALIVE,
 )
 
@@ -283,7 +305,36 @@ CHECK_HEALTH = Question(
     summary="Probe what an agent depends on now, and fold it.",
 )
 
-QUESTIONS: tuple[Question[AgentRead, AgentReadAnswer] | Question[HealthAsked, AgentHealth], ...] = (
+LOOK_UP = Question(
+    "auth.lookup",
+    Template("pallas.v1.auth.lookup"),
+    Lookups,
+    LookedUp,
+    askers=(RESOLVER,),
+    answerer=LIFECYCLE,
+    timeout=3.0,
+    summary="Rows of the truth about keys, teams and tokens.",
+)
+RESOLVE = Question(
+    "auth.resolve",
+    Template("pallas.v1.auth.resolve"),
+    ResolveBearer,
+    Resolved,
+    askers=(GATEWAY, SEARCH),
+    answerer=RESOLVER,
+    timeout=5.0,
+    summary="Whose a bearer is, and which libraries it may read.",
+)
+
+QUESTIONS: tuple[
+    Question[AgentRead, AgentReadAnswer]
+    | Question[HealthAsked, AgentHealth]
+    | Question[Lookups, LookedUp]
+    | Question[ResolveBearer, Resolved],
+    ...,
+] = (
     READ_AGENT,
     CHECK_HEALTH,
+    LOOK_UP,
+    RESOLVE,
 )

@@ -18,9 +18,9 @@ type JsonObject = dict[str, Any]
 
 
 class Principal(Message):
-    """Who calls: `peer` is an unauthenticated caller, named by its address."""
+    """Who calls: `peer` is an unauthenticated caller, named by its address; the others are kinds of bearers."""
 
-    type: Literal["peer", "user", "team", "turn"] = "peer"
+    type: Literal["peer", "user", "team", "turn", "token"] = "peer"
     id: str = "unknown"
     name: str | None = None
 

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import AsyncGenerator, Generator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -126,6 +127,32 @@ async def test_an_error_of_the_provider_ends_the_turn_without_secrets(
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.retryable) == (code, retryable)
     assert "hunter2" not in outcome.message
+
+
+async def test_a_turn_is_executed_with_the_model_that_it_names_instead_of_the_agents(
+    agent: AgentRuntime, provider: Provider
+) -> None:
+    for model in ("generic.huge", "generic.huge", "offline"):
+        events = Events()
+        outcome = await agent.run_turn(replace(a_turn(message="hi"), model=model), events)
+        assert text_of(outcome) == ("Echo: hi" if model == "offline" else "Good day")
+        assert [event.model for event in events.of(ModelCalled)] == [model.rpartition(".")[2]]
+    await agent.run_turn(a_turn(message="hi"), Events())
+    assert [request["model"] for request in provider.requests] == ["huge", "huge", "tiny"]
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [("openai.gpt-5", "has not configured the provider"), ("generic", "is no model"), ("else.where", "is no model")],
+)
+async def test_a_model_of_a_provider_that_the_team_has_not_configured_is_refused(
+    agent: AgentRuntime, provider: Provider, model: str, reason: str
+) -> None:
+    outcome = await agent.run_turn(replace(a_turn(message="hi"), model=model), Events())
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "unknown_model"
+    assert reason in outcome.message
+    assert provider.requests == []
 
 
 async def test_a_provider_that_is_not_there_may_be_tried_again(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import base64
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -124,6 +125,13 @@ async def read(method: Method, **params: object) -> JsonObject:
 
 async def test_a_text_is_a_result_with_one_block() -> None:
     assert text_of(await call("greet", name="you")) == "hello you"
+
+
+async def test_a_turn_that_names_a_model_is_refused_because_there_is_none_to_replace() -> None:
+    turn = replace(a_turn("bench", "greet", name="Ada"), model="offline")
+    outcome = await FunctionRuntime("bench", agent).run_turn(turn, Events())
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "unknown_model"
 
 
 async def test_progress_and_logs_are_said_and_the_result_is_kept_whole() -> None:

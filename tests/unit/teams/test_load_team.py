@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.unit.teams.folders import load, write_team
 
 from pallas_contracts.agents import Capabilities, Icon, Limits
-from pallas_teams import HttpServer, ModelRef, StdioServer, reveal
+from pallas_teams import HttpServer, ModelRef, StdioServer, load_team, reveal
 
 FULL = """
     name: research-team
@@ -145,6 +145,14 @@ def test_a_folder_of_functions_needs_no_configuration(tmp_path: Path) -> None:
     folder = write_team(tmp_path, "agents: {f: {kind: function, module: f.py}}", f__py="")
     (folder / "fastagent.config.yaml").unlink()
     assert load(folder).providers == {}
+
+
+def test_a_provider_that_no_agent_uses_counts_once_it_can_be_called(tmp_path: Path) -> None:
+    folder = write_team(tmp_path, "agents: {a: {}}")
+    config = "default_model: offline\ngeneric: {base_url: http://127.0.0.1:9/v1}\nopenai: {}\n"
+    (folder / "fastagent.config.yaml").write_text(config)
+    assert set(load(folder).providers) == {"offline", "generic"}
+    assert set(load_team(folder, {"OPENAI_API_KEY": "k"}).providers) == {"offline", "generic", "openai"}
 
 
 def test_numbers_may_come_from_the_environment(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import importlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent_worker.downstream.pool import DownstreamPool
@@ -124,6 +125,7 @@ class _Host:
             vision=bool(agent.capabilities and agent.capabilities.vision),
             max_iterations=agent.max_iterations,
             servers={name: self.shared.pool.server(name, self.folder.servers[name]) for name in agent.servers},
+            instead=partial(self.shared.models.instead, agent, providers=self.folder.providers),
             agents=tuple(self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on),
         )
         return runtime

@@ -14,7 +14,10 @@ from pallas_contracts.turns import AnyEvent, ClientContext, InputRequired, Resul
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One attempt at one call. `remaining` is how many seconds the turn may still take."""
+    """One attempt at one call. `remaining` is how many seconds the turn may still take.
+
+    `model` is the model (`PROVIDER.NAME`) to execute it with instead of the agent's own.
+    """
 
     turn_id: str
     team: str
@@ -27,6 +30,7 @@ class Turn:
     correlation: str | None = None
     input_responses: JsonObject | None = None
     request_state: str | None = None
+    model: str | None = None
 
 
 class Emitter(Protocol):

@@ -331,6 +331,7 @@ class DeadOriginal(Message):
 
 TURN_ERRORS: dict[str, str] = {
     "model_failed": "The model could not be called or answered with an error.",
+    "unknown_model": "The model that was asked for is none that the agent can be executed with.",
     "context_overflow": "Message and history do not fit the model's context window.",
     "vision_required": "Images were sent to a model that cannot see.",
     "turn_timeout": "The turn ran longer than its agent allows.",

@@ -15,7 +15,7 @@ from pallas_teams.model import (
     StdioServer,
     TeamFolder,
 )
-from pallas_teams.providers import parse_model, provider_config
+from pallas_teams.providers import callable_providers, parse_model, provider_config
 from pallas_teams.schema import AgentSection, AgentsFile, CapabilitiesSection, ConfigFile, ServerSection
 from pallas_teams.together import slug
 
@@ -24,7 +24,7 @@ def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapp
     """Put the team together, with instruction files read and defaults filled in."""
     name = team.name or slug(folder)
     agents = {key: _agent(folder, key, section, team, config) for key, section in team.agents.items()}
-    used = sorted({agent.model.provider for agent in agents.values() if agent.model})
+    used = {agent.model.provider for agent in agents.values() if agent.model}
     return TeamFolder(
         folder=folder,
         name=name,
@@ -35,7 +35,10 @@ def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapp
         team_id=team.team_id,
         agents=agents,
         servers={key: _server(folder, name, key, section) for key, section in config.mcp.servers.items()},
-        providers={provider: provider_config(provider, config, environ) for provider in used},
+        providers={
+            provider: provider_config(provider, config, environ)
+            for provider in sorted({*used, *callable_providers(config, environ)})
+        },
     )
 
 

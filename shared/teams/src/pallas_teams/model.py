@@ -131,7 +131,7 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class TeamFolder:
-    """A team. `providers` holds those that its agents use, `servers` all that are configured."""
+    """A team. `providers` holds those that its agents use or that are configured, `servers` all that are configured."""
 
     folder: Path
     name: str

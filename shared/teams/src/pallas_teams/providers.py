@@ -48,6 +48,17 @@ def lacking(provider: str, *, base_url: bool, api_key: bool, environ: Mapping[st
     return f"needs {provider}.api_key in fastagent.secrets.yaml or {known.variable} in the environment"
 
 
+def callable_providers(config: ConfigFile, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The providers that have a section in the configuration and lack nothing, whether an agent uses them or not."""
+    sections = (("openai", config.openai), ("anthropic", config.anthropic), ("generic", config.generic))
+    return tuple(
+        name
+        for name, section in sections
+        if section is not None
+        and lacking(name, base_url=bool(section.base_url), api_key=bool(section.api_key), environ=environ) is None
+    )
+
+
 def provider_config(name: str, config: ConfigFile, environ: Mapping[str, str]) -> ProviderConfig:
     """The provider with its address and key filled in; `config` has passed the rules."""
     if name == OFFLINE:

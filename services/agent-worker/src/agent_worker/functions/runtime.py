@@ -31,6 +31,8 @@ class FunctionRuntime:
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
+        if turn.model is not None:
+            return Failed("unknown_model", f"agent {self.name!r} has no model that another could stand in for")
         tool = self.agent.tools.get(turn.tool)
         if tool is None:
             return Failed("invalid_arguments", f"agent {self.name!r} has no tool {turn.tool!r}")

@@ -33,6 +33,7 @@ async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWrit
         correlation=request.correlation,
         input_responses=request.input_responses,
         request_state=request.request_state,
+        model=request.model,
     )
     limit = asyncio.timeout(seconds)
     try:

@@ -5,7 +5,8 @@ without one it would look into the environment and send what it finds there to w
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -13,7 +14,8 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
 from pallas_contracts.errors import Rejected
-from pallas_teams.model import AgentConfig, ProviderConfig
+from pallas_teams.model import AgentConfig, ModelCapabilities, ModelRef, ProviderConfig
+from pallas_teams.providers import OFFLINE, parse_model
 
 if TYPE_CHECKING:
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -38,16 +40,37 @@ class TeamModels:
     """Makes models and owns their HTTP clients."""
 
     def __init__(self) -> None:
+        self._made: dict[tuple[str, ModelRef | None, ModelCapabilities | None], AgentModel] = {}
         self._openai: dict[str, OpenAIProvider] = {}
         self._anthropic: dict[str, AnthropicProvider] = {}
         self._clients: list[httpx2.AsyncClient] = []
 
     def make(self, agent: AgentConfig, provider: ProviderConfig) -> AgentModel:
-        """Make the model of an agent.
+        """The model of an agent, made when it is first asked for.
 
         Raises:
             Rejected: the agent has no model, or there is no such provider.
         """
+        key = provider.key(), agent.model, agent.capabilities
+        if key not in self._made:
+            self._made[key] = self._make(agent, provider)
+        return self._made[key]
+
+    def instead(self, agent: AgentConfig, text: str, providers: Mapping[str, ProviderConfig]) -> AgentModel:
+        """The model that `text` names, as the agent would use it. What it can do is taken to be what the agent's can.
+
+        Raises:
+            Rejected: it names no model, or one of a provider that the team has not configured (`unknown_model`).
+        """
+        named = parse_model(text)
+        if named is None:
+            raise Rejected(f"{text!r} is no model: 'offline' or PROVIDER.NAME is", code="unknown_model")
+        provider = ProviderConfig(OFFLINE) if named.provider == OFFLINE else providers.get(named.provider)
+        if provider is None:
+            raise Rejected(f"the team has not configured the provider of {text!r}", code="unknown_model")
+        return self.make(replace(agent, model=named), provider)
+
+    def _make(self, agent: AgentConfig, provider: ProviderConfig) -> AgentModel:
         if agent.model is None:
             raise Rejected(f"agent {agent.name!r} has no model")
         limits = agent.capabilities

@@ -5,7 +5,7 @@ which bounds how deep they nest.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pydantic_ai.exceptions import AgentRunError
@@ -35,18 +35,21 @@ class LlmRuntime:
     max_iterations: int
     servers: Mapping[str, DownstreamServer]
     agents: tuple["LlmRuntime", ...] = ()
+    instead: Callable[[str], AgentModel] | None = None
+    """Finds the model that a turn names for itself; raises `Rejected` when the agent cannot be executed with it."""
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
         try:
             seed = read_seed(turn.arguments, vision=self.vision)
+            model = await self._model(turn.model)
         except Rejected as error:
             return Failed(error.code, error.message)
         scope = TurnScope(emit)
         limit = asyncio.timeout(turn.remaining)
         try:
             async with limit:
-                text = await self._run(seed, scope)
+                text = await self._run(seed, scope, model)
         except RunFailed as error:
             return error.failed
         except TimeoutError:
@@ -63,18 +66,30 @@ class LlmRuntime:
         """
         raise NotFound(f"agent {self.name!r} has nothing to answer {question.method!r} with")
 
-    async def _run(self, seed: Seed, scope: TurnScope) -> str:
+    async def _model(self, named: str | None) -> AgentModel:
+        """The agent's own model, or the one that the turn names. Sub-agents always use their own.
+
+        Raises:
+            Rejected: there is no such model.
+        """
+        if named is None:
+            return self.model
+        if self.instead is None:
+            raise Rejected(f"agent {self.name!r} knows no other model", code="unknown_model")
+        return await asyncio.to_thread(self.instead, named)  # it may import a provider's library, which takes seconds
+
+    async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel) -> str:
         agents = (SubAgent(agent.name, agent.description, self._ask(agent, scope)) for agent in self.agents)
         tools = AgentTools(scope, self.servers, agents, vision=self.vision)
-        loop = AgentLoop(self.name, self.model, self.instruction, tools, scope, self.max_iterations)
+        loop = AgentLoop(self.name, model, self.instruction, tools, scope, self.max_iterations)
         try:
             return await loop.run(seed)
         except AgentRunError as error:
-            raise RunFailed(run_failure(error, self.model.name)) from error
+            raise RunFailed(run_failure(error, model.name)) from error
 
     @staticmethod
     def _ask(agent: "LlmRuntime", scope: TurnScope) -> AskAgent:
         async def ask(message: str) -> str:
-            return await agent._run(Seed(message), scope)
+            return await agent._run(Seed(message), scope, agent.model)
 
         return ask

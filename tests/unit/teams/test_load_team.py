@@ -32,6 +32,9 @@ FULL = """
         max_concurrency: 4
         max_queued: 9
         max_attempts: 1
+        max_rate: 20
+        max_rate_per_caller: 0.5
+        grace: 12.5
         retry: safe
       add:
         kind: function
@@ -73,7 +76,16 @@ def test_every_field_arrives_where_it_belongs(tmp_path: Path) -> None:
     assert harper.model == ModelRef("anthropic", "claude-sonnet-4.5")
     assert harper.instruction == "Be brief. ${NOT_EXPANDED}\n"
     assert (harper.max_iterations, harper.retry) == (7, "safe")
-    assert harper.limits == Limits(turn_timeout=30, queue_timeout=5.5, max_concurrency=4, max_queued=9, max_attempts=1)
+    assert harper.limits == Limits(
+        turn_timeout=30,
+        queue_timeout=5.5,
+        max_concurrency=4,
+        max_queued=9,
+        max_attempts=1,
+        max_rate=20,
+        max_rate_per_caller=0.5,
+        grace=12.5,
+    )
 
 
 def test_defaults_are_those_of_the_reference(tmp_path: Path) -> None:

@@ -70,6 +70,9 @@ def _limits(section: AgentSection) -> Limits:
         max_concurrency=section.max_concurrency,
         max_queued=section.max_queued,
         max_attempts=section.max_attempts,
+        max_rate=section.max_rate,
+        max_rate_per_caller=section.max_rate_per_caller,
+        grace=section.grace,
     )
 
 

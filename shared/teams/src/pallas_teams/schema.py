@@ -65,6 +65,7 @@ type Uuid = Annotated[str, AfterValidator(_check_uuid)]
 type Port = Annotated[int, AfterValidator(_check_port), BeforeValidator(_not_bool)]
 type Count = Annotated[int, Field(ge=1), BeforeValidator(_not_bool)]
 type Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_not_bool)]
+type PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_not_bool)]
 
 
 class Section(BaseModel):
@@ -103,6 +104,9 @@ class AgentSection(Section):
     max_concurrency: Count | None = None
     max_queued: Count = 1000
     max_attempts: Count = 3
+    max_rate: PerSecond | None = None
+    max_rate_per_caller: PerSecond | None = None
+    grace: Seconds = 30.0
     retry: Literal["safe", "unsafe"] = "unsafe"
 
 

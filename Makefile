@@ -65,10 +65,9 @@ gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.
-$(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml
+$(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml cli/redis-server.txt
 	@$(UV) sync --frozen --inexact
-	@if command -v cc >/dev/null; then $(UV) sync --frozen --inexact --group redis; else \
-	  echo "No C compiler: the embedded redis-server is not built (PALLAS_REDIS_URL can name another one)."; fi
+	@./install-redis $(UV)
 	@touch $@
 
 .tools/uv/bin/uv:

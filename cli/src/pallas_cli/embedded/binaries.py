@@ -32,6 +32,15 @@ def package_binary(package: str, path: str, distribution: str) -> Path:
     return _existing(Path(spec.origin).parent / path, distribution)
 
 
+def installed_binary(name: str, path: str, distribution: str) -> Path:
+    """Return the binary at `path` of what `make install` has put into the folder `name` of this environment.
+
+    Raises:
+        Refused: it is not there.
+    """
+    return _existing(Path(sys.prefix) / name / path, distribution)
+
+
 def _existing(binary: Path, distribution: str) -> Path:
     if not binary.is_file():
         raise Refused(f"the binary {binary} is missing: reinstall the package {distribution!r} (make install)")

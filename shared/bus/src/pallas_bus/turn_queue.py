@@ -5,6 +5,7 @@ Each agent has one durable consumer, shared by all workers that host it. A turn 
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 
 from pallas_bus.connection import Bus, trace_headers
 from pallas_bus.replies import Stored
@@ -69,7 +70,7 @@ class Delivery:
     """A turn in this worker's hands. Exactly one of `ack`, `give_back` and `reject` ends it; `working` keeps it.
 
     It equals nothing but itself. `delivered` counts deliveries, which are not attempts: a turn that was given back was
-    not attempted.
+    not attempted. `position` is the message's own in the queue's stream, where it was put at `stored_at`.
     """
 
     bus: Bus
@@ -78,6 +79,9 @@ class Delivery:
     reply: str
     delivered: int
     waiting: int
+    subject: str
+    position: int
+    stored_at: datetime
 
     async def ack(self) -> None:
         """The turn is concluded; it leaves the queue."""

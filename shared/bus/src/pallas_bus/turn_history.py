@@ -72,6 +72,13 @@ class TurnHistory:
         principal = self.request.principal if self.request is not None else next(iter(principals), None)
         return f"{principal.type}:{principal.id}" if principal is not None else None
 
+    @property
+    def conversation(self) -> str | None:
+        """The keyed hash of the caller's conversation id; None when it gave none, or was gone before a claim."""
+        if self.request is not None:
+            return self.request.conversation
+        return next((attempt.claim.conversation for attempt in self.attempts.values()), None)
+
     def take(self, record: Record) -> None:
         """Add one message of the turn; what cannot be read is left out."""
         try:
@@ -137,9 +144,11 @@ async def read_turn(bus: Bus, turn_id: str) -> TurnHistory | None:
 
 
 async def read_turns(
-    bus: Bus, *, since: datetime, team: str | None = None, agent: str | None = None
+    bus: Bus, *, since: datetime | None = None, team: str | None = None, agent: str | None = None
 ) -> list[TurnHistory]:
     """Read how all turns stand that wait, or of which something was stored after `since`; without their events.
+
+    `since` None reads the whole log.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -150,3 +159,12 @@ async def read_turns(
         subject = contract.template.filter(**ids)
         records += [record async for record in read(bus, TURN_LOG.name, subject, since=since)]
     return sorted(fold(records).values(), key=lambda turn: turn.turn_id)
+
+
+async def read_conversation(bus: Bus, conversation: str) -> list[TurnHistory]:
+    """Read how all turns of a conversation stand, known by its keyed hash (`LogKey.conversation`); without events.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    return [turn for turn in await read_turns(bus) if turn.conversation == conversation]

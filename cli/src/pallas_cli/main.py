@@ -6,7 +6,7 @@ A new group of commands is a file in `commands/` and a line here. Nothing heavy 
 
 import typer
 
-from pallas_cli.commands import agents, turns
+from pallas_cli.commands import agents, events, turns
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.up import up
 from pallas_cli.refused import Refused
@@ -19,6 +19,7 @@ commands.command()(up)
 commands.command()(chat)
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(turns.app, name="turns")
+commands.add_typer(events.app, name="events")
 
 
 @commands.callback()

@@ -1,35 +1,17 @@
 """Turns that are over, run or wait, from the log: a list of them, or the timeline of one."""
 
 import json
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address, request_cancel
 from pallas_bus.turn_history import TurnHistory, read_turn, read_turns
+from pallas_cli.moments import moment_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.refused import Refused
 from pallas_cli.turns_tail import text_of
 from pallas_contracts.turns import AnyEvent
-
-_SPAN = re.compile(r"^(\d+(?:\.\d+)?)([smhd])$")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def moment_of(text: str) -> datetime:
-    """When `text` means: a span back from now (`30m`, `2h`, `7d`) or an ISO 8601 time.
-
-    Raises:
-        Refused: it is neither.
-    """
-    if (span := _SPAN.match(text)) is not None:
-        return datetime.now(UTC) - timedelta(seconds=float(span[1]) * _UNITS[span[2]])
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise Refused(f"{text!r} is neither a span such as 30m, 2h or 7d nor an ISO 8601 time") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def row_of(turn: TurnHistory) -> dict[str, Any]:

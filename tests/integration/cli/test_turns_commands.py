@@ -14,8 +14,9 @@ from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import claim_state
 from pallas_bus.turn_queue import submit
+from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
-from pallas_cli.turns_view import cancel, moment_of, show_turn, show_turns
+from pallas_cli.turns_view import cancel, show_turn, show_turns
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import CancelRequested, TurnRequested
 

@@ -104,6 +104,17 @@ class Bus:
         except NatsError as error:
             raise translated(error, f"publish to {subject!r}") from error
 
+    async def flush(self) -> None:
+        """Wait until the broker has taken what was published so far.
+
+        Raises:
+            Unavailable: it does not answer.
+        """
+        try:
+            await self.client.flush()
+        except (NatsError, TimeoutError) as error:
+            raise translated(error, "flush") from error
+
     async def put(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> Stored:

@@ -85,7 +85,7 @@ async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> t
         headers = message.headers or {}
         status = headers.get("Status")
         if status is None:
-            records.append(_record(message, headers))
+            records.append(record_of(message))
         elif not done.done():
             if status in ("204", "404"):
                 done.set_result(int(headers.get("Nats-Num-Pending", "0")))
@@ -106,7 +106,9 @@ async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> t
         await subscription.unsubscribe()
 
 
-def _record(message: Msg, headers: dict[str, str]) -> Record:
+def record_of(message: Msg) -> Record:
+    """A stored message as the broker hands it out, read or published again."""
+    headers = message.headers or {}
     return Record(
         subject=headers["Nats-Subject"],
         seq=int(headers["Nats-Sequence"]),

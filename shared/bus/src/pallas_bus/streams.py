@@ -23,9 +23,12 @@ LIVE_PREFIX = "pallas.v1.live"
 _RETRY = 0.2
 
 
-def live_subject(subject: str) -> str:
-    """Where a message stored on `subject` is published again, for whoever listens right now."""
-    return f"{LIVE_PREFIX}.{subject.removeprefix('pallas.v1.')}"
+def live_subject(subject: str, prefix: str = LIVE_PREFIX) -> str:
+    """Where a message stored on `subject` is published again, for whoever listens right now.
+
+    `prefix` is the `live` of its stream.
+    """
+    return f"{prefix}.{subject.removeprefix('pallas.v1.')}"
 
 
 def bucket_subject(bucket: Bucket[Message] | Bucket[Any], key: str) -> str:

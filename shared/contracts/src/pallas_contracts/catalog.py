@@ -45,6 +45,7 @@ TURN_QUEUE = Stream(
     retention="workqueue",
     refuse_when_full=True,
     max_per_subject=10_000,
+    live="pallas.v1.live.queue",
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
 
@@ -69,6 +70,7 @@ DEAD_LETTERS = Stream(
     ("pallas.v1.dead.letter.*.*.*", "pallas.v1.dead.original.*.*.*"),
     owner=GATEWAY,
     max_age=7 * 86_400.0,
+    live="pallas.v1.live",
     summary="Turns that could not be handled, with the reason; their messages expire earlier, like all content.",
 )
 
@@ -77,6 +79,7 @@ CHANGES = Stream(
     ("pallas.v1.lifecycle.*.*",),
     owner=LIFECYCLE,
     duplicate_window=3600.0,
+    live="pallas.v1.live",
     summary="Every change to teams, tokens, keys, users, memberships and libraries, in order; kept for good.",
 )
 

@@ -1,0 +1,64 @@
+"""Messages of all streams as they are stored, a line each."""
+
+import json
+from datetime import UTC
+
+from pallas_bus.connection import Bus
+from pallas_bus.recorded import Recorded, streams_of
+from pallas_bus.stream_tail import tail_streams
+from pallas_bus.subjects import subject_filter
+from pallas_cli.moments import moment_of
+from pallas_cli.refused import Refused
+from pallas_contracts.errors import Rejected
+
+
+def filter_of(text: str) -> str:
+    """The filter that somebody typed.
+
+    Raises:
+        Refused: it is none, or no stream holds such subjects.
+    """
+    try:
+        subject = subject_filter(text)
+    except Rejected as error:
+        raise Refused(error.message) from error
+    if not streams_of(subject):
+        raise Refused(f"no stream holds subjects like {subject!r}; docs/contracts.md lists them")
+    return subject
+
+
+async def tail(bus: Bus, *, subject: str, since: str | None, as_json: bool) -> None:
+    """Print messages as they are stored, until interrupted.
+
+    Raises:
+        Refused: the subject or the time cannot be understood.
+    """
+    wanted, begin = filter_of(subject), moment_of(since) if since else None
+    async with tail_streams(bus, wanted, since=begin) as messages:
+        while True:
+            message = await messages.get()
+            print(json.dumps(document_of(message)) if as_json else line_of(message), flush=True)
+
+
+def line_of(message: Recorded) -> str:
+    """Time, stream, position, subject and size; nothing of the body."""
+    record = message.record
+    time = record.time.astimezone(UTC).strftime("%H:%M:%S.%f")[:-3]
+    return f"{time} {message.stream} {record.seq} {record.subject} {len(record.data)} B"
+
+
+def document_of(message: Recorded) -> dict[str, object]:
+    """The whole message; `body` is its JSON, or its text when it is none."""
+    record = message.record
+    try:
+        body: object = json.loads(record.data)
+    except ValueError:
+        body = record.data.decode(errors="replace")
+    return {
+        "stream": message.stream,
+        "position": record.seq,
+        "time": record.time.astimezone(UTC).isoformat(),
+        "subject": record.subject,
+        "headers": record.headers,
+        "body": body,
+    }

@@ -8,6 +8,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from agent_worker.dead_letters import DeadLetters, count_letters
 from agent_worker.handlers.host_teams import HostTeams, Teams
 from agent_worker.handlers.take_turn import TakeTurn
 from agent_worker.running import Running
@@ -21,7 +22,7 @@ from pallas_bus.turn_puller import TurnPuller
 from pallas_bus.turn_queue import Delivery
 from pallas_bus.turn_reader import hear_claims
 from pallas_contracts.agents import WorkerPresence
-from pallas_contracts.catalog import AGENTS, PRESENCE_TTL, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
+from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, PRESENCE_TTL, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
 from pallas_runtime.run import BROKER, Process
@@ -83,11 +84,12 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         process.without(bus.closed, BROKER),
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
-        await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, replicas=settings.stream_replicas)
+        await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas)
         teams, running = Teams(), Running()
+        letters = DeadLetters(bus, settings.content_seconds, count_letters(process.probes.metrics))
         worker = Worker(
             Slots(settings.slots, lambda: len(teams.agents)),
-            TakeTurn(bus, process.instance, settings.content_seconds, teams.agents.get, running),
+            TakeTurn(bus, process.instance, settings.content_seconds, teams.agents.get, running, letters),
         )
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
         _measure(process.probes.metrics, worker.slots)

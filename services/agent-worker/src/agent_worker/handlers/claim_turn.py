@@ -5,6 +5,7 @@ ended is done, a cancelled one stays cancelled, and one whose worker was lost is
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from agent_worker.ports import Failed
@@ -31,11 +32,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Do not execute it: end it like this. `why` None means it was cancelled."""
+    """Do not execute it: end it like this. `why` None means it was cancelled; `used_up`, that no attempt is left."""
 
     attempt: int
     fence: int
     why: Failed | None
+    used_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,44 @@ class Claimant:
 async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict:
     """Claim the turn, or say what else is to be done with it.
 
-    An attempt that is not the first looks for an outcome after its claim too: the one before it can write no more.
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+
+    async def judge(attempt: int) -> _Lost | None:
+        return await _why_not_again(claimant.bus, claimant.address, definition, attempt)
+
+    return await _claim(claimant, None, judge)
+
+
+async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
+    """Claim the turn only to end it like this, unless it has come to another end.
 
     Raises:
         Unavailable: the broker does not answer.
     """
+
+    async def judge(_attempt: int) -> _Lost | None:
+        return _Lost(why)
+
+    return await _claim(claimant, _Lost(why), judge)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Why a turn is not executed by whoever claims it next."""
+
+    why: Failed
+    used_up: bool = False
+
+
+async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], Awaitable[_Lost | None]]) -> Verdict:
+    """Claim the turn to execute it, or to end it when it is `lost`; for a second and later attempt `judge` says which.
+
+    An attempt that is not the first looks for an outcome after its claim too: the one before it can write no more.
+    """
     bus, address = claimant.bus, claimant.address
-    attempt, after, lost = 1, 0, None
+    attempt, after = 1, 0
     while True:
         try:
             fence = await claimant.claim(attempt, after)
@@ -104,7 +137,9 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
         else:
             if attempt > 1 and await stored_outcome(bus, address) is not None:
                 return Over()
-            return Run(attempt, fence) if lost is None else Conclude(attempt, fence, lost)
+            if lost is None:
+                return Run(attempt, fence)
+            return Conclude(attempt, fence, lost.why, lost.used_up)
         if await stored_outcome(bus, address) is not None:
             return Over()
         match state.claim:
@@ -115,7 +150,7 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
             case Claimed() as claim:
                 pass
         attempt, after = claim.attempt + 1, state.seq
-        lost = await _why_not_again(bus, address, definition, attempt)
+        lost = await judge(attempt)
         if lost is not None and await _lives(claimant, claim.worker):
             return NotYet()
 
@@ -125,18 +160,17 @@ async def _lives(claimant: Claimant, worker: str) -> bool:
     return worker != claimant.worker and await tables.get(claimant.bus, WORKERS, worker=worker) is not None
 
 
-async def _why_not_again(bus: Bus, address: Address, definition: AgentDefinition, attempt: int) -> Failed | None:
+async def _why_not_again(bus: Bus, address: Address, definition: AgentDefinition, attempt: int) -> _Lost | None:
     tool = None if definition.retry == "safe" else await last_started_tool(bus, address)
     if tool is not None:
-        return Failed(
-            "worker_lost",
+        why = (
             f"The worker was lost after the tool {tool.server}/{tool.tool} had started; whether it took effect is "
-            "unknown, so the turn is not executed again. Check before you retry.",
+            "unknown, so the turn is not executed again. Check before you retry."
         )
+        return _Lost(Failed("worker_lost", why))
     if attempt > definition.limits.max_attempts:
-        return Failed(
-            "worker_lost", f"The worker was lost {attempt - 1} times. The turn may be retried.", retryable=True
-        )
+        why = f"The worker was lost {attempt - 1} times. The turn may be retried."
+        return _Lost(Failed("worker_lost", why, retryable=True), used_up=True)
     log.warning("executing again", extra={"attempt": attempt})
     return None
 

@@ -5,16 +5,19 @@ Nothing but the end of this function settles a delivery. When the worker dies in
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import Any
 
 from pydantic import ValidationError
 
+from agent_worker.dead_letters import DeadLetters
 from agent_worker.handlers.claim_turn import Claimant, Conclude, NotYet, Over, Run, claim_turn
 from agent_worker.handlers.conclude_turn import conclude_turn
+from agent_worker.handlers.end_undecodable import end_undecodable
 from agent_worker.handlers.run_turn import run_turn
 from agent_worker.ports import HostedAgent, Outcome
 from agent_worker.running import Running, RunningTurn
@@ -45,14 +48,14 @@ class TakeTurn:
     content_seconds: float
     host: Callable[[str], HostedAgent | None]
     running: Running
+    letters: DeadLetters
 
     async def take_turn(self, key: str, delivery: Delivery) -> None:
         """Execute the delivered turn, or find that there is nothing to execute, and settle the delivery."""
         try:
             request = TurnRequested.model_validate_json(delivery.data)
         except ValidationError as error:
-            log.error("undecodable turn", extra={"agent": key, "faults": error.error_count()})
-            await delivery.reject()
+            await self._settle(self._bury(key, delivery, error), delivery)
             return
         names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
         with log_context(**names, conversation=request.correlation):
@@ -60,12 +63,12 @@ class TakeTurn:
             if hosted is None:
                 await delivery.give_back(NOT_NOW)
             elif request.turn_id not in self.running.turns:  # else it was delivered again to the worker that runs it
-                await self._settle(hosted, request, delivery)
+                await self._settle(self._attempt(hosted, request, delivery), delivery)
 
-    async def _settle(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> None:
+    async def _settle(self, taking: Coroutine[Any, Any, "_End"], delivery: Delivery) -> None:
         self.running.deliveries.add(delivery)
         try:
-            end = await self._attempt(hosted, request, delivery)
+            end = await taking
         except asyncio.CancelledError:
             with suppress(PallasError):
                 await delivery.give_back()
@@ -84,8 +87,15 @@ class TakeTurn:
                     await delivery.ack()
                 case _End.LATER:
                     await delivery.give_back(min(NOT_NOW * delivery.delivered, MUCH_LATER))
+                case _End.DEAD:
+                    await delivery.reject()
                 case _End.ELSEWHERE:
                     pass
+
+    async def _bury(self, key: str, delivery: Delivery, error: ValidationError) -> "_End":
+        """Keep what cannot be read as a dead letter, and end its turn."""
+        ended = await end_undecodable(self.bus, self.letters, self.worker, key, delivery, error)
+        return _End.DEAD if ended else _End.LATER
 
     async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
         """Claim, run and conclude."""
@@ -95,7 +105,10 @@ class TakeTurn:
                 return _End.CONCLUDED
             case NotYet():
                 return _End.LATER
-            case Conclude(attempt, fence, why):
+            case Conclude(attempt, fence, why, used_up):
+                if why is not None and used_up:
+                    names = (address.team, address.agent, address.turn_id)
+                    await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
                 await conclude_turn(self._writer(hosted, address, attempt, fence), request, why, started_at)
                 return _End.CONCLUDED
             case Run(attempt, fence):
@@ -147,3 +160,4 @@ class _End(Enum):
     CONCLUDED = "concluded"
     LATER = "later"
     ELSEWHERE = "elsewhere"
+    DEAD = "dead"

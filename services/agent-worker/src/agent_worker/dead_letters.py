@@ -1,0 +1,50 @@
+"""What this worker could not handle: kept as dead letters, logged and counted."""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter
+
+from pallas_bus.connection import Bus
+from pallas_bus.dead_letters import dead_letter, keep_letter
+from pallas_bus.turn_queue import Delivery
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Keeps letters, their originals for `content_seconds`."""
+
+    bus: Bus
+    content_seconds: float
+    kept: Counter
+
+    async def keep(
+        self,
+        delivery: Delivery,
+        team: str,
+        agent: str,
+        turn_id: str | None,
+        code: Literal["undecodable", "worker_lost"],
+        reason: str,
+        *,
+        attempts: int = 0,
+    ) -> None:
+        """Keep a delivered message, once, however often it is tried. `reason` holds no content.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        letter = dead_letter(delivery, turn_id, team=team, agent=agent, code=code, reason=reason, attempts=attempts)
+        stored = await keep_letter(self.bus, letter, delivery, content_seconds=self.content_seconds)
+        if stored is not None:
+            self.kept.labels(code).inc()
+            facts = {"letter": stored.letter, "code": code, "reason": stored.reason, "attempts": attempts}
+            log.error("dead letter", extra=facts)
+
+
+def count_letters(metrics: CollectorRegistry) -> Counter:
+    """The metric of dead letters, by code."""
+    return Counter("pallas_dead_letters", "Turns that could not be handled", ["code"], registry=metrics)

@@ -1,0 +1,56 @@
+"""End a turn whose message cannot be read: a dead letter for people, an outcome for its caller.
+
+Each step can be done again by another worker when this one dies between two: the letter is kept once, the outcome is
+fenced, and only then does the message leave its queue.
+"""
+
+from pydantic import ValidationError
+
+from agent_worker.dead_letters import DeadLetters
+from agent_worker.handlers.claim_turn import Claimant, Conclude, NotYet, claim_to_end
+from agent_worker.handlers.conclude_turn import conclude_turn
+from agent_worker.ports import Failed
+from pallas_bus.connection import Bus
+from pallas_bus.dead_letters import faults_of, turn_id_of
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_queue import Delivery
+from pallas_bus.turn_writer import TurnWriter
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import TURN_ERRORS, ClientContext, TurnRequested
+from pallas_runtime.logs import log_context
+
+_WHY = Failed("undecodable", TURN_ERRORS["undecodable"])
+
+
+async def end_undecodable(
+    bus: Bus, letters: DeadLetters, worker: str, key: str, delivery: Delivery, error: ValidationError
+) -> bool:
+    """Keep the message and end its turn, when it tells which that is. False: a worker that lives has the turn.
+
+    Raises:
+        Unavailable: the broker does not answer; the call may be repeated.
+    """
+    team, _, agent = key.partition(".")
+    turn_id, started_at = turn_id_of(delivery), utc_now()
+    with log_context(team=team, agent=agent, turn=turn_id):
+        await letters.keep(delivery, team, agent, turn_id, "undecodable", faults_of(error))
+        if turn_id is None:
+            return True
+        request = _as_far_as_known(delivery, team, agent, turn_id)
+        verdict = await claim_to_end(Claimant(bus, worker, request, delivery.reply), _WHY)
+        if isinstance(verdict, Conclude):
+            writer = TurnWriter(bus, Address.of(request), verdict.attempt, verdict.fence, letters.content_seconds)
+            await conclude_turn(writer, request, verdict.why, started_at)
+        return not isinstance(verdict, NotYet)
+
+
+def _as_far_as_known(delivery: Delivery, team: str, agent: str, turn_id: str) -> TurnRequested:
+    """A request that has the turn's name and the time at which it was put into its queue, and nothing else."""
+    return TurnRequested(
+        turn_id=turn_id,
+        team=team,
+        agent=agent,
+        tool="",
+        client=ClientContext(protocol_version=""),
+        requested_at=delivery.stored_at,
+    )

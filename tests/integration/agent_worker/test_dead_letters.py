@@ -1,0 +1,207 @@
+"""What no worker can handle is kept with its reason, and its caller hears of it."""
+
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.conftest import Connecting
+from tests.integration.agent_worker.lab import Followed, Lab
+from tests.integration.bus.turns import TOOL
+from tests.integration.real_parts import until
+
+from agent_worker.app import Worker
+from agent_worker.handlers import end_undecodable
+from agent_worker.handlers.claim_turn import Claimant, Verdict, claim_to_end
+from agent_worker.ports import Failed
+from pallas_bus import tables
+from pallas_bus.connection import Bus
+from pallas_bus.dead_letters import read_letter, read_letters
+from pallas_bus.streams import declare
+from pallas_bus.turn_claims import request_cancel, stored_outcome
+from pallas_bus.turn_queue import Delivery, queue_state
+from pallas_bus.turn_reader import follow_turns
+from pallas_contracts.agents import WorkerPresence
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, DeadLetter
+
+BODY = b'{"team": "studio", "arguments": "a secret"}'
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
+    """A lab without a worker yet."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        await gateway.client.flush()
+        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
+
+
+async def put(lab: Lab, body: bytes, turn_id: str | None = None) -> str:
+    """Put a message into the queue of the bench; returns its subject."""
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
+    await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{turn_id}"} if turn_id else None)
+    return subject
+
+
+async def waited_for(lab: Lab, body: bytes = BODY) -> Followed:
+    """A turn whose message says `body`, and which a caller waits for."""
+    turn = lab.follow(lab.request("say"))
+    await put(lab, body, turn.request.turn_id)
+    return turn
+
+
+async def settled(bus: Bus, team: str) -> None:
+    """Wait until no message of the bench waits or is held."""
+
+    async def look() -> bool:
+        state = await queue_state(bus, team, "bench")
+        return not state.waiting and not state.running
+
+    await until(look)
+
+
+async def letters(lab: Lab) -> list[DeadLetter]:
+    """The team's letters."""
+    return [each.letter for each in await read_letters(lab.bus, since=utc_now() - timedelta(hours=1), team=lab.team)]
+
+
+def counted(worker: Worker, code: str) -> float:
+    """How many letters the worker has kept."""
+    samples = [sample for metric in worker.taking.letters.kept.collect() for sample in metric.samples]
+    named = ("pallas_dead_letters_total", {"code": code})
+    return sum(sample.value for sample in samples if (sample.name, sample.labels) == named)
+
+
+async def test_the_caller_of_a_message_that_cannot_be_read_hears_so_and_the_message_is_kept(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = await lab.worker()
+    turn = await waited_for(lab)
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "undecodable", 1, False)
+    assert turn.text == "The turn's message could not be read; it is kept as a dead letter."
+    await settled(lab.bus, lab.team)
+    [letter] = await letters(lab)
+    assert (letter.letter, letter.turn_id, letter.agent) == (turn.request.turn_id, turn.request.turn_id, "bench")
+    assert (letter.code, letter.attempts) == ("undecodable", 0)
+    assert "turn_id: Field required" in letter.reason
+    found = await read_letter(lab.bus, letter.letter)
+    assert found is not None
+    assert found[1] is not None
+    assert base64.b64decode(found[1].data) == BODY
+    [told] = [record for record in caplog.records if record.message == "dead letter"]
+    assert "a secret" not in f"{told.__dict__} {letter}"
+    assert counted(worker, "undecodable") == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe no text", b"[]", b'{"turn_id": 7}', b"[" * 50_000])
+async def test_whatever_is_in_the_queue_becomes_a_letter_and_the_next_turn_runs(lab: Lab, body: bytes) -> None:
+    await lab.worker()
+    turn = await waited_for(lab, body)
+    assert (await turn.outcome()).code == "undecodable"
+    assert (await (await lab.ask("say")).outcome()).status == "completed"
+    assert len(await letters(lab)) == 1
+
+
+async def test_a_message_that_tells_no_turn_becomes_a_letter_and_leaves_the_queue(lab: Lab) -> None:
+    await lab.worker()
+    subject = await put(lab, b"junk")
+    await settled(lab.bus, lab.team)
+    [letter] = await letters(lab)
+    assert (letter.turn_id, letter.subject, letter.code) == (None, subject, "undecodable")
+    assert letter.letter.startswith("position-")
+
+
+async def test_a_worker_that_dies_behind_the_letter_leaves_one_letter_and_one_outcome(lab: Lab) -> None:
+    worker = await lab.worker()
+    turn = await waited_for(lab)
+    first = await turn.outcome()
+    [letter] = await letters(lab)
+    await settled(lab.bus, lab.team)
+    # As if the worker had died before it settled the delivery: it is delivered again, to another one.
+    await worker.drain()
+    again = await lab.worker()
+    position = (await queue_state(lab.bus, lab.team, "bench")).delivered_position
+    headers = {"Nats-Msg-Id": f"turn.requested:{turn.request.turn_id}"}
+    delivery = Delivery(lab.bus, BODY, headers, "nowhere", 2, 0, letter.subject, position, datetime.now(UTC))
+    await again.taking.take_turn(f"{lab.team}.bench", delivery)
+    assert await letters(lab) == [letter]
+    feed = await lab.feeds.resume(turn.address)
+    assert [said async for said in feed][-1] == first
+    assert counted(again, "undecodable") == 0
+
+
+async def test_a_worker_that_dies_between_letter_and_outcome_leaves_the_outcome_to_the_next(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = ["the broker is gone"]
+
+    async def fails_once(claimant: Claimant, why: Failed) -> Verdict:
+        if failures:
+            raise Unavailable(failures.pop())
+        return await claim_to_end(claimant, why)
+
+    monkeypatch.setattr(end_undecodable, "claim_to_end", fails_once)
+    worker = await lab.worker()
+    turn = await waited_for(lab)
+    assert (await turn.outcome()).code == "undecodable"
+    await settled(lab.bus, lab.team)
+    assert len(await letters(lab)) == 1
+    assert counted(worker, "undecodable") == 1
+
+
+async def test_a_message_whose_turn_was_cancelled_meanwhile_ends_it_as_cancelled(lab: Lab) -> None:
+    turn = await waited_for(lab)
+    await request_cancel(lab.bus, turn.address, "enough")
+    await lab.worker()
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
+    assert [said.reason for said in turn.said if isinstance(said, CancelRequested)] == ["enough"]
+    await settled(lab.bus, lab.team)
+    assert [letter.code for letter in await letters(lab)] == ["undecodable"]
+
+
+async def test_a_turn_that_a_living_worker_has_is_not_ended_by_one_that_cannot_read_it(lab: Lab) -> None:
+    turn = lab.follow(lab.request("say"))
+    lost = await lab.lose(turn.request)
+    presence = WorkerPresence(worker="lost", slots=1, at=utc_now())
+    await tables.put(lab.bus, WORKERS, presence, worker="lost")
+    worker = await lab.worker()
+    delivery = Delivery(lab.bus, BODY, lost.delivery.headers, "nowhere", 2, 0, lost.delivery.subject, 1, utc_now())
+    await worker.taking.take_turn(f"{lab.team}.bench", delivery)
+    assert await stored_outcome(lab.bus, turn.address) is None
+    await tables.delete(lab.bus, WORKERS, worker="lost")
+    await worker.taking.take_turn(f"{lab.team}.bench", delivery)
+    outcome = await turn.outcome()
+    assert (outcome.code, outcome.attempt) == ("undecodable", 2)
+
+
+async def test_a_turn_whose_attempts_are_used_up_becomes_a_letter_too(lab: Lab) -> None:
+    worker = await lab.worker()
+    turn = lab.follow(lab.request("say"))
+    await worker.drain()
+    lost = await lab.lose(turn.request, attempt=3)
+    again = await lab.worker()
+    await lost.is_found_lost()
+    outcome = await turn.outcome()
+    assert (outcome.code, outcome.retryable, outcome.attempt) == ("worker_lost", True, 4)
+    [letter] = await letters(lab)
+    assert (letter.turn_id, letter.code, letter.attempts) == (turn.request.turn_id, "worker_lost", 3)
+    assert letter.reason == "The worker was lost 3 times. The turn may be retried."
+    assert counted(again, "worker_lost") == 1
+
+
+async def test_a_turn_that_may_not_be_executed_again_is_no_letter(lab: Lab) -> None:
+    turn = lab.follow(lab.request("say"))
+    lost = await lab.lose(turn.request)
+    await lost.writer.tool_starting(TOOL)
+    await lab.worker()
+    await lost.is_found_lost()
+    assert (await turn.outcome()).code == "worker_lost"
+    assert await letters(lab) == []

@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp_types import CallToolResult
 from tests.builders import agent_definition
 from tests.conftest import Connecting
+from tests.embedded import NatsServer
 from tests.integration.real_parts import Front, a_gateway, a_lab, a_worker
 from tests.waiting import Collected, eventually, soon
 
@@ -28,6 +30,15 @@ WAIT = ToolDefinition(
     name="wait",
     input_schema={"type": "object", "properties": {"file": {"type": "string"}}, "additionalProperties": False},
 )
+
+SLOW_MACHINE = 4
+"""By how much a machine that is busy with other tests may be late."""
+
+
+def error_of(result: CallToolResult) -> dict[str, Any]:
+    """The facts of a tool error."""
+    assert result.is_error
+    return (result.meta or {})["pallas/error"]
 
 
 @dataclass
@@ -101,6 +112,14 @@ class Platform:
 async def platform(bus: Connecting, nats_url: str, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
     """The run's broker, with a team of the test's own."""
     async for made in make_platform(await bus(GATEWAY), nats_url, team, tmp_path):
+        yield made
+
+
+@pytest.fixture
+async def alone(nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
+    """A platform on a broker of the test's own."""
+    connection = await bus(GATEWAY, url=nats_server.url)
+    async for made in make_platform(connection, nats_server.url, team, tmp_path):
         yield made
 
 

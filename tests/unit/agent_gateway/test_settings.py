@@ -24,6 +24,9 @@ def test_lists_are_separated_by_commas() -> None:
         ("PALLAS_MAX_BODY_BYTES", "77"),
         ("PALLAS_AGENT_PORTS", "perhaps"),
         ("PALLAS_REQUEST_STATE_KEY", "too-short-a-secret"),
+        ("PALLAS_TRUSTED_PROXIES", "10.0.0.1/8"),
+        ("PALLAS_TRUSTED_PROXIES", "10.0.0.1,proxy.example"),
+        ("PALLAS_TRUSTED_PROXIES", "*"),
     ],
 )
 def test_a_value_that_does_not_fit_names_the_variable_and_is_not_shown(variable: str, value: str) -> None:
@@ -31,6 +34,12 @@ def test_a_value_that_does_not_fit_names_the_variable_and_is_not_shown(variable:
         GatewaySettings.from_env({variable: value})
     assert variable in refused.value.message
     assert value not in refused.value.message
+
+
+def test_proxies_are_addresses_and_networks() -> None:
+    settings = GatewaySettings.from_env({"PALLAS_TRUSTED_PROXIES": "10.0.0.0/8, 192.0.2.7,fd00::/8"})
+    assert list(map(str, settings.trusted_proxies)) == ["10.0.0.0/8", "192.0.2.7/32", "fd00::/8"]
+    assert GatewaySettings.from_env({}).trusted_proxies == ()
 
 
 def test_the_key_of_the_request_state_is_in_no_repr() -> None:

@@ -16,9 +16,11 @@ from agent_gateway.adapters.turns import BusTurns, TurnMetrics
 from agent_gateway.entry.agent_ports import AgentPorts
 from agent_gateway.entry.endpoints import Endpoints
 from agent_gateway.entry.http import GatewayHttp
+from agent_gateway.handlers.admit_turn import AdmitTurn
 from agent_gateway.handlers.cancel_turn import cancel_call
 from agent_gateway.handlers.lost_workers import watch_workers
 from agent_gateway.handlers.queue_place import QueuePlaces
+from agent_gateway.handlers.turn_rates import TurnRates
 from agent_gateway.settings import GatewaySettings
 from pallas_bus import tables
 from pallas_bus.connection import Bus, connect_when_possible
@@ -72,18 +74,20 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             tables.watch(bus, AGENTS) as catalogue,
             tables.watch(bus, HEALTH) as healths,
             tables.watch(bus, SESSIONS) as sessions,
+            tables.watch(bus, GATEWAYS) as gateways,
             follow_turns(bus) as feeds,
             watch_workers(bus) as workers,
         ):
             process.vital(workers.keeping)
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = TurnMetrics(process.probes.metrics)
-            turns = BusTurns(bus, feeds, healths, sessions, metrics, QueuePlaces(bus), workers, _log_key(settings))
+            admission = AdmitTurn(QueuePlaces(bus), TurnRates(lambda: len(gateways)))
+            turns = BusTurns(bus, feeds, healths, sessions, metrics, admission, workers, _log_key(settings))
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
             catalogue.on_change(endpoints.changed)
-            http = GatewayHttp(endpoints, partial(cancel_call, bus), process.probes.metrics)
+            http = GatewayHttp(endpoints, partial(cancel_call, bus), process.probes.metrics, settings.trusted_proxies)
             ports = AgentPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
             background = [process.vital(bus.spawn(_beat(bus, settings, process, ports)))]
             if settings.agent_ports:

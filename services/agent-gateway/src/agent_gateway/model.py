@@ -1,6 +1,7 @@
 """The words of the gateway: who calls what, and how a turn ended for its caller."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pallas_contracts.turns import ClientContext, Fault, InputRequired, JsonObject, Principal, Result, TurnOutcome
 
@@ -25,14 +26,20 @@ class TurnEnd:
     said: Result | InputRequired | Fault | None
 
 
+type Limit = Literal["queue", "caller", "rate", "caller_rate", "store", "broker"]
+"""What a busy platform has run out of: places in a queue, in all or of one caller; turns per second, in all or of one
+caller; room in the broker; the broker itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a call is not executed: a tool error for its caller. `code` is one of `TURN_ERRORS`.
 
-    `turn_id` is set when a turn was made of it, which is cancelled.
+    `turn_id` is set when a turn was made of it, which is cancelled; `limit` when the platform is busy.
     """
 
     code: str
     message: str
     retry_after_ms: int | None = None
     turn_id: str | None = None
+    limit: Limit | None = None

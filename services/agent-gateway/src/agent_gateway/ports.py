@@ -23,7 +23,7 @@ class Turns(Protocol):
     async def submit(
         self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
     ) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`, unless too many wait there already."""
+        """Put the turn into its queue, after `before()`, unless that is over a limit of its agent."""
         ...
 
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:

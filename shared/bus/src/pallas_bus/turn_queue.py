@@ -129,3 +129,22 @@ async def queue_state(bus: Bus, team: str, agent: str) -> QueueState:
     info = await bus.api(f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
     delivered = info["delivered"]
     return QueueState(info["num_pending"], delivered["consumer_seq"], delivered["stream_seq"], info["num_ack_pending"])
+
+
+async def turns_by_caller(bus: Bus, team: str, agent: str) -> dict[str, int]:
+    """How many turns each caller has in an agent's queue, waiting or running, by the token of its principal.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    found: dict[str, int] = {}
+    total = 1
+    while len(found) < total:
+        body = {"subjects_filter": TURN_REQUESTED.template.filter(team=team, agent=agent), "offset": len(found)}
+        info = await bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", body)
+        subjects: dict[str, int] = info["state"].get("subjects") or {}
+        if not subjects:
+            break
+        found.update({subject.rpartition(".")[2]: count for subject, count in subjects.items()})
+        total = info["total"]
+    return found

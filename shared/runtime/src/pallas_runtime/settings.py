@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, IPvAnyNetwork, SecretStr, ValidationError
 
 from pallas_contracts.errors import Rejected
 
@@ -30,6 +30,10 @@ type Names = Annotated[tuple[str, ...], _split(",")]
 
 type Folders = Annotated[tuple[Path, ...], _split(os.pathsep)]
 """A list of folders, separated as in PATH."""
+
+
+type Networks = Annotated[tuple[IPvAnyNetwork, ...], _split(",")]
+"""A list of addresses and networks (`10.0.0.0/8`), separated by commas."""
 
 
 class Settings(BaseModel):

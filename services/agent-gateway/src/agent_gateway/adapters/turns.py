@@ -1,16 +1,18 @@
 """The platform side of the gateway: turns over the bus, with what is counted about them."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from agent_gateway.handlers.admit_turn import AdmitTurn
 from agent_gateway.handlers.cancel_turn import cancel_turn, remember_call
 from agent_gateway.handlers.get_health import get_health
 from agent_gateway.handlers.lost_workers import WorkerWatch
-from agent_gateway.handlers.queue_place import QueuePlaces
+from agent_gateway.handlers.queue_place import QueuePlace
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
-from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn, too_many_waiting
+from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
 from agent_gateway.model import Call, Refusal, TurnEnd
 from pallas_bus import tables
 from pallas_bus.ask import ask
@@ -41,9 +43,19 @@ class TurnMetrics:
             "pallas_turns_in_flight", "Turns this gateway puts into their queues or follows", registry=registry
         )
 
+        self.refusals = Counter(
+            "pallas_turns_refused", "Turns refused as busy, by limit", ["team", "agent", "limit"], registry=registry
+        )
+
     def ended(self, request: TurnRequested, outcome: str) -> None:
-        """Count a turn, or a refusal to make one."""
+        """Count a turn."""
         self.outcomes.labels(request.team, request.agent, outcome).inc()
+
+    def refused(self, request: TurnRequested, refusal: Refusal) -> None:
+        """Count a refusal to make one."""
+        self.ended(request, refusal.code)
+        if refusal.limit is not None:
+            self.refusals.labels(request.team, request.agent, refusal.limit).inc()
 
 
 @dataclass
@@ -55,7 +67,7 @@ class BusTurns:
     healths: Table[AgentHealth]
     sessions: Table[LegacySession]
     metrics: TurnMetrics
-    places: QueuePlaces
+    admission: AdmitTurn
     workers: WorkerWatch
     key: LogKey
     draining: bool = False
@@ -69,15 +81,15 @@ class BusTurns:
     async def submit(
         self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
     ) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`, unless too many wait there already."""
-        if await self.places.waiting(request.team, request.agent) >= limits.max_queued:
-            submitted = too_many_waiting()
-        else:
-            with self.metrics.in_flight.track_inprogress(), self.places.entering(request.team, request.agent):
+        """Put the turn into its queue, after `before()`, unless that is over a limit of its agent."""
+        submitted = await self.admission.admit_turn(request, limits)
+        if submitted is None:
+            entering = self.admission.places.entering(request.team, request.agent, request.principal.token)
+            with self.metrics.in_flight.track_inprogress(), entering:
                 await before()
                 submitted = await submit_turn(self.bus, self.feeds, request)
         if isinstance(submitted, Refusal):
-            self.metrics.ended(request, submitted.code)
+            self.metrics.refused(request, submitted)
         return submitted
 
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
@@ -86,7 +98,7 @@ class BusTurns:
         try:
             with (
                 self.metrics.in_flight.track_inprogress(),
-                self.places.place(request.team, request.agent, submitted.position) as place,
+                self._place(submitted) as place,
                 self.workers.holding(request.turn_id) as taken,
             ):
 
@@ -105,6 +117,10 @@ class BusTurns:
             (utc_now() - request.requested_at).total_seconds()
         )
         return end
+
+    def _place(self, submitted: Submitted) -> AbstractContextManager[QueuePlace]:
+        request = submitted.request
+        return self.admission.places.place(request.team, request.agent, request.principal.token, submitted.position)
 
     def abandon(self, request: TurnRequested, position: int) -> None:
         """The caller has closed its stream: cancel the turn, unless it is this gateway that goes."""

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from agent_gateway.entry.agent_server import SESSION_HEADER, request_token, session_token
 from agent_gateway.entry.coalesce import CoalescedSend
 from agent_gateway.entry.endpoints import Endpoint, Endpoints
+from agent_gateway.entry.peers import Network, name_caller
 from agent_gateway.entry.under_way import UnderWay
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class GatewayHttp:
     endpoints: Endpoints
     cancel_call: CancelCall
     metrics: CollectorRegistry
+    trusted_proxies: Sequence[Network] = ()
 
     def __post_init__(self) -> None:
         self._gone = Counter(
@@ -85,6 +87,7 @@ class GatewayHttp:
             return
         # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        name_caller(scope, self.trusted_proxies)
         headers: dict[bytes, bytes] = dict(scope["headers"])
         version = headers.get(_VERSION)
         legacy = version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS

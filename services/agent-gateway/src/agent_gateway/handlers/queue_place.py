@@ -1,25 +1,27 @@
-"""How many turns wait, and how many in front of one: from an agent's consumer and the turns this gateway has put in.
+"""How many turns wait, whose they are, and how many are in front of one: from the broker and the turns put in here.
 
 The broker does not say where a message stands, only how many wait. Of this gateway's own turns the order is known; all
 that other replicas have put in count as being in front, because nothing here knows better.
 """
 
 import asyncio
-import time
-from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Literal
 
+from agent_gateway.handlers.own_turns import OwnTurns
+from agent_gateway.handlers.queue_pace import QueuePace
+from agent_gateway.handlers.shared_answer import SharedAnswers
 from pallas_bus.connection import Bus
-from pallas_bus.turn_queue import QueueState, queue_state
+from pallas_bus.turn_queue import QueueState, queue_state, turns_by_caller
 from pallas_contracts.errors import PallasError
 
-SHARED_FOR = 0.5
-"""Seconds for which a state, or that there is none to be had, is good enough."""
-
 _PATIENCE = 0.03
+
+type Queue = tuple[str, str]
+"""Team and agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,6 @@ class _Known:
 
     state: QueueState | None = None
     others: int = 0
-    read_at: float = field(default_factory=time.monotonic)
 
     @property
     def delivered(self) -> int:
@@ -36,12 +37,13 @@ class _Known:
         return self.state.delivered_position if self.state else 0
 
 
-@dataclass
-class _Own:
-    """What this gateway has in one agent's queue: turns that are being put in, and the positions of those that wait."""
+@dataclass(frozen=True, slots=True)
+class Full:
+    """What is used up: the queue, or its caller's part of it. `most` turns may wait there."""
 
-    entering: int = 0
-    waiting: list[int] = field(default_factory=list[int])
+    limit: Literal["queue", "caller"]
+    most: int
+    retry_after_ms: int
 
 
 @dataclass
@@ -49,94 +51,105 @@ class QueuePlaces:
     """Asks the broker at most twice a second per agent, however many turns wait."""
 
     bus: Bus
-    _known: dict[tuple[str, str], _Known] = field(default_factory=dict[tuple[str, str], _Known])
-    _asking: dict[tuple[str, str], asyncio.Task[None]] = field(
-        default_factory=dict[tuple[str, str], "asyncio.Task[None]"]
-    )
-    _own: dict[tuple[str, str], _Own] = field(default_factory=lambda: defaultdict(_Own))
+    _own: dict[Queue, OwnTurns] = field(default_factory=lambda: defaultdict[Queue, OwnTurns](OwnTurns))
+    _paces: dict[Queue, QueuePace] = field(default_factory=lambda: defaultdict[Queue, QueuePace](QueuePace))
 
-    async def waiting(self, team: str, agent: str) -> int:
-        """How many turns wait in the agent's queue, as far as that can be known in a few hundredths of a second.
+    def __post_init__(self) -> None:
+        self._states = SharedAnswers(self._ask_state, self.bus.spawn)
+        self._callers = SharedAnswers(self._ask_callers, self.bus.spawn)
 
-        What other gateways have put in is half a second old at most; a turn of this one counts from `entering` on.
+    async def full(self, team: str, agent: str, caller: str, max_queued: int) -> Full | None:
+        """Which limit one more turn of `caller` would break, as far as that is known in a few hundredths of a second.
+
+        Counted are turns that wait: `max_queued` in all, half of them (at least one) of one caller. What this gateway
+        has put in is counted exactly, from `entering` to its claim; what others have put in is half a second old at
+        most. The broker cannot tell which of a caller's turns at other gateways already run: they count as waiting, as
+        long as that many do wait there.
         """
-        queue = (team, agent)
-        try:
+        queue, part = (team, agent), max(1, max_queued // 2)
+        known, elsewhere = _Known(), 0
+        with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                known = await self._state(queue)
-        except TimeoutError:
-            known = _Known()
-        own = self._own.get(queue) or _Own()
-        return known.others + own.entering + _behind(own.waiting, known.delivered)
+                known = await self._states.get(queue)
+                if known.others and self._peek(queue).of_caller(caller, known.delivered) + known.others >= part:
+                    elsewhere = min(known.others, (await self._callers.get(queue))[caller])
+        own, pace = self._peek(queue), self._paces[queue]
+        waiting = known.others + own.behind(known.delivered)
+        its = elsewhere + own.of_caller(caller, known.delivered)
+        if waiting >= max_queued:
+            return Full("queue", max_queued, pace.retry_after_ms(waiting - max_queued + 1))
+        if its >= part:
+            return Full("caller", part, pace.retry_after_ms((its - part + 1) * waiting / its))
+        return None
 
     @contextmanager
-    def entering(self, team: str, agent: str) -> Generator[None]:
+    def entering(self, team: str, agent: str, caller: str) -> Generator[None]:
         """Count a turn that is put into the queue inside the block."""
-        own = self._own[team, agent]
-        own.entering += 1
+        self._own[team, agent].enter(caller, 1)
         try:
             yield
         finally:
-            own.entering -= 1
-            self._forget((team, agent), own)
+            self._own[team, agent].enter(caller, -1)
+            self._forget((team, agent))
 
     @contextmanager
-    def place(self, team: str, agent: str, position: int) -> Generator["QueuePlace"]:
+    def place(self, team: str, agent: str, caller: str, position: int) -> Generator["QueuePlace"]:
         """The place of a turn whose message is stored at `position`, until it is taken or the block ends."""
         own = self._own[team, agent]
-        insort(own.waiting, position)
-        place = QueuePlace(self, team, agent, position)
+        own.follow(caller, position)
+        place = QueuePlace(self, (team, agent), caller, position)
         try:
             yield place
         finally:
             place.leave()
+            own.unfollow(caller, position)
+            self._forget((team, agent))
 
-    def left(self, team: str, agent: str, position: int) -> None:
+    def taken(self, queue: Queue, caller: str, position: int) -> None:
         """The turn at `position` waits no more."""
-        own = self._own[team, agent]
-        del own.waiting[bisect_left(own.waiting, position)]
-        self._forget((team, agent), own)
+        self._own[queue].taken(caller, position)
 
-    async def ahead(self, team: str, agent: str, position: int) -> int | None:
+    async def ahead(self, queue: Queue, position: int) -> int | None:
         """How many turns wait in front of `position`; None when it waits no more or the broker does not say."""
-        known = await self._state((team, agent))
+        known = await self._states.get(queue)
         if known.state is None or known.delivered >= position:
             return None
-        own = self._own[team, agent].waiting
-        return bisect_left(own, position) - bisect_right(own, known.delivered) + known.others
+        return self._peek(queue).between(known.delivered, position) + known.others
 
-    async def _state(self, queue: tuple[str, str]) -> _Known:
-        """What is known, after asking if that is too old. All who want to know at once share one question."""
-        known = self._known.get(queue)
-        if known is not None and time.monotonic() - known.read_at < SHARED_FOR:
-            return known
-        if (asking := self._asking.get(queue)) is None:
-            asking = self._asking[queue] = self.bus.spawn(self._ask(queue))
-        await asyncio.shield(asking)
-        return self._known[queue]
-
-    async def _ask(self, queue: tuple[str, str]) -> None:
+    async def _ask_state(self, queue: Queue) -> _Known:
         """Read the state. A turn that enters or leaves meanwhile counts as this gateway's: it may be in there."""
-        own = self._own.get(queue) or _Own()
+        own = self._peek(queue)
         entering, waiting = own.entering, set(own.waiting)
         try:
             state = await queue_state(self.bus, *queue)
         except PallasError:
-            self._known[queue] = _Known()
-        else:
-            own = self._own.get(queue) or _Own()
-            mine = sum(position > state.delivered_position for position in waiting.union(own.waiting))
-            self._known[queue] = _Known(state, max(0, state.waiting - mine - max(entering, own.entering)))
-        finally:
-            del self._asking[queue]
+            return _Known()
+        self._paces[queue].read(state.delivered)
+        own = self._peek(queue)
+        mine = sum(position > state.delivered_position for position in waiting.union(own.waiting))
+        return _Known(state, max(0, state.waiting - mine - max(entering, own.entering)))
 
-    def _forget(self, queue: tuple[str, str], own: _Own) -> None:
-        if not own.entering and not own.waiting:
-            self._own.pop(queue, None)
+    async def _ask_callers(self, queue: Queue) -> Counter[str]:
+        """Read how many turns each caller has in the queue, waiting or running, besides those followed here."""
+        before = {caller: (its.entering, set(its.followed)) for caller, its in self._peek(queue).callers.items()}
+        try:
+            found = Counter(await turns_by_caller(self.bus, *queue))
+        except PallasError:
+            return Counter()
+        after = self._peek(queue).callers
+        for caller in before.keys() | after.keys():
+            entering, followed = before.get(caller, (0, set[int]()))
+            if (its := after.get(caller)) is not None:
+                entering, followed = max(entering, its.entering), followed.union(its.followed)
+            found[caller] = max(0, found[caller] - entering - len(followed))
+        return found
 
+    def _peek(self, queue: Queue) -> OwnTurns:
+        return self._own.get(queue) or OwnTurns()
 
-def _behind(positions: list[int], position: int) -> int:
-    return len(positions) - bisect_right(positions, position)
+    def _forget(self, queue: Queue) -> None:
+        if not self._own[queue].callers:
+            del self._own[queue]
 
 
 @dataclass
@@ -144,15 +157,15 @@ class QueuePlace:
     """The place of one turn. It never moves back, though other gateways may put in turns behind it."""
 
     places: QueuePlaces
-    team: str
-    agent: str
+    queue: Queue
+    caller: str
     position: int
     _last: int | None = None
     _left: bool = False
 
     async def ahead(self) -> int | None:
         """How many turns are still in front of this one; None when it is not known."""
-        ahead = await self.places.ahead(self.team, self.agent, self.position)
+        ahead = await self.places.ahead(self.queue, self.position)
         if ahead is not None:
             self._last = ahead if self._last is None else min(self._last, ahead)
             return self._last
@@ -162,4 +175,4 @@ class QueuePlace:
         """The turn waits no more: it is taken, or nobody follows it. Once is enough."""
         if not self._left:
             self._left = True
-            self.places.left(self.team, self.agent, self.position)
+            self.places.taken(self.queue, self.caller, self.position)

@@ -118,7 +118,9 @@ async def _put(bus: Bus, request: TurnRequested) -> Stored:
 def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) -> Refusal:
     match error.code:
         case "queue_full":
-            return too_many_waiting()
+            return Refusal(
+                "busy", "The platform cannot keep more of your turns. Try again shortly.", RETRY_AFTER_MS, limit="store"
+            )
         case "too_large":
             return _too_large(bus)
         case _:
@@ -128,14 +130,10 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 "The platform cannot take turns right now; this one is cancelled. Try again shortly.",
                 RETRY_AFTER_MS,
                 request.turn_id,
+                limit="broker",
             )
 
 
 def _too_large(bus: Bus) -> Refusal:
     most = bus.max_payload - _HEADERS
     return Refusal("invalid_arguments", f"The arguments are larger than the platform takes: {most} bytes in all.")
-
-
-def too_many_waiting() -> Refusal:
-    """The refusal of a call whose agent has enough to do."""
-    return Refusal("busy", "Too many turns of this agent are waiting. Try again shortly.", RETRY_AFTER_MS)

@@ -1,0 +1,36 @@
+"""How fast a queue moves, from what is read of it anyway: when it is worth to try again."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+AT_LEAST_MS = 250
+AT_MOST_MS = 30_000
+NOT_KNOWN_MS = 1000
+"""Milliseconds after which to try again: bounds of the estimate, and what is said without one."""
+
+
+@dataclass
+class QueuePace:
+    """Turns that leave a queue in a second, between the two last readings that saw it move."""
+
+    clock: Callable[[], float] = time.monotonic
+    _delivered: int | None = None
+    _at: float = 0.0
+    _rate: float | None = None
+
+    def read(self, delivered: int) -> None:
+        """Take a reading: how many turns of the queue were ever delivered."""
+        now = self.clock()
+        if self._delivered is None or delivered < self._delivered or now - self._at > AT_MOST_MS / 1000:
+            self._delivered, self._at, self._rate = delivered, now, None
+        elif delivered > self._delivered and now > self._at:
+            self._rate = (delivered - self._delivered) / (now - self._at)
+            self._delivered, self._at = delivered, now
+
+    def retry_after_ms(self, turns: float) -> int:
+        """Milliseconds until so many turns will have left. A queue that stands is expected to stand as long again."""
+        if self._rate is None:
+            return NOT_KNOWN_MS
+        seconds = max(turns / self._rate, self.clock() - self._at)
+        return round(min(max(seconds * 1000, AT_LEAST_MS), AT_MOST_MS))

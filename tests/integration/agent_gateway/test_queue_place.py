@@ -1,0 +1,105 @@
+"""How many turns wait, whose they are and how many are in front of one, as a gateway knows it."""
+
+import asyncio
+import time
+from contextlib import ExitStack
+
+import pytest
+from nats.aio.msg import Msg
+from tests.builders import turn_requested
+from tests.embedded import NatsServer
+from tests.integration.agent_gateway.conftest import SLOW_MACHINE, Platform
+from tests.waiting import Collected, soon
+
+from agent_gateway.handlers import shared_answer
+from agent_gateway.handlers.queue_place import QueuePlaces
+from pallas_bus.turn_queue import consumer_name, ensure_consumer, submit
+from pallas_contracts.catalog import TURN_QUEUE
+from pallas_contracts.turns import Principal
+
+ANYBODY = Principal().token
+
+
+async def test_a_turn_that_waits_tells_its_place(platform: Platform) -> None:
+    await platform.publish()
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    for _ in range(2):
+        await submit(platform.bus, turn_requested(platform.team, "bench"))
+    front = await platform.gateway()
+    await platform.served(front)
+    told = Collected[str | None]()
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        told.add(message)
+
+    async with front.client(platform.team, "bench") as client:
+        calling = asyncio.create_task(client.call_tool("wait", {"file": "x"}, progress_callback=heard))
+        assert (await told.count(1))[0] == "bench queued: 2 ahead"
+        calling.cancel()
+        await asyncio.wait({calling})
+
+
+async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_answer, "SHARED_FOR", 0.0)
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
+    inbox, arrived = platform.bus.client.new_inbox(), asyncio.Event()
+
+    async def deliver(_message: object) -> None:
+        arrived.set()
+
+    await platform.bus.subscribe(inbox, deliver)
+    places = QueuePlaces(platform.bus)
+    with ExitStack() as followed:
+        put_in = [places.place(platform.team, "bench", ANYBODY, each.seq) for each in stored]
+        first, _, third = map(followed.enter_context, put_in)
+        assert (await first.ahead(), await third.ahead()) == (0, 2)
+        for expected in (1, 0):
+            arrived.clear()
+            name = f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{consumer_name(platform.team, 'bench')}"
+            await platform.bus.send(name, b"1", reply=inbox)
+            await soon(arrived.wait())
+            assert await third.ahead() == expected
+        assert await first.ahead() is None, "it has been delivered"
+
+
+async def test_turns_that_wait_through_another_gateway_are_counted_too(platform: Platform) -> None:
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
+    with QueuePlaces(platform.bus).place(platform.team, "bench", ANYBODY, stored[-1].seq) as place:
+        assert await place.ahead() == 2
+
+
+async def test_the_place_in_a_queue_that_nobody_has_made_is_not_known(platform: Platform) -> None:
+    with QueuePlaces(platform.bus).place(platform.team, "nobody", ANYBODY, 1) as place:
+        assert await place.ahead() is None
+
+
+async def test_what_one_gateway_asks_the_broker_is_asked_once_for_all_that_wait(platform: Platform) -> None:
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    questions = Collected[str]()
+
+    async def heard(message: Msg) -> None:
+        questions.add(message.subject)
+
+    await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'bench')}", heard)
+    await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'nobody')}", heard)
+    await platform.bus.client.flush()
+    places = QueuePlaces(platform.bus)
+    for agent in ("bench", "nobody"):
+        questions.items.clear()
+        full = await asyncio.gather(*(places.full(platform.team, agent, ANYBODY, 1) for _ in range(200)))
+        assert full == [None] * 200
+        assert await asyncio.gather(*(places.ahead((platform.team, agent), 0) for _ in range(200))) == [None] * 200
+        await platform.bus.client.flush()
+        assert len(questions.items) == 1, agent
+
+
+async def test_a_queue_of_which_nothing_is_known_refuses_nobody(alone: Platform, nats_server: NatsServer) -> None:
+    places = QueuePlaces(alone.bus)
+    nats_server.stop()
+    began = time.monotonic()
+    assert await places.full(alone.team, "bench", ANYBODY, 1) is None
+    assert time.monotonic() - began < 0.05 * SLOW_MACHINE

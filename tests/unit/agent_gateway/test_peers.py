@@ -1,0 +1,50 @@
+"""Whose request it is: what stands in X-Forwarded-For counts as far as trusted proxies have written it."""
+
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from agent_gateway.entry.peers import name_caller
+
+TRUSTED = (ip_network("10.0.0.0/8"), ip_network("127.0.0.1"), ip_network("fd00::/8"))
+
+
+def named(peer: tuple[str, int] | None, *forwarded: str, trusted: Any = TRUSTED) -> str | None:
+    """The address that a request with these X-Forwarded-For headers is said to come from."""
+    headers = [(b"host", b"x"), *((b"x-forwarded-for", value.encode()) for value in forwarded)]
+    scope: dict[str, Any] = {"type": "http", "client": peer, "headers": headers}
+    name_caller(scope, trusted)
+    return scope["client"][0] if scope["client"] else None
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "caller"),
+    [
+        ("192.0.2.9", ["192.0.2.1"], "192.0.2.9"),
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("10.0.0.1", [""], "10.0.0.1"),
+        ("10.0.0.1", ["192.0.2.1"], "192.0.2.1"),
+        ("10.0.0.1", ["192.0.2.1:4711"], "192.0.2.1"),
+        ("10.0.0.1", ["198.51.100.7, 192.0.2.1"], "192.0.2.1"),
+        ("10.0.0.1", ["198.51.100.7, 192.0.2.1, 10.0.0.2"], "192.0.2.1"),
+        ("10.0.0.1", ["192.0.2.1", "10.0.0.2"], "192.0.2.1"),
+        ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+        ("10.0.0.1", ["192.0.2.1, unknown"], "10.0.0.1"),
+        ("10.0.0.1", ["192.0.2.1, _x, 10.0.0.2"], "10.0.0.2"),
+        ("fd00::1", ["[2001:db8::1]:4711"], "2001:db8::1"),
+        ("fd00::1", ["2001:DB8:0::1"], "2001:db8::1"),
+        ("::ffff:10.0.0.1", ["192.0.2.1"], "192.0.2.1"),
+        ("testclient", ["192.0.2.1"], "testclient"),
+    ],
+)
+def test_the_caller_is_the_first_that_no_trusted_proxy_is(peer: str, forwarded: list[str], caller: str) -> None:
+    assert named((peer, 1234), *forwarded) == caller
+
+
+def test_without_trusted_proxies_nobody_is_asked() -> None:
+    assert named(("127.0.0.1", 1), "192.0.2.1", trusted=()) == "127.0.0.1"
+
+
+def test_a_connection_without_an_address_has_none() -> None:
+    assert named(None, "192.0.2.1") is None

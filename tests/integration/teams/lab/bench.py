@@ -32,6 +32,13 @@ async def wait(ctx: CallContext, arguments: JsonObject) -> str:
     return f"waited in attempt {ctx.turn.attempt}"
 
 
+@agent.tool("think", "Take the time that a model takes", input_schema=_ANY)
+async def think(ctx: CallContext, arguments: JsonObject) -> str:
+    """Answer after a fifth of a second."""
+    await asyncio.sleep(0.2)
+    return "thought"
+
+
 @agent.tool("effect", "Have an effect, then wait until a file exists", input_schema=_ANY)
 async def effect(ctx: CallContext, arguments: JsonObject) -> Answer:
     """Say that an effect begins, then do as `wait` does."""

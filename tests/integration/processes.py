@@ -1,0 +1,80 @@
+"""Services as processes of their own, which a test may stop, pause and kill; a block leaves none behind."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from tests.embedded import free_port
+from tests.integration.real_parts import until
+
+STARTS_WITHIN = 60.0
+
+
+@dataclass
+class Service:
+    """A process of a service, which called itself `instance`."""
+
+    instance: str
+    port: int
+    log: Path
+    process: Process
+
+    @property
+    def base(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    async def missing(self) -> dict[str, str] | None:
+        """Why it is not ready; empty when it is, None when it does not answer."""
+        async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
+            try:
+                answer = await http.get(f"{self.base}/readyz")
+            except httpx.TransportError:
+                return None
+        return answer.json().get("missing", {})
+
+    async def ready(self, within: float = STARTS_WITHIN) -> None:
+        """Wait until it is ready."""
+
+        async def look() -> bool:
+            assert self.process.returncode is None, self.log.read_text("utf-8")
+            return await self.missing() == {}
+
+        await until(look, within)
+
+    async def not_ready(self, within: float = 10.0) -> None:
+        """Wait until it says that it is not ready."""
+
+        async def look() -> bool:
+            return bool(await self.missing())
+
+        await until(look, within)
+
+
+@asynccontextmanager
+async def a_service(module: str, url: str, folder: Path, instance: str, **settings: str) -> AsyncGenerator[Service]:
+    """A process of the service in `module`. `settings` are its variables without their prefix."""
+    port, log = free_port(), folder / f"{instance}.log"
+    given = {"nats_url": url, "port": str(port), "instance": instance, "drain_seconds": "2", **settings}
+    environ = {**os.environ, **{f"PALLAS_{name.upper()}": value for name, value in given.items()}}
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", module, env=environ, stdin=DEVNULL, stdout=DEVNULL, stderr=errors
+        )
+    try:
+        yield Service(instance, port, log, process)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()  # a process that is paused ends by this, too
+        await process.wait()

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+from pallas_cli.embedded.redis import EmbeddedRedis
+
 _STARTS_WITHIN = 20.0
 _STOPS_WITHIN = 20.0
 _RETRY = 0.005
@@ -152,3 +154,80 @@ def greeting(port: int) -> dict[str, Any] | None:
     except OSError:
         return None
     return json.loads(line.removeprefix(b"INFO ")) if line.startswith(b"INFO ") else None
+
+
+class RedisServer:
+    """One redis-server on loopback that keeps nothing on disk; `options` are further words of its command."""
+
+    def __init__(self, folder: Path, *options: str, port: int | None = None) -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients connect; the same after a restart."""
+        return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        fixed = ("--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", "")
+        with (self.folder / "redis.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                [str(EmbeddedRedis.binary()), *fixed, *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if self.say("PING").startswith("+PONG"):
+                return self
+            time.sleep(_RETRY)
+        self.kill9()
+        log = (self.folder / "redis.log").read_text("utf-8", errors="replace")
+        raise RuntimeError(f"redis-server on port {self.port} did not start:\n{log}")
+
+    def say(self, *words: str) -> str:
+        """Send one command and return the answer as it comes, or nothing when nobody answers."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as connection:
+                connection.sendall((" ".join((*words, "\r\nQUIT")) + "\r\n").encode())
+                return connection.makefile("rb").read().decode()
+        except OSError:
+            return ""
+
+    def stop(self) -> None:
+        """Ask the server to end and wait until it has."""
+        self._end(signal.SIGTERM)
+
+    def kill9(self) -> None:
+        """End the server as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop (or kill) the server and start it on the same port."""
+        self._end(signal.SIGKILL if kill else signal.SIGTERM)
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.poll() is None:
+                os.kill(process.pid, number)
+            process.wait(_STOPS_WITHIN)

@@ -80,12 +80,12 @@ async def test_nats_listens_on_loopback_only(tmp_path: Path) -> None:
     assert addresses == {"127.0.0.1"}
 
 
-async def test_redis_keeps_its_keys_over_a_restart(tmp_path: Path) -> None:
+async def test_redis_is_empty_after_a_restart(tmp_path: Path) -> None:
     server = EmbeddedRedis(tmp_path / "redis", free_port())
     async with running(server, tmp_path / "log"):
-        assert await redis_says(server.port, "SET", "key", "kept") == b"+OK"
+        assert await redis_says(server.port, "SET", "key", "gone") == b"+OK"
     async with running(server, tmp_path / "log"):
-        assert await redis_says(server.port, "GET", "key") == b"kept"
+        assert await redis_says(server.port, "GET", "key") == b"$-1"
 
 
 async def test_postgres_keeps_its_rows_over_a_restart(tmp_path: Path) -> None:

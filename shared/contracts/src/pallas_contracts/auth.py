@@ -64,6 +64,9 @@ class LookupKey(Message):
     kind: LookupKind
     id: str
 
+    def __hash__(self) -> int:
+        return hash((self.kind, self.id))
+
 
 class Lookups(Message):
     """Several rows of the truth are asked for at once."""

@@ -1,0 +1,283 @@
+"""The cache of look-ups, for those who read and those who change the truth; no entry is ever older than the truth.
+
+Whoever changes something *condemns* the entries it touches before it commits, and *renews* them before it tells anybody
+that it has. Whoever reads takes what is there; what is missing it asks of the truth and *fills* in, which is refused
+when the entry was condemned or renewed since the reader looked, or when Redis is not the one that it looked into.
+
+Redis keeps nothing on disk (a tombstone of the last second would be lost) and is never replaced by a replica that lags.
+Changes to one entry at a time: whoever changes the truth serialises that.
+"""
+
+import asyncio
+import functools
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from pallas_contracts.auth import KeyRecord, LookupKey, Record, TeamRecord, TokenRecord
+from pallas_contracts.errors import Unavailable
+from pallas_lookups import scripts
+
+log = logging.getLogger(__name__)
+
+PREFIX = "pallas:lookup"
+TIMEOUT = 0.25
+"""Seconds for which Redis is waited for."""
+
+FILL_WITHIN = 5.0
+"""Seconds after which an answer of the truth is too old to be kept."""
+
+TOMBSTONE = 30.0
+"""Seconds for which a condemned entry sends readers to the truth; a change commits well within."""
+
+KEPT = 300.0
+ABSENT_KEPT = 30.0
+_GENERATION_KEPT = 3600.0
+_PARSED = 10_000
+
+_record = TypeAdapter[KeyRecord | TeamRecord | TokenRecord](Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What Redis had. `records` are the hits (None: there is no such row), `missing` is to be asked of the truth."""
+
+    records: dict[LookupKey, Record | None]
+    missing: tuple[LookupKey, ...] = ()
+    epoch: str = ""
+    generations: dict[LookupKey, str] = field(default_factory=dict[LookupKey, str])
+    taken_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class Condemned:
+    """Entries that send readers to the truth, `until` then (monotonic seconds) if Redis lives as long."""
+
+    keys: tuple[LookupKey, ...]
+    generation: str
+    until: float
+
+
+@dataclass
+class LookupCache:
+    """Made by `open_cache`. Without `protect` it is a usual cache, which can be stale: to show what that is for."""
+
+    redis: Redis
+    protect: bool = True
+    _wanted: dict[LookupKey, asyncio.Future[Record | str | None]] = field(
+        default_factory=dict[LookupKey, "asyncio.Future[Record | str | None]"]
+    )
+    _checked: bool = False
+    _fetching: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+
+    def __post_init__(self) -> None:
+        register = self.redis.register_script
+        self._begin, self._fill = register(scripts.BEGIN), register(scripts.FILL)
+        self._condemn, self._renew = register(scripts.CONDEMN), register(scripts.RENEW)
+        self._use_up = register(scripts.USE_UP)
+
+    async def read(self, keys: Sequence[LookupKey]) -> Snapshot:
+        """Read what is there. All reads of one moment travel together.
+
+        Raises:
+            Unavailable: Redis does not answer, or is not one that this can rest on.
+        """
+        found = dict(zip(keys, await asyncio.gather(*map(self._get, keys)), strict=True))
+        records = {key: value for key, value in found.items() if not isinstance(value, str)}
+        missing = tuple(key for key in found if key not in records)
+        if not missing:
+            return Snapshot(records)
+        began = time.monotonic()
+        names = [_EPOCH, *map(_generation, missing)]
+        epoch, *generations = await self._ask(self._begin(names, [secrets.token_hex(8)]))
+        return Snapshot(records, missing, epoch, dict(zip(missing, generations, strict=True)), began)
+
+    async def fill(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
+        """Keep what the truth had when it stood at `version`; returns how many entries were taken.
+
+        Raises:
+            Unavailable: Redis does not answer.
+        """
+        names, values = [_EPOCH], [snapshot.epoch]
+        for key in snapshot.missing:
+            if key in records:
+                names += [_entry(key), _generation(key)]
+                values += [snapshot.generations[key], *_value(version, records[key])]
+        if not self.protect:
+            return await self._fill_blindly(snapshot, version, records)
+        if len(names) == 1 or time.monotonic() - snapshot.taken_at > FILL_WITHIN:
+            return 0
+        return int(await self._ask(self._fill(names, values)))
+
+    async def condemn(self, keys: Collection[LookupKey]) -> Condemned:
+        """Send all readers of these entries to the truth, from now on. Do this before the truth changes.
+
+        Raises:
+            Unavailable: it cannot be done; nothing may be changed then.
+        """
+        generation, began = secrets.token_hex(8), time.monotonic()
+        if keys and self.protect:
+            times = [_ms(TOMBSTONE), _ms(_GENERATION_KEPT)]
+            await self._ask(self._condemn(_pairs(keys), [generation, *times]))
+        return Condemned(tuple(keys), generation, began + TOMBSTONE)
+
+    async def renew(self, condemned: Condemned, version: int, records: Mapping[LookupKey, Record | None]) -> None:
+        """Put in the new rows, as of `version`. Do this after the truth has changed, before anybody is told.
+
+        When this returns, no reader that begins from now on gets what was there before.
+
+        Raises:
+            Unavailable: that is not certain; nobody may be told that the change is in force.
+        """
+        if not condemned.keys:
+            return
+        if not self.protect:
+            await self._ask(self.redis.delete(*map(_entry, condemned.keys)))
+            return
+        values = [condemned.generation, secrets.token_hex(8), _ms(TOMBSTONE), _ms(_GENERATION_KEPT)]
+        for key in condemned.keys:
+            values += _value(version, records.get(key))
+        if not await self._ask(self._renew(_pairs(condemned.keys), values)):
+            log.info("entries were condemned again", extra={"version": version})
+
+    async def use_up(self, jti: str, issued_at: float, seconds: float) -> bool:
+        """Count a token as used; False when it was before, or was issued before this Redis began to count.
+
+        Raises:
+            Unavailable: Redis does not answer, so nobody knows.
+        """
+        names = [_EPOCH, f"{PREFIX}:jti:{jti}"]
+        values = [secrets.token_hex(8), str(int(issued_at)), str(max(1, int(seconds) + 1))]
+        return bool(await self._ask(self._use_up(names, values)))
+
+    async def check(self) -> None:
+        """Ask whether this is a Redis to rest on.
+
+        Raises:
+            Unavailable: it does not answer, it writes to a disk, is a replica, or throws away what it likes.
+        """
+        info: dict[str, Any] = await self._command("INFO")
+        faults = {
+            "writes an append-only file": info["aof_enabled"] != 0,
+            "is a replica": info["role"] != "master",
+            "evicts keys": info["maxmemory"] and info["maxmemory_policy"] != "noeviction",
+        }
+        saves: dict[str, str] = await self._command("CONFIG GET", "save")
+        faults["saves snapshots"] = bool(saves.get("save"))
+        if wrong := [fault for fault, there in faults.items() if there]:
+            log.error("Redis cannot be used: it %s", " and ".join(wrong))
+            raise Unavailable(f"Redis cannot be used: it {' and '.join(wrong)}", code="unsafe_redis")
+        self._checked = True
+
+    async def _command(self, *words: str) -> Any:
+        sent = self.redis.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return await _answer(cast("Awaitable[object]", sent))
+
+    def _get(self, key: LookupKey) -> "asyncio.Future[Record | str | None]":
+        """The record of a key; a text when there is none to be had. Asked for with all others of this moment."""
+        waiting = self._wanted.get(key)
+        if waiting is None:
+            loop = asyncio.get_running_loop()
+            if not self._wanted:
+                loop.call_soon(self._fetch_soon)
+            waiting = self._wanted[key] = loop.create_future()
+        return waiting
+
+    def _fetch_soon(self) -> None:
+        wanted, self._wanted = self._wanted, {}
+        task = asyncio.get_running_loop().create_task(self._fetch(wanted))
+        self._fetching.add(task)
+        task.add_done_callback(self._fetching.discard)
+
+    async def _fetch(self, wanted: "dict[LookupKey, asyncio.Future[Record | str | None]]") -> None:
+        try:
+            values: list[str | None] = await self._ask(self.redis.mget([_entry(key) for key in wanted]))
+        except Unavailable as error:
+            for waiting in wanted.values():
+                if not waiting.done():
+                    waiting.set_exception(Unavailable(error.message, code=error.code))
+                    waiting.exception()  # whoever asked may have gone
+            return
+        for waiting, value in zip(wanted.values(), values, strict=True):
+            if not waiting.done():
+                waiting.set_result(_parsed(value) if value and value != "T" else "missing")
+
+    async def _fill_blindly(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
+        for key in snapshot.missing:
+            number, ttl, value = _value(version, records.get(key))
+            await self._ask(self.redis.set(_entry(key), f"{number}:{value}", px=int(ttl)))
+        return len(snapshot.missing)
+
+    async def _ask(self, command: Awaitable[Any]) -> Any:
+        if not self._checked:
+            try:
+                await self.check()
+            except Unavailable:
+                if asyncio.iscoroutine(command):
+                    command.close()
+                raise
+        try:
+            return await _answer(command)
+        except Unavailable:
+            self._checked = False
+            raise
+
+
+async def _answer[T](command: Awaitable[T]) -> T:
+    try:
+        return await command
+    except (RedisError, OSError, TimeoutError) as error:
+        raise Unavailable(f"Redis does not answer: {type(error).__name__}", code="no_redis") from error
+
+
+_EPOCH = f"{PREFIX}:epoch"
+
+
+def _entry(key: LookupKey) -> str:
+    return f"{PREFIX}:{key.kind}:{key.id}"
+
+
+def _generation(key: LookupKey) -> str:
+    return f"{PREFIX}:generation:{key.kind}:{key.id}"
+
+
+def _pairs(keys: Collection[LookupKey]) -> list[str]:
+    return [name for key in keys for name in (_entry(key), _generation(key))]
+
+
+def _ms(seconds: float) -> str:
+    return str(int(seconds * 1000))
+
+
+def _value(version: int, record: Record | None) -> list[str]:
+    """Version, time to live and text of an entry."""
+    if record is None:
+        return [str(version), _ms(ABSENT_KEPT), "null"]
+    return [str(version), _ms(KEPT), record.model_dump_json()]
+
+
+@functools.lru_cache(_PARSED)
+def _parsed(value: str) -> Record | None:
+    """The record that a text stands for: the same text, the same record, whatever Redis holds by now."""
+    text = value.partition(":")[2]
+    return None if text == "null" else _record.validate_json(text)
+
+
+@asynccontextmanager
+async def open_cache(url: str, *, protect: bool = True) -> AsyncGenerator[LookupCache]:
+    """Use the Redis at `url`. It need not be there yet, nor stay: every call says whether it was."""
+    redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - untyped options in redis-py
+        url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT, retry=None, decode_responses=True
+    )
+    try:
+        yield LookupCache(redis, protect)
+    finally:
+        await redis.aclose()

@@ -1,0 +1,261 @@
+"""The cache of look-ups over a real Redis: what it keeps, and above all what it never gives."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.embedded import RedisServer
+
+from pallas_contracts.auth import LookupKey, Record, TeamRecord, TokenRecord
+from pallas_contracts.errors import Unavailable
+from pallas_lookups.cache import LookupCache, Snapshot, open_cache
+
+TEAM = LookupKey(kind="team", id="t-1")
+TOKEN = LookupKey(kind="token", id="d-1")
+
+
+def team(*libraries: str) -> TeamRecord:
+    return TeamRecord(id="t-1", name="Kottos", active=True, active_jti="j", libraries=libraries)
+
+
+async def looked_up(cache: LookupCache, key: LookupKey, truth: Record | None, version: int = 1) -> Snapshot:
+    """Look a key up as a reader does, and fill in what is missing."""
+    snapshot = await cache.read([key])
+    await cache.fill(snapshot, version, dict.fromkeys(snapshot.missing, truth))
+    return snapshot
+
+
+async def test_what_was_filled_in_is_read_back(cache: LookupCache) -> None:
+    assert (await looked_up(cache, TEAM, team("a"))).missing == (TEAM,)
+    assert (await cache.read([TEAM, TOKEN])).records == {TEAM: team("a")}
+
+
+async def test_that_there_is_no_such_row_is_kept_too(cache: LookupCache) -> None:
+    await looked_up(cache, TOKEN, None)
+    assert (await cache.read([TOKEN])).records == {TOKEN: None}
+
+
+async def test_reads_of_one_moment_are_one_command(cache: LookupCache, redis_server: RedisServer) -> None:
+    await looked_up(cache, TEAM, team("a"))
+
+    def commands() -> int:
+        return int(redis_server.say("INFO", "commandstats").partition("cmdstat_mget:calls=")[2].partition(",")[0])
+
+    before = commands()
+    answers = await asyncio.gather(*(cache.read([TEAM]) for _ in range(100)))
+    assert all(answer.records == {TEAM: team("a")} for answer in answers)
+    assert commands() == before + 1
+
+
+async def test_a_condemned_entry_is_missing_until_it_is_renewed(cache: LookupCache) -> None:
+    await looked_up(cache, TEAM, team("a"))
+    condemned = await cache.condemn([TEAM])
+    assert (await looked_up(cache, TEAM, team("a"))).missing == (TEAM,)
+    assert (await cache.read([TEAM])).missing == (TEAM,)
+    await cache.renew(condemned, 2, {TEAM: team("b")})
+    assert (await cache.read([TEAM])).records == {TEAM: team("b")}
+
+
+async def test_what_was_asked_before_a_condemnation_is_not_filled_in_after_it(cache: LookupCache) -> None:
+    snapshot = await cache.read([TEAM])
+    await cache.renew(await cache.condemn([TEAM]), 2, {})
+    assert await cache.fill(snapshot, 1, {TEAM: team("old")}) == 0
+    assert (await cache.read([TEAM])).records == {TEAM: None}
+
+
+async def test_what_was_asked_before_a_restart_is_not_filled_in_after_it(
+    cache: LookupCache, redis_server: RedisServer
+) -> None:
+    snapshot = await cache.read([TEAM])
+    redis_server.restart(kill=True)
+    assert await eventually_answers(lambda: cache.fill(snapshot, 1, {TEAM: team("old")})) == 0
+    assert (await cache.read([TEAM])).missing == (TEAM,)
+
+
+async def eventually_answers[T](ask: Callable[[], Awaitable[T]]) -> T:
+    """What is answered once the connections that broke are known to be broken."""
+    while True:
+        try:
+            return await ask()
+        except Unavailable:
+            continue
+
+
+async def test_an_answer_that_took_too_long_is_not_kept(cache: LookupCache) -> None:
+    snapshot = await cache.read([TEAM])
+    late = Snapshot(snapshot.records, snapshot.missing, snapshot.epoch, snapshot.generations, time.monotonic() - 6.0)
+    assert await cache.fill(late, 1, {TEAM: team("a")}) == 0
+
+
+async def test_an_older_version_never_replaces_a_newer_one(cache: LookupCache) -> None:
+    first, second = await cache.read([TEAM]), await cache.read([TEAM])
+    assert await cache.fill(first, 5, {TEAM: team("new")}) == 1
+    assert await cache.fill(second, 4, {TEAM: team("old")}) == 0
+    assert (await cache.read([TEAM])).records == {TEAM: team("new")}
+
+
+async def test_a_jti_is_used_up_once(cache: LookupCache) -> None:
+    now = time.time()
+    assert await cache.use_up("j-1", now + 1, 600)
+    assert not await cache.use_up("j-1", now + 1, 600)
+    assert await cache.use_up("j-2", now + 1, 600)
+
+
+async def test_a_token_from_before_this_redis_counts_as_used(cache: LookupCache) -> None:
+    assert not await cache.use_up("j-3", time.time() - 86_400, 600)
+
+
+async def test_without_redis_every_call_says_so_in_time() -> None:
+    async with open_cache("redis://127.0.0.1:1") as cache:
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: cache.read([TEAM]),
+            lambda: cache.condemn([TEAM]),
+            lambda: cache.use_up("j", 0, 1),
+        ]
+        for call in calls:
+            began = time.monotonic()
+            with pytest.raises(Unavailable):
+                await call()
+            assert time.monotonic() - began < 2
+
+
+async def test_a_redis_that_hangs_is_waited_for_no_longer_than_said(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, open_cache(f"redis://127.0.0.1:{port}") as cache:
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(cache.read([TEAM]), 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--appendonly", "yes"), "append-only"),
+        (("--save", "60", "1"), "snapshots"),
+        (("--maxmemory", "10mb", "--maxmemory-policy", "allkeys-lru"), "evicts"),
+        (("--replicaof", "127.0.0.1", "1"), "replica"),
+    ],
+)
+async def test_a_redis_that_can_be_stale_is_not_used(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+    with RedisServer(tmp_path, *options) as server:
+        async with open_cache(server.url) as cache:
+            with pytest.raises(Unavailable, match=reason):
+                await cache.condemn([TEAM])
+
+
+# Every order in which a reader and a changer can meet, with an accident at any point.
+
+type Move = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Meeting:
+    """One reader and one changer of one entry; the truth is `version`."""
+
+    server: RedisServer
+    cache: LookupCache
+    version: int = 1
+    told: bool = False
+    _snapshot: Snapshot | None = None
+    _answer: int = 0
+    _condemned: list[object] = field(default_factory=list[object])
+
+    async def read(self) -> None:
+        self._snapshot = await self.cache.read([TEAM])
+
+    async def ask(self) -> None:
+        self._answer = self.version
+
+    async def fill(self) -> None:
+        assert self._snapshot is not None
+        await self.cache.fill(
+            self._snapshot, self._answer, dict.fromkeys(self._snapshot.missing, team(f"v{self._answer}"))
+        )
+
+    async def condemn(self) -> None:
+        self._marked = await self.cache.condemn([TEAM])
+
+    async def commit(self) -> None:
+        self.version += 1
+
+    async def renew(self) -> None:
+        await self.cache.renew(self._marked, self.version, {TEAM: team(f"v{self.version}")})
+        self.told = True
+
+    async def restart(self) -> None:
+        self.server.say("FLUSHALL")
+
+    async def expire(self) -> None:
+        """The tombstone's time is over, if there is one."""
+        name = f"pallas:lookup:{TEAM.kind}:{TEAM.id}"
+        if await self.cache.redis.get(name) == "T":
+            await self.cache.redis.delete(name)
+
+    async def stale(self) -> bool:
+        """Whether a look-up that begins now gets what was before the change that its maker was told of."""
+        found = await self.cache.read([TEAM])
+        return self.told and TEAM in found.records and found.records[TEAM] != team(f"v{self.version}")
+
+
+def merged(first: tuple[str, ...], second: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """All orders of two sequences that keep each one's own."""
+    if not first or not second:
+        yield first + second
+        return
+    for rest in merged(first[1:], second):
+        yield first[0], *rest
+    for rest in merged(first, second[1:]):
+        yield second[0], *rest
+
+
+READER, CHANGER = ("read", "ask", "fill"), ("condemn", "commit", "renew")
+MEETINGS = [
+    (*order[:place], *accident, *order[place:])
+    for order in merged(READER, CHANGER)
+    for accident in ((), ("restart",), ("expire",))
+    for place in range(len(order) + 1 if accident else 1)
+]
+
+
+async def stale_after(order: tuple[str, ...], server: RedisServer, cache: LookupCache, *, warm: bool) -> bool:
+    server.say("FLUSHALL")
+    meeting = Meeting(server, cache)
+    if warm:
+        await looked_up(cache, TEAM, team("v1"))
+    for move in order:
+        await getattr(meeting, move)()
+        if await meeting.stale():
+            return True
+    return False
+
+
+@pytest.fixture
+async def unprotected(redis_server: RedisServer) -> AsyncGenerator[LookupCache]:
+    async with open_cache(redis_server.url, protect=False) as opened:
+        yield opened
+
+
+async def test_without_protection_some_orders_leave_the_old_set_readable(
+    unprotected: LookupCache, redis_server: RedisServer
+) -> None:
+    found = [order for order in MEETINGS if await stale_after(order, redis_server, unprotected, warm=False)]
+    assert ("read", "ask", "condemn", "commit", "renew", "fill") in found
+
+
+@pytest.mark.parametrize("warm", [False, True])
+async def test_with_protection_no_order_does(cache: LookupCache, redis_server: RedisServer, warm: bool) -> None:
+    assert len(MEETINGS) > 200
+    assert [order for order in MEETINGS if await stale_after(order, redis_server, cache, warm=warm)] == []
+
+
+async def test_records_of_every_kind_survive_the_way(cache: LookupCache) -> None:
+    record = TokenRecord(id="t", name="n", user="ada", libraries=("x", "ü:'\"{}"))
+    await looked_up(cache, TOKEN, record)
+    assert (await cache.read([TOKEN])).records == {TOKEN: record}

@@ -27,7 +27,17 @@ from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import GatewayPresence
-from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, HEALTH, PRESENCE_TTL, SESSIONS, STREAMS
+from pallas_contracts.catalog import (
+    AGENTS,
+    BUCKETS,
+    GATEWAY,
+    GATEWAYS,
+    HEALTH,
+    PRESENCE_TTL,
+    SESSIONS,
+    STREAMS,
+    WORKERS,
+)
 from pallas_contracts.errors import PallasError
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
@@ -75,6 +85,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             tables.watch(bus, HEALTH) as healths,
             tables.watch(bus, SESSIONS) as sessions,
             tables.watch(bus, GATEWAYS) as gateways,
+            tables.watch(bus, WORKERS) as presences,
             follow_turns(bus) as feeds,
             watch_workers(bus) as workers,
         ):
@@ -82,7 +93,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = TurnMetrics(process.probes.metrics)
             admission = AdmitTurn(QueuePlaces(bus), TurnRates(lambda: len(gateways)))
-            turns = BusTurns(bus, feeds, healths, sessions, metrics, admission, workers, _log_key(settings))
+            turns = BusTurns(bus, feeds, healths, sessions, metrics, admission, workers, presences, _log_key(settings))
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_gateway.handlers.admit_turn import AdmitTurn
 from agent_gateway.handlers.cancel_turn import cancel_turn, remember_call
+from agent_gateway.handlers.failed_agents import failed_to_start
 from agent_gateway.handlers.get_health import get_health
 from agent_gateway.handlers.lost_workers import WorkerWatch
 from agent_gateway.handlers.queue_place import QueuePlace
@@ -21,7 +22,7 @@ from pallas_bus.tables import Table
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_reader import TurnFeeds
 from pallas_bus.turn_withdraw import withdraw_turn
-from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
+from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition, WorkerPresence
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.keyed import LogKey
@@ -69,6 +70,7 @@ class BusTurns:
     metrics: TurnMetrics
     admission: AdmitTurn
     workers: WorkerWatch
+    presences: Table[WorkerPresence]
     key: LogKey
     draining: bool = False
 
@@ -81,8 +83,9 @@ class BusTurns:
     async def submit(
         self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
     ) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`, unless that is over a limit of its agent."""
-        submitted = await self.admission.admit_turn(request, limits)
+        """Put the turn into its queue, after `before()`, unless its agent has failed or that is over a limit."""
+        submitted = failed_to_start(self.presences, request.team, request.agent)
+        submitted = submitted or await self.admission.admit_turn(request, limits)
         if submitted is None:
             entering = self.admission.places.entering(request.team, request.agent, request.principal.token)
             with self.metrics.in_flight.track_inprogress(), entering:

@@ -1,0 +1,119 @@
+"""Calls of an agent that could not be started anywhere are refused at once; without any worker they wait."""
+
+import asyncio
+from typing import Any
+
+from mcp_types import CallToolResult
+from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.real_parts import Front, a_lab, until
+from tests.waiting import eventually, soon
+
+from pallas_bus import tables
+from pallas_bus.turn_queue import ensure_consumer, queue_state
+from pallas_contracts.agents import WorkerPresence
+from pallas_contracts.catalog import WORKERS
+from pallas_contracts.message import utc_now
+
+
+async def present(platform: Platform, worker: str, *, hosts: bool, **failed: str) -> None:
+    """A worker says that it is here, with or without the bench."""
+    agents = (f"{platform.team}.bench",) if hosts else (f"{platform.team}.other",)
+    reasons = {f"{platform.team}.{agent}": why for agent, why in failed.items()}
+    presence = WorkerPresence(worker=f"{platform.team}-{worker}", slots=4, agents=agents, failed=reasons, at=utc_now())
+    await tables.put(platform.bus, WORKERS, presence, worker=presence.worker)
+
+
+async def serving(platform: Platform) -> Front:
+    """A gateway that serves the bench."""
+    await platform.publish()
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    front = await platform.gateway()
+    await platform.served(front)
+    return front
+
+
+def error_of(result: CallToolResult) -> dict[str, Any]:
+    """The facts of a tool error."""
+    assert result.is_error
+    return (result.meta or {})["pallas/error"]
+
+
+async def seen(front: Front, platform: Platform, worker: str) -> None:
+    """Wait until the gateway knows the worker."""
+    await eventually(lambda: f"{platform.team}-{worker}" in front.gateway.turns.presences)
+
+
+async def test_a_call_of_an_agent_that_failed_on_every_worker_is_refused_with_the_reason(platform: Platform) -> None:
+    front = await serving(platform)
+    for worker in ("w1", "w2"):
+        await present(platform, worker, hosts=False, bench="its module could not be loaded: ImportError")
+        await seen(front, platform, worker)
+    async with front.client(platform.team, "bench") as client:
+        result = await soon(client.call_tool("wait", {"file": "x"}), 3)
+    assert error_of(result) == {"code": "agent_failed", "retryable": True, "retry_after_ms": 5000}
+    assert result.content[0].model_dump()["text"] == (
+        "agent_failed: The agent could not be started: its module could not be loaded: ImportError"
+    )
+    assert (await queue_state(platform.bus, platform.team, "bench")).waiting == 0
+    assert front.counted("pallas_turns_total", team=platform.team, agent="bench", outcome="agent_failed") == 1
+
+
+async def test_a_call_waits_while_one_worker_has_the_agent_or_none_is_there(platform: Platform) -> None:
+    front = await serving(platform)
+    async with front.client(platform.team, "bench") as client:
+        calls = {asyncio.create_task(client.call_tool("wait", {"file": "x"}))}
+        await waiting(platform, 1)
+        await present(platform, "w1", hosts=False, bench="no such module")
+        await present(platform, "w2", hosts=True)
+        for worker in ("w1", "w2"):
+            await seen(front, platform, worker)
+        calls.add(asyncio.create_task(client.call_tool("wait", {"file": "x"})))
+        await waiting(platform, 2)
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+
+
+async def test_a_worker_without_the_team_says_nothing_of_its_agents(platform: Platform) -> None:
+    front = await serving(platform)
+    await present(platform, "w1", hosts=False)
+    await seen(front, platform, "w1")
+    async with front.client(platform.team, "bench") as client:
+        call = asyncio.create_task(client.call_tool("wait", {"file": "x"}))
+        await waiting(platform, 1)
+        call.cancel()
+        await asyncio.wait({call})
+
+
+async def waiting(platform: Platform, number: int) -> None:
+    """Wait until so many turns of the bench wait."""
+
+    async def look() -> bool:
+        return (await queue_state(platform.bus, platform.team, "bench")).waiting == number
+
+    await until(look)
+
+
+async def test_an_agent_whose_module_breaks_is_refused_and_works_again_when_it_is_put_right(platform: Platform) -> None:
+    a_lab(platform.folder, platform.team, lambda text: text + "  late:\n    kind: function\n    module: late.py\n")
+    module, works = platform.folder / "late.py", (platform.folder / "bench.py").read_text("utf-8")
+    module.write_text(works, "utf-8")
+    await platform.worker()
+    front = await platform.gateway()
+    await platform.served(front, "late")
+
+    def known_to_fail() -> bool:
+        return any(f"{platform.team}.late" in worker.failed for worker in front.gateway.turns.presences.values())
+
+    async def answer() -> str:
+        async with front.client(platform.team, "late") as client:
+            return (await soon(client.call_tool("say", {"text": "hello"}))).content[0].model_dump()["text"]
+
+    assert await answer() == "hello (attempt 1)"
+    module.write_text("raise RuntimeError('a secret')\n", "utf-8")
+    await eventually(known_to_fail)
+    reason = "its module could not be loaded: RuntimeError"
+    assert await answer() == f"agent_failed: The agent could not be started: {reason}"
+    module.write_text(works, "utf-8")
+    await eventually(lambda: not known_to_fail())
+    assert await answer() == "hello (attempt 1)"

@@ -1,0 +1,164 @@
+"""What a JWT says, before and after anybody believes it (auth contract, sections 5.1 and 5.2).
+
+A token is taken apart once; the same text gives the same parts. Its claims are checked in the order of the contract's
+failure table, each check with its own reason.
+"""
+
+import base64
+import binascii
+import json
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeIs, cast
+from uuid import UUID
+
+from auth_resolver.failures import refused
+
+LEEWAY = 30.0
+"""Seconds that clocks may differ."""
+
+PER_TURN_LIFE = 600.0
+"""Seconds that a per-turn token may live."""
+
+LONGEST = 8192
+"""Bytes of a bearer that are looked at."""
+
+_ISSUERS = {"daedalus": "turn", "mnemosyne": "team"}
+_MOST_LIBRARIES = 1000
+_LONGEST_NAME = 200
+_REMEMBERED = 10_000
+
+type JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """A JWT taken apart, unverified. `team` is the team that it claims to be of, as far as that can be an id."""
+
+    text: str
+    kid: str
+    claims: JsonObject
+
+    @property
+    def team(self) -> str | None:
+        """See above."""
+        return _team_of(self.claims.get("sub")) if self.claims.get("typ") == "team" else None
+
+
+@dataclass(frozen=True, slots=True)
+class TeamClaims:
+    """A team's JWT that has passed."""
+
+    team: str
+    jti: str
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnClaims:
+    """A per-turn JWT that has passed."""
+
+    subject: str
+    workspace: str
+    libraries: tuple[str, ...]
+    jti: str
+    issued_at: float
+    expires_at: float
+
+
+@lru_cache(_REMEMBERED)
+def take_apart(text: str) -> Parts | None:
+    """The parts of a JWT, or None when it is none."""
+    if len(text) > LONGEST or not text.isascii() or text.count(".") != 2:
+        return None
+    header, payload, _ = text.split(".")
+    head, claims = _json(header), _json(payload)
+    if head is None or claims is None or "crit" in head or "b64" in head:
+        return None
+    kid = head.get("kid")
+    return Parts(text, kid, claims) if _is_name(kid) else None
+
+
+def check_claims(claims: JsonObject, now: float, *, per_turn: bool = True) -> TeamClaims | TurnClaims:
+    """Check a verified token's claims in the contract's order: exp, iss, the others, typ.
+
+    Without `per_turn` the issuer of per-turn tokens is a foreign one.
+
+    Raises:
+        Denied: with the reason.
+    """
+    expires_at = _seconds(claims, "exp")
+    if now > expires_at + LEEWAY:
+        raise refused("expired")
+    issuer = _name(claims, "iss")
+    if issuer not in _ISSUERS or (issuer == "daedalus" and not per_turn):
+        raise refused("invalid_issuer")
+    subject, jti, issued_at = _name(claims, "sub"), _name(claims, "jti"), _seconds(claims, "iat")
+    if max(issued_at, _seconds(claims, "nbf") if "nbf" in claims else 0.0) > now + LEEWAY:
+        raise refused("malformed")
+    if kind_of(claims) != _ISSUERS[issuer]:
+        raise refused("malformed")
+    if issuer == "mnemosyne":
+        team = _team_of(subject)
+        if team is None:
+            raise refused("malformed")
+        return TeamClaims(team, jti, expires_at)
+    if expires_at - issued_at > PER_TURN_LIFE or expires_at > now + PER_TURN_LIFE + LEEWAY:
+        raise refused("malformed")
+    return TurnClaims(subject, _name(claims, "ws"), _libraries(claims.get("libs")), jti, issued_at, expires_at)
+
+
+def kind_of(claims: JsonObject) -> Literal["team", "turn", "unknown"]:
+    """Which kind of JWT the claims say it is, whoever signed it."""
+    if "typ" not in claims:
+        return "turn"
+    return "team" if claims["typ"] == "team" else "unknown"
+
+
+def _json(part: str) -> JsonObject | None:
+    try:
+        raw = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+        value: Any = json.loads(raw)
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    return cast("JsonObject", value) if isinstance(value, dict) else None  # JSON objects have string keys
+
+
+def _is_name(value: object) -> TypeIs[str]:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME
+
+
+def _name(claims: JsonObject, claim: str) -> str:
+    value = claims.get(claim)
+    if not _is_name(value):
+        raise refused("malformed")
+    return value
+
+
+def _seconds(claims: JsonObject, claim: str) -> float:
+    value = claims.get(claim)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise refused("malformed")
+    return float(value)
+
+
+def _libraries(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise refused("malformed")
+    names = cast("list[object]", value)
+    if len(names) > _MOST_LIBRARIES or not all(_is_name(name) for name in names):
+        raise refused("malformed")
+    return tuple(dict.fromkeys(filter(_is_name, names)))
+
+
+def _team_of(subject: object) -> str | None:
+    """The team's id in a subject `team:<uuid>`, in the form in which it is kept."""
+    if not isinstance(subject, str) or not subject.startswith("team:"):
+        return None
+    given = subject.removeprefix("team:")
+    try:
+        team = str(UUID(given))
+    except ValueError:
+        return None
+    return team if team == given.lower() else None

@@ -1,0 +1,110 @@
+"""Bearer in, principal and libraries out (auth contract, sections 3.2, 5.3 and 6).
+
+Nothing is asked of the truth for a bearer whose form or signature is wrong, and an empty set of libraries is an answer.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from auth_resolver.claims import LONGEST, Parts, TurnClaims, check_claims, kind_of, take_apart
+from auth_resolver.failures import refused
+from auth_resolver.lookups import Found, ReadThrough, Verdict
+from auth_resolver.signatures import Signatures
+from pallas_contracts.auth import KeyRecord, LookupKey, ResolveBearer, Resolved, TeamRecord, TokenRecord
+from pallas_contracts.opaque import is_opaque_token, token_digest
+from pallas_contracts.turns import Principal
+
+log = logging.getLogger(__name__)
+
+_ORDER: tuple[Verdict, ...] = ("hit", "miss", "bypass")
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Resolves bearers. Without `per_turn`, the per-turn JWTs of Daedalus are foreign."""
+
+    lookups: ReadThrough
+    signatures: Signatures
+    per_turn: bool = True
+
+    async def resolve(self, question: ResolveBearer) -> Resolved:
+        """Say whose the bearer is and what it may read.
+
+        Raises:
+            Denied: the bearer is refused; the code is one of `AUTH_FAILURES`.
+            Unavailable: it cannot be judged right now.
+        """
+        bearer = question.bearer
+        if not bearer:
+            raise refused("missing")
+        if len(bearer) > LONGEST:
+            raise refused("malformed")
+        parts = take_apart(bearer)
+        if parts is not None:
+            resolved = await self._jwt(parts, uses_up=question.uses_up)
+        elif bearer.count(".") == 2:
+            raise refused("malformed")
+        else:
+            resolved = await self._opaque(bearer)
+        facts = {"principal": resolved.principal.type, "libraries": len(resolved.libraries), "cache": resolved.cache}
+        log.debug("bearer resolved", extra=facts)
+        return resolved
+
+    async def _opaque(self, bearer: str) -> Resolved:
+        if not is_opaque_token(bearer):
+            raise refused("token_not_found")
+        key = LookupKey(kind="token", id=token_digest(bearer))
+        record, verdict = await self.lookups.row(await self.lookups.cached([key]), key)
+        if not isinstance(record, TokenRecord):
+            raise refused("token_not_found")
+        if record.revoked:
+            raise refused("token_revoked")
+        if record.expires_at is not None and record.expires_at.timestamp() <= time.time():
+            raise refused("expired")
+        if not record.user_active:
+            raise refused("user_disabled")
+        principal = Principal(type="token", id=record.id, name=record.name)
+        return Resolved(principal=principal, libraries=record.libraries, cache=verdict, expires_at=record.expires_at)
+
+    async def _jwt(self, parts: Parts, *, uses_up: bool) -> Resolved:
+        wanted = [LookupKey(kind="key", id=parts.kid)]
+        if parts.team is not None:
+            wanted.append(LookupKey(kind="team", id=parts.team))
+        found = await self.lookups.cached(wanted)
+        key, verdict = await self.lookups.row(found, wanted[0])
+        purpose = "team" if kind_of(parts.claims) == "team" else "turn"
+        self.signatures.check(parts, key if isinstance(key, KeyRecord) else None, purpose)
+        claims = check_claims(parts.claims, time.time(), per_turn=self.per_turn)
+        if isinstance(claims, TurnClaims):
+            return await self._turn(claims, verdict, uses_up=uses_up)
+        return await self._team(found, claims.team, claims.jti, claims.expires_at, verdict)
+
+    async def _team(self, found: Found, team: str, jti: str, expires_at: float, verdict: Verdict) -> Resolved:
+        record, second = await self.lookups.row(found, LookupKey(kind="team", id=team))
+        if not isinstance(record, TeamRecord):
+            raise refused("team_not_found")
+        if not record.active:
+            raise refused("team_inactive")
+        if record.active_jti != jti:
+            raise refused("stale_jti")
+        return Resolved(
+            principal=Principal(type="team", id=record.id, name=record.name),
+            libraries=record.libraries,
+            cache=verdict if _ORDER.index(verdict) > _ORDER.index(second) else second,
+            expires_at=datetime.fromtimestamp(expires_at, UTC),
+        )
+
+    async def _turn(self, claims: TurnClaims, verdict: Verdict, *, uses_up: bool) -> Resolved:
+        """A per-turn token. Only Redis knows whether it was used: without it nobody can say, so it is not accepted."""
+        if uses_up:
+            left = claims.expires_at - time.time() + 60
+            if not await self.lookups.cache.use_up(token_digest(claims.jti), claims.issued_at, left):
+                raise refused("replay")
+        return Resolved(
+            principal=Principal(type="turn", id=claims.subject, name=claims.workspace),
+            libraries=claims.libraries,
+            cache=verdict,
+            expires_at=datetime.fromtimestamp(claims.expires_at, UTC),
+        )

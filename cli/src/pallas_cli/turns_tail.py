@@ -1,10 +1,19 @@
 """Turns as they happen, a line each: read from the log, like everything that is said about a turn."""
 
+import asyncio
 import json
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from pallas_bus.connection import Bus
-from pallas_bus.turn_tail import LogEntry, tail_turns
+from pallas_bus.direct import read
+from pallas_bus.recorded import Recorded
+from pallas_bus.stream_tail import tail_streams
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_history import State, TurnHistory, fold
+from pallas_bus.turn_list import TurnFilter
+from pallas_bus.turn_tail import Entry, LogEntry, entry_of
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,
@@ -18,14 +27,21 @@ from pallas_contracts.turns import (
     TurnEvents,
     TurnJoined,
     TurnOutcome,
+    TurnRequested,
 )
 
 
-async def tail(bus: Bus, *, team: str | None, agent: str | None, as_json: bool) -> None:
-    """Print what happens to turns, until interrupted."""
-    async with tail_turns(bus, team=team, agent=agent) as entries:
-        while True:
-            entry = await entries.get()
+async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
+    """Print what happens to turns, until interrupted or until the end of the span."""
+    subject = f"pallas.v1.turn.*.{wanted.team or '*'}.{wanted.agent or '*'}.*"
+    callers = _Callers(bus, wanted)
+    async with tail_streams(bus, subject, since=wanted.since) as messages:
+        while (message := await _next(messages, wanted.until)) is not None:
+            entry = entry_of(message)
+            if entry is None or wanted.state not in (None, state_of(entry.entry)):
+                continue
+            if not await callers.include(entry.entry):
+                continue
             if as_json:
                 body = entry.entry.model_dump(mode="json", exclude_none=True)
                 print(json.dumps({"position": entry.position, "contract": entry.contract, **body}), flush=True)
@@ -34,11 +50,62 @@ async def tail(bus: Bus, *, team: str | None, agent: str | None, as_json: bool) 
                     print(line, flush=True)
 
 
+async def _next(messages: asyncio.Queue[Recorded], until: datetime | None) -> Recorded | None:
+    """The next message that was stored up to `until`; None when there is none any more."""
+    while True:
+        left = max(0.0, (until - datetime.now(UTC)).total_seconds()) if until is not None else None
+        try:
+            async with asyncio.timeout(left):
+                message = await messages.get()
+        except TimeoutError:
+            return None
+        if until is None or message.record.time <= until:
+            return message
+
+
+@dataclass
+class _Callers:
+    """Knows of which turns the caller and the conversation are those that are wanted."""
+
+    bus: Bus
+    wanted: TurnFilter
+    _known: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    async def include(self, said: Entry) -> bool:
+        """Whether the turn is wanted. One that was claimed before anybody listened is looked up."""
+        if self.wanted.caller is None and self.wanted.conversation is None:
+            return True
+        if isinstance(said, TurnRequested):
+            return self._matches(TurnHistory(said.team, said.agent, said.turn_id, said))
+        if said.turn_id not in self._known:
+            subject = Address(said.team, said.agent, said.turn_id).on(TURN_CLAIM.template)
+            turns = fold([record async for record in read(self.bus, TURN_LOG.name, subject)])
+            self._known[said.turn_id] = said.turn_id in turns and self._matches(turns[said.turn_id])
+        return self._known.pop(said.turn_id) if isinstance(said, TurnOutcome) else self._known[said.turn_id]
+
+    def _matches(self, turn: TurnHistory) -> bool:
+        return replace(self.wanted, state=None).matches(turn)
+
+
+def state_of(said: Entry) -> State:
+    """The state of a turn that a message belongs to."""
+    match said:
+        case TurnRequested():
+            return "waiting"
+        case TurnOutcome():
+            return said.status
+        case _:
+            return "running"
+
+
 def lines_of(entry: LogEntry) -> list[str]:
     """What a reader is told of one message of the log. Content is not shown, only that there is some."""
     said = entry.entry
     name = f"{said.team}/{said.agent} {said.turn_id}"
     match said:
+        case TurnRequested():
+            again = f", a replay of {said.replay_of}" if said.replay_of else ""
+            return [f"{_time(said.requested_at)} {name} asked by {said.principal.type}:{said.principal.id}{again}"]
         case TurnClaim():
             return [f"{_time(said.claim.at)} {name} {_claim(said.claim)}"]
         case TurnJoined():

@@ -22,6 +22,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, claim
 from pallas_bus.turn_history import read_turn
+from pallas_bus.turn_list import TurnFilter
 from pallas_bus.turn_queue import ensure_consumer, queue_state, submit
 from pallas_cli.agents_view import retire_team, show_agent, show_agents
 from pallas_cli.refused import Refused
@@ -139,7 +140,7 @@ async def test_a_team_that_is_hosted_or_not_there_is_not_retired(platform: Bus) 
 async def test_the_tail_has_what_happens_to_turns_of_the_team_that_was_asked_for(
     platform: Bus, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tailing = asyncio.create_task(tail(platform, team="red", agent=None, as_json=True))
+    tailing = asyncio.create_task(tail(platform, wanted=TurnFilter(team="red"), as_json=True))
     heard = ""
     async with asyncio.timeout(10):
         while not heard:

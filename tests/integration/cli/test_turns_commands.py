@@ -1,31 +1,58 @@
-"""`pallas turns list`, `show` and `cancel`, on a real log."""
+"""`pallas turns list`, `show`, `cancel` and `tail`, on a real log."""
 
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 import pytest
 from tests.builders import turn_outcome, turn_requested
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.turns import TOOL, attempt_of, result, step
+from tests.waiting import soon
 
 from pallas_bus.connection import Bus
+from pallas_bus.direct import read
 from pallas_bus.streams import declare
-from pallas_bus.turn_claims import claim_state
+from pallas_bus.turn_claims import Address, claim, claim_state
 from pallas_bus.turn_queue import submit
+from pallas_bus.turn_writer import TurnWriter
 from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
-from pallas_cli.turns_view import cancel, show_turn, show_turns
-from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_QUEUE
-from pallas_contracts.turns import CancelRequested, TurnRequested
+from pallas_cli.turn_cancel import cancel
+from pallas_cli.turn_show import show_turn
+from pallas_cli.turns_tail import tail
+from pallas_cli.turns_view import filter_of, show_turns
+from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_QUEUE
+from pallas_contracts.keyed import LogKey
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, Claimed, Principal, TextDelta, ToolCompleted, TurnRequested
 
 type Said = Callable[[], str]
 
 
-async def show(platform: Bus, *, team: str | None = None, state: str | None = None, as_json: bool = False) -> None:
-    """`pallas turns list` of the last hour."""
-    await show_turns(platform, since="1h", team=team, agent=None, state=state, caller=None, limit=50, as_json=as_json)
+KEY = LogKey("k" * 32)
+
+
+class Only(TypedDict, total=False):
+    """The options that narrow a list or a tail."""
+
+    team: str
+    agent: str
+    caller: str
+    state: str
+    conversation: str
+    since: str
+    until: str
+
+
+async def show(platform: Bus, *, limit: int = 50, as_json: bool = False, **only: Unpack[Only]) -> None:
+    """`pallas turns list` of the last hour, or of another span."""
+    options: Only = {"since": "1h", **only}
+    wanted = filter_of(**options, data=Path("nowhere"))
+    await show_turns(platform, wanted=wanted, limit=limit, as_json=as_json)
 
 
 @pytest.fixture
@@ -41,36 +68,123 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     return lambda: capsys.readouterr().out
 
 
-async def ended(platform: Bus, team: str) -> TurnRequested:
+async def ended(platform: Bus, team: str, *, caller: str = "10.0.0.1", talk: str | None = None) -> TurnRequested:
     """A turn that was taken, called a tool and answered."""
-    request = turn_requested(team)
-    writer = await attempt_of(platform, request)
+    hashed = KEY.conversation(talk) if talk is not None else None
+    request = turn_requested(team).model_copy(update={"principal": Principal(id=caller), "conversation": hashed})
+    claimed = Claimed(
+        attempt=1,
+        worker="w1",
+        tool=request.tool,
+        principal=request.principal,
+        conversation=hashed,
+        requested_at=request.requested_at,
+        at=utc_now(),
+    )
+    fence = await claim(platform, Address.of(request), claimed, after=0)
+    writer = TurnWriter(platform, Address.of(request), 1, fence)
     writer.emit(step(1))
     await writer.tool_starting(TOOL)
+    writer.emit(ToolCompleted(call="1", server="demo", tool="add", duration_ms=3.0))
+    writer.emit(TextDelta(agent="harper", text="on the way"))
     writer.emit(result("done"))
-    await writer.conclude(turn_outcome(request, events=writer.last_event))
+    until = {"content_until": utc_now() + timedelta(minutes=15)}
+    await writer.conclude(turn_outcome(request, events=writer.last_event).model_copy(update=until))
     return request
+
+
+async def listed(platform: Bus, said: Said, **only: Unpack[Only]) -> list[str]:
+    """The ids of the turns that are listed."""
+    await show(platform, **only, as_json=True)
+    return [row["turn"] for row in json.loads(said())]
 
 
 async def test_the_list_tells_waiting_running_and_ended_turns_apart(platform: Bus, said: Said) -> None:
     waiting, running, over = turn_requested("red"), turn_requested("red"), await ended(platform, "blue")
     await submit(platform, waiting)
+    await submit(platform, running)
     await attempt_of(platform, running)
     await show(platform, as_json=True)
     states = {row["turn"]: row["state"] for row in json.loads(said())}
     assert states == {waiting.turn_id: "waiting", running.turn_id: "running", over.turn_id: "completed"}
+    for turn, state in states.items():
+        assert await listed(platform, said, state=state) == [turn]
 
 
 async def test_the_list_can_be_narrowed(platform: Bus, said: Said) -> None:
     over = await ended(platform, "blue")
     await attempt_of(platform, turn_requested("red"))
-    for team, state in (("blue", None), (None, "completed")):
-        await show(platform, team=team, state=state)
-        head, *rows = said().splitlines()
-        assert head.split() == ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
-        assert [row.split()[0] for row in rows] == [over.turn_id]
+    await show(platform, team="blue")
+    head, *rows = said().splitlines()
+    assert head.split() == ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
+    assert [row.split()[0] for row in rows] == [over.turn_id]
+    assert await listed(platform, said, state="completed") == [over.turn_id]
     await show(platform, state="failed")
-    assert said() == "No turns since 1h.\n"
+    assert said() == "There are no such turns.\n"
+
+
+async def test_turns_are_listed_by_caller_and_by_what_the_caller_calls_its_conversation(
+    platform: Bus, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await ended(platform, "red", caller="10.0.0.7", talk="daily report")
+    second = await ended(platform, "blue", caller="10.0.0.8", talk="daily report")
+    await ended(platform, "red", caller="10.0.0.9")
+    waits = turn_requested("red").model_copy(update={"principal": Principal(id="10.0.0.7")})
+    await submit(platform, waits)
+    monkeypatch.setenv("PALLAS_LOG_KEY", KEY.secret)
+    assert await listed(platform, said, conversation="daily report") == [first.turn_id, second.turn_id]
+    assert await listed(platform, said, conversation="daily report", agent="harper", team="blue") == [second.turn_id]
+    assert await listed(platform, said, conversation="another") == []
+    assert await listed(platform, said, caller="10.0.0.7") == [first.turn_id, waits.turn_id]
+    assert await listed(platform, said, caller="peer:10.0.0.7", state="completed") == [first.turn_id]
+
+
+async def test_turns_of_a_span_are_those_of_which_something_was_stored_in_it(platform: Bus, said: Said) -> None:
+    before = await ended(platform, "red")
+    begin = utc_now()
+    inside = await ended(platform, "red")
+    end = utc_now()
+    after = await ended(platform, "red")
+    assert await listed(platform, said, since=begin.isoformat(), until=end.isoformat()) == [inside.turn_id]
+    assert await listed(platform, said, until=begin.isoformat()) == [before.turn_id]
+    assert await listed(platform, said, since=end.isoformat()) == [after.turn_id]
+
+
+async def test_the_latest_turns_are_found_however_far_back_the_log_goes(
+    platform: Bus, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pallas_bus.turn_list._FIRST_WINDOW", 4)
+    turns = [(await ended(platform, "red", caller=f"caller-{number % 3}")).turn_id for number in range(12)]
+    assert await listed(platform, said) == turns
+    assert await listed(platform, said, caller="caller-1") == turns[1::3]
+    await show(platform, limit=3, as_json=True)
+    assert [row["turn"] for row in json.loads(said())] == turns[-3:]
+
+
+async def test_a_replay_is_listed_as_such(platform: Bus, said: Said) -> None:
+    waits = turn_requested("red").model_copy(update={"replay_of": "0" * 32})
+    await submit(platform, waits)
+    await ended(platform, "red")
+    await show(platform)
+    head, *rows = said().splitlines()
+    assert head.split()[-2:] == ["replay", "of"]
+    assert sorted(row.split()[-1] for row in rows)[0] == "0" * 32
+    await show(platform, as_json=True)
+    assert {row["replay_of"] for row in json.loads(said())} == {None, "0" * 32}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"state": "odd"}, "--state 'odd' is none of waiting, running"),
+        ({"team": "Red Team"}, "--team 'Red Team' must be"),
+        ({"since": "1h", "until": "2h"}, "--until 2h is before --since 1h"),
+        ({"conversation": "x"}, "PALLAS_LOG_KEY"),
+    ],
+)
+async def test_what_cannot_be_understood_is_refused_and_named(options: Only, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        filter_of(**options, data=Path("nowhere"))
 
 
 async def test_a_turn_is_shown_with_its_timeline_and_without_its_content(platform: Bus, said: Said) -> None:
@@ -78,28 +192,113 @@ async def test_a_turn_is_shown_with_its_timeline_and_without_its_content(platfor
     await show_turn(platform, over.turn_id, as_json=True)
     shown = json.loads(said())
     assert (shown["team"], shown["state"], shown["attempts"]) == ("blue", "completed", 1)
-    what = [entry["what"] for entry in shown["timeline"]]
-    assert what[:1] == ["taken by w1"]
-    assert {"harper step 1 (llm)", "demo/add: started", "result", "completed"} <= set(what)
+    entries = [(entry["kind"], entry["what"], entry["depth"]) for entry in shown["timeline"]]
+    assert entries == [
+        ("queue", "waited in the queue", 0),
+        ("attempt", "attempt 1 by w1", 0),
+        ("step", "harper step 1 (llm)", 1),
+        ("tool", "demo/add", 2),
+        ("content", "result", 1),
+        ("outcome", "completed", 0),
+    ]
+    assert shown["times"]["tools"] == shown["timeline"][3]["took"] == 0.003
     assert "done" not in json.dumps(shown)
+    await show_turn(platform, over.turn_id, as_json=False)
+    lines = said().splitlines()
+    assert lines[0] == f"{over.turn_id} blue/harper harper by peer:10.0.0.1: completed"
+    assert "content kept until 20" in lines[1]
+    assert lines[2].split() == ["after", "took"]
+    assert lines[-1].startswith("in all ")
+
+
+async def test_content_is_shown_when_it_is_asked_for_and_while_it_is_kept(platform: Bus, said: Said) -> None:
+    over = await ended(platform, "blue")
+    await platform.put(Address.of(over).on(KEPT_REQUEST.template), over.model_dump_json().encode())
+    await show_turn(platform, over.turn_id, content=True, as_json=True)
+    content = json.loads(said())["content"]
+    assert content["asked"] == {"message": "hello"}
+    assert content["texts"] == [{"agent": "harper", "text": "on the way"}]
+    assert content["answer"]["content"] == [{"type": "text", "text": "done"}]
+    for subject in (TURN_CONTENT, KEPT_REQUEST):
+        await platform.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": Address.of(over).on(subject.template)})
+    await show_turn(platform, over.turn_id, content=True, as_json=False)
+    assert "content_expired" in said()
+    await show_turn(platform, over.turn_id, content=True, as_json=True)
+    assert json.loads(said())["content"] == {"asked": None, "texts": [], "answer": None, "expired": True}
 
 
 async def test_a_running_turn_is_cancelled_once_and_an_ended_one_not(platform: Bus, said: Said) -> None:
     running, over = turn_requested("red"), await ended(platform, "red")
+    await submit(platform, running)
     writer = await attempt_of(platform, running)
-    await cancel(platform, running.turn_id, as_json=False)
-    await cancel(platform, running.turn_id, as_json=True)
+    await cancel(platform, running.turn_id, as_json=False, patience=0.05)
+    await cancel(platform, running.turn_id, as_json=True, patience=0.05)
     first, second = said().splitlines()
-    assert first == f"Turn {running.turn_id} cancelled."
-    assert json.loads(second) == {"turn": running.turn_id, "cancelled": True, "first": False}
-    assert isinstance((await claim_state(platform, writer.address)).claim, CancelRequested)
+    assert first == f"Turn {running.turn_id} cancelled: it has not ended on w1 yet, but nobody can execute it any more."
+    expected = {"turn": running.turn_id, "cancelled": True, "first": False, "was": "running", "ended": None}
+    assert json.loads(second) == expected
+    state = await claim_state(platform, writer.address)
+    assert isinstance(state.claim, CancelRequested)
+    last = TurnWriter(platform, writer.address, 1, state.seq)
+    await last.conclude(turn_outcome(running, status="cancelled", code="cancelled"))
+    with pytest.raises(Refused, match="is over: cancelled"):
+        await cancel(platform, running.turn_id, as_json=False)
     with pytest.raises(Refused, match="is over: completed"):
         await cancel(platform, over.turn_id, as_json=False)
+
+
+async def test_a_waiting_turn_whose_gateway_is_gone_is_ended_and_leaves_its_queue(platform: Bus, said: Said) -> None:
+    waiting = turn_requested("red")
+    await submit(platform, waiting)
+    await cancel(platform, waiting.turn_id, as_json=False)
+    assert said() == f"Turn {waiting.turn_id} cancelled: it had not started and is out of its queue.\n"
+    assert [record async for record in read(platform, TURN_QUEUE.name, ">")] == []
+    assert await listed(platform, said, state="cancelled") == [waiting.turn_id]
 
 
 async def test_a_turn_the_log_does_not_have_is_refused(platform: Bus) -> None:
     with pytest.raises(Refused, match="the log has no turn 'nothing'"):
         await show_turn(platform, "nothing", as_json=False)
+    with pytest.raises(Refused, match="turn 'No Turn' must be"):
+        await show_turn(platform, "No Turn", as_json=False)
+
+
+async def tailed(platform: Bus, said: Said, **only: Unpack[Only]) -> list[dict[str, Any]]:
+    """`pallas turns tail --json` of what has been stored."""
+    options: Only = {"since": "1m", "until": utc_now().isoformat(), **only}
+    wanted = filter_of(**options, data=Path("nowhere"))
+    await soon(tail(platform, wanted=wanted, as_json=True))
+    return [json.loads(line) for line in said().splitlines()]
+
+
+async def test_the_tail_of_a_span_that_is_over_ends(platform: Bus, said: Said) -> None:
+    waiting, over = turn_requested("red"), await ended(platform, "red")
+    await submit(platform, waiting)
+    lines = await tailed(platform, said)
+    assert {line["contract"] for line in lines} == {
+        *("turn.requested", "turn.claim", "turn.event", "turn.content", "turn.outcome")
+    }
+    assert {line["turn_id"] for line in lines} == {waiting.turn_id, over.turn_id}
+
+
+async def test_the_tail_can_be_narrowed_like_the_list(
+    platform: Bus, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await ended(platform, "red", caller="10.0.0.7", talk="daily report")
+    second = await ended(platform, "blue", caller="10.0.0.8")
+    waits = turn_requested("red").model_copy(update={"principal": Principal(id="10.0.0.7")})
+    await submit(platform, waits)
+    monkeypatch.setenv("PALLAS_LOG_KEY", KEY.secret)
+
+    async def turns(**only: Unpack[Only]) -> set[str]:
+        return {line["turn_id"] for line in await tailed(platform, said, **only)}
+
+    assert await turns(caller="10.0.0.7") == {first.turn_id, waits.turn_id}
+    assert await turns(conversation="daily report") == {first.turn_id}
+    assert await turns(team="blue") == {second.turn_id}
+    assert await turns(state="waiting") == {waits.turn_id}
+    ends = await tailed(platform, said, state="completed")
+    assert [line["contract"] for line in ends] == ["turn.outcome", "turn.outcome"]
 
 
 def test_a_moment_is_a_span_back_or_a_time() -> None:

@@ -1,6 +1,7 @@
 """`pallas turns`: what happened and happens to turns, from the log."""
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,48 +12,79 @@ app = typer.Typer(no_args_is_help=True, help="Turns, as the log has them.")
 
 Team = Annotated[str | None, typer.Option(help="Only this team.")]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
+Caller = Annotated[str | None, typer.Option(help="Only callers whose name contains this.")]
+Conversation = Annotated[str | None, typer.Option(help="Only this conversation, by the caller's own id of it.")]
+Until = Annotated[str | None, typer.Option(help="Up to when: a span back from now or an ISO 8601 time.")]
+# As in `pallas_cli.log_key`, which is too heavy to import here.
+Data = Annotated[Path, typer.Option(help="Folder of `pallas up`, which has the log key if PALLAS_LOG_KEY is not set.")]
+DEFAULT_DATA = Path(".pallas")
 TurnName = Annotated[str, typer.Argument(metavar="TURN", help="The turn's id.")]
 
 
 @app.command("list")
 def list_turns(
     since: Annotated[str, typer.Option(help="From when on: a span (30m, 2h, 7d) or an ISO 8601 time.")] = "1h",
+    until: Until = None,
     team: Team = None,
     agent: Agent = None,
+    caller: Caller = None,
     state: Annotated[
         str | None, typer.Option(help="waiting, running, completed, failed, cancelled or input_required.")
     ] = None,
-    caller: Annotated[str | None, typer.Option(help="Only callers whose name contains this.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
+    conversation: Conversation = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the latest.")] = 50,
+    data: Data = DEFAULT_DATA,
     nats: NatsUrl = DEFAULT_NATS,
     as_json: AsJson = False,
 ) -> None:
-    """List turns."""
-    from pallas_cli.turns_view import show_turns
+    """List turns: those that wait or run, and those of which something was stored in the span."""
+    from pallas_cli.turns_view import filter_of, show_turns
 
-    filters = {"since": since, "team": team, "agent": agent, "state": state, "caller": caller, "limit": limit}
-    run_on(nats, partial(show_turns, **filters, as_json=as_json))
+    given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
+    wanted = filter_of(**given, since=since, until=until, data=data)
+    run_on(nats, partial(show_turns, wanted=wanted, limit=limit, as_json=as_json))
 
 
 @app.command()
-def show(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
-    """Show one turn's timeline: waiting, attempts, model and tool calls, outcome."""
-    from pallas_cli.turns_view import show_turn
+def show(
+    turn: TurnName,
+    content: Annotated[bool, typer.Option("--content", help="Print what was said too, while it is kept.")] = False,
+    nats: NatsUrl = DEFAULT_NATS,
+    as_json: AsJson = False,
+) -> None:
+    """Show one turn's timeline: waiting, attempts, model and tool calls with what they took, outcome."""
+    from pallas_cli.turn_show import show_turn
 
-    run_on(nats, partial(show_turn, turn_id=turn, as_json=as_json))
+    run_on(nats, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
 
 
 @app.command()
 def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
     """Cancel a turn that waits or runs; it stays cancelled."""
-    from pallas_cli.turns_view import cancel as cancel_turn
+    from pallas_cli.turn_cancel import cancel as cancel_turn
 
     run_on(nats, partial(cancel_turn, turn_id=turn, as_json=as_json))
 
 
 @app.command()
-def tail(team: Team = None, agent: Agent = None, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
-    """Print what happens to turns, live, until Ctrl-C. With --json, a document a line."""
+def tail(
+    team: Team = None,
+    agent: Agent = None,
+    caller: Caller = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only what happens in this state: running, or how turns end (failed, ...).")
+    ] = None,
+    conversation: Conversation = None,
+    since: Annotated[str | None, typer.Option(help="Begin with what was stored from then on: 30m, a time.")] = None,
+    until: Until = None,
+    data: Data = DEFAULT_DATA,
+    nats: NatsUrl = DEFAULT_NATS,
+    as_json: AsJson = False,
+) -> None:
+    """Print what happens to turns, live, until Ctrl-C or --until. With --json, a document a line."""
     from pallas_cli.turns_tail import tail as follow
+    from pallas_cli.turns_view import filter_of
 
-    run_on(nats, partial(follow, team=team, agent=agent, as_json=as_json))
+    given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
+    wanted = filter_of(**given, since=since, until=until, data=data)
+    run_on(nats, partial(follow, wanted=wanted, as_json=as_json))

@@ -11,9 +11,20 @@ from typing import Literal
 from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
-from pallas_bus.direct import Record, read
-from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
-from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvents, TurnOutcome, TurnRequested
+from pallas_bus.direct import Record, read, read_newest
+from pallas_bus.turn_claims import Address
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.ids import check_token
+from pallas_contracts.turns import (
+    AnyEvent,
+    CancelRequested,
+    Claimed,
+    TurnClaim,
+    TurnEvents,
+    TurnJoined,
+    TurnOutcome,
+    TurnRequested,
+)
 
 type State = Literal["waiting", "running", "completed", "failed", "cancelled", "input_required"]
 
@@ -32,7 +43,10 @@ class AttemptHistory:
 
 @dataclass
 class TurnHistory:
-    """One turn as the log has it. `request` is there while the turn is in its queue."""
+    """One turn as the log has it. `request` is there while the turn is in its queue, at `position` of that stream.
+
+    `kept` is what it was asked, once it has ended and while that is kept.
+    """
 
     team: str
     agent: str
@@ -41,6 +55,14 @@ class TurnHistory:
     attempts: dict[int, AttemptHistory] = field(default_factory=dict[int, AttemptHistory])
     cancel: CancelRequested | None = None
     outcome: TurnOutcome | None = None
+    position: int = 0
+    kept: TurnRequested | None = None
+    joins: list[TurnJoined] = field(default_factory=list[TurnJoined])
+
+    @property
+    def address(self) -> Address:
+        """Where the turn lives in the log."""
+        return Address(self.team, self.agent, self.turn_id)
 
     @property
     def state(self) -> State:
@@ -79,18 +101,30 @@ class TurnHistory:
             return self.request.conversation
         return next((attempt.claim.conversation for attempt in self.attempts.values()), None)
 
+    @property
+    def replay_of(self) -> str | None:
+        """The turn that this one executes again."""
+        if self.request is not None:
+            return self.request.replay_of
+        return next((attempt.claim.replay_of for attempt in self.attempts.values()), None)
+
     def take(self, record: Record) -> None:
         """Add one message of the turn; what cannot be read is left out."""
         try:
             match record.subject.split(".")[3]:
                 case "requested":
                     self.request = TurnRequested.model_validate_json(record.data)
+                    self.position = record.seq
+                case "request":
+                    self.kept = TurnRequested.model_validate_json(record.data)
                 case "claim":
                     self._claimed(TurnClaim.model_validate_json(record.data).claim)
                 case "event" | "content":
                     self._happened(TurnEvents.model_validate_json(record.data))
                 case "outcome":
                     self.outcome = TurnOutcome.model_validate_json(record.data)
+                case "joined":
+                    self.joins.append(TurnJoined.model_validate_json(record.data))
                 case _:
                     pass
         except ValidationError:
@@ -135,12 +169,21 @@ async def read_turn(bus: Bus, turn_id: str) -> TurnHistory | None:
     """Read everything that is stored of one turn, or None when nothing is.
 
     Raises:
+        Rejected: that is no turn's id.
         Unavailable: the broker does not answer.
     """
-    waiting = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter())]
-    logged = [record async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn_id}")]
-    mine = [record for record in waiting if _turn_id(record) == turn_id]
-    return fold([*mine, *logged]).get(turn_id)
+    check_token(turn_id, "turn")
+    turn = fold([record async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn_id}")]).get(turn_id)
+    if turn is None or turn.outcome is None:
+        ids = {"team": turn.team, "agent": turn.agent} if turn is not None else {}
+        waiting = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids))]
+        for record in waiting:
+            if _turn_id(record) == turn_id:
+                turn = turn or fold([record])[turn_id]
+                turn.take(record)
+    elif (kept := await read_newest(bus, TURN_LOG.name, turn.address.on(KEPT_REQUEST.template))) is not None:
+        turn.take(kept)
+    return turn
 
 
 async def read_turns(

@@ -12,7 +12,6 @@ from itertools import batched
 
 from pallas_bus.connection import Bus
 from pallas_bus.direct import Record, read, read_last
-from pallas_bus.turn_claims import Address
 from pallas_bus.turn_history import State, TurnHistory, fold
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Contract
@@ -143,16 +142,12 @@ async def _complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
     await _take(bus, turns, TURN_OUTCOME, [turn for turn in turns.values() if turn.outcome is None])
     for turn in turns.values():
         if turn.cancel is not None and not turn.attempts:
-            async for record in read(bus, TURN_LOG.name, _address(turn).on(TURN_CLAIM.template)):
+            async for record in read(bus, TURN_LOG.name, turn.address.on(TURN_CLAIM.template)):
                 turn.take(record)
 
 
 async def _take(bus: Bus, turns: dict[str, TurnHistory], contract: _Scanned, lacking: Iterable[TurnHistory]) -> None:
     for some in batched(lacking, _MOST, strict=False):
-        subjects = [_address(turn).on(contract.template) for turn in some]
+        subjects = [turn.address.on(contract.template) for turn in some]
         for record in await read_last(bus, TURN_LOG.name, *subjects):
             turns[record.subject.rpartition(".")[2]].take(record)
-
-
-def _address(turn: TurnHistory) -> Address:
-    return Address(turn.team, turn.agent, turn.turn_id)

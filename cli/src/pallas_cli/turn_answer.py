@@ -1,0 +1,79 @@
+"""What was said in a turn, as far as it is still kept."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_bus.turn_history import TurnHistory
+from pallas_contracts.turns import Fault, InputRequired, Result, TextDelta
+
+EXPIRED = "content_expired: what was said in the turn is not kept any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The turn's last word, and the texts of its agents on the way there. `end` None means that there is none."""
+
+    status: str
+    code: str | None
+    end: Result | InputRequired | Fault | None
+    texts: tuple[tuple[str, str], ...]
+
+    @property
+    def expired(self) -> bool:
+        """Whether the turn ended with a word that is gone; a cancelled one had none."""
+        return self.end is None and self.status not in ("cancelled", "waiting", "running")
+
+    @property
+    def answer(self) -> dict[str, Any] | None:
+        """The last word as plain values, without its number and time; None when there is none."""
+        if self.end is None:
+            return None
+        return self.end.model_dump(mode="json", exclude={"seq", "at"}, exclude_none=True)
+
+    @property
+    def text(self) -> str:
+        """The last word for a reader."""
+        match self.end:
+            case Result(stowed=stowed) if stowed is not None:
+                return f"(an answer of {stowed.size} bytes, in the object store)"
+            case Result():
+                return "\n".join(_block(block) for block in self.end.content)
+            case Fault():
+                return f"{self.code or 'internal'}: {self.end.message}"
+            case InputRequired():
+                return f"input required: {json.dumps(self.end.input_requests, ensure_ascii=False)}"
+            case None:
+                return EXPIRED if self.expired else self.status
+
+    def equals(self, other: "Said") -> bool | None:
+        """Whether both ended with the same words; None when one of them is gone."""
+        if self.expired or other.expired:
+            return None
+        return (self.status, self.code, self.answer) == (other.status, other.code, other.answer)
+
+
+def said_in(turn: TurnHistory) -> Said:
+    """What was said in the attempt that ended the turn, or in the last one."""
+    number = turn.outcome.attempt if turn.outcome is not None else max(turn.attempts, default=0)
+    events = turn.attempts[number].in_order() if number in turn.attempts else []
+    ends = [event for event in events if isinstance(event, Result | InputRequired | Fault)]
+    texts: list[tuple[str, str]] = []
+    for event in events:
+        if isinstance(event, TextDelta):
+            if texts and texts[-1][0] == event.agent:
+                texts[-1] = (event.agent, texts[-1][1] + event.text)
+            else:
+                texts.append((event.agent, event.text))
+    code = turn.outcome.code if turn.outcome is not None else None
+    return Said(turn.state, code, ends[-1] if ends else None, tuple(texts))
+
+
+def asked_in(turn: TurnHistory) -> dict[str, Any] | None:
+    """The arguments of the call; None when they are not kept, or lie in the object store."""
+    request = turn.kept or turn.request
+    return request.arguments if request is not None and request.stowed is None else None
+
+
+def _block(block: dict[str, Any]) -> str:
+    return str(block["text"]) if block.get("type") == "text" else f"({block.get('type', 'something')})"

@@ -1,0 +1,207 @@
+"""One turn's timeline: what happened when, how long it took, and within what. Content is named, never shown."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
+from typing import Any, Literal
+
+from pallas_bus.turn_history import AttemptHistory, TurnHistory
+from pallas_cli.turns_tail import text_of
+from pallas_contracts.turns import (
+    AnyEvent,
+    ModelCalled,
+    Step,
+    TextDelta,
+    ToolCompleted,
+    ToolFailed,
+    ToolProgress,
+    ToolStarted,
+)
+
+type Kind = Literal["queue", "attempt", "step", "model", "tool", "agent", "content", "joined", "cancel", "outcome"]
+
+
+@dataclass
+class Entry:
+    """One line of a timeline. `took` is seconds, None while it goes on or when it is a moment only."""
+
+    at: datetime
+    kind: Kind
+    what: str
+    took: float | None = None
+    attempt: int = 0
+    depth: int = 0
+
+    def as_json(self, began: datetime) -> dict[str, Any]:
+        """Plain values; `after` is seconds since the turn was asked for."""
+        after = (self.at - began).total_seconds()
+        rest = {name: getattr(self, name) for name in ("kind", "attempt", "depth", "what")}
+        return {"at": self.at.isoformat(), "after": after, "took": self.took, **rest}
+
+
+def timeline(turn: TurnHistory) -> list[Entry]:
+    """All that happened, by time."""
+    attempts = [turn.attempts[number] for number in sorted(turn.attempts)]
+    entries = [*_queue(turn, attempts)]
+    for attempt, following in zip_longest(attempts, attempts[1:]):
+        entries += _Attempt(attempt, _end(turn, attempt, following)).entries()
+    entries += [Entry(join.at, "joined", f"its caller follows it again through {join.gateway}") for join in turn.joins]
+    if turn.cancel is not None:
+        entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))
+    # Events have their time in milliseconds: within one, they stay in the order in which they were added.
+    entries.sort(key=lambda entry: int(entry.at.timestamp() * 1000))
+    if turn.outcome is not None:
+        code = f" ({turn.outcome.code})" if turn.outcome.code not in (None, turn.outcome.status) else ""
+        entries.append(Entry(turn.outcome.ended_at, "outcome", f"{turn.outcome.status}{code}"))
+    return entries
+
+
+def beginning(turn: TurnHistory) -> datetime:
+    """When the turn was asked for, or else the first that is known of it."""
+    first = min((entry.at for entry in timeline(turn)), default=datetime.fromtimestamp(0, UTC))
+    return turn.requested_at or first
+
+
+def _queue(turn: TurnHistory, attempts: list[AttemptHistory]) -> Iterator[Entry]:
+    if (asked := turn.requested_at) is None:
+        return
+    taken = attempts[0].claim.at if attempts else turn.outcome.ended_at if turn.outcome else None
+    took = (taken - asked).total_seconds() if taken else None
+    yield Entry(asked, "queue", "waited in the queue" if taken else "waits in the queue", took)
+
+
+def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory | None) -> datetime | None:
+    if following is not None:
+        return following.claim.at
+    return turn.outcome.ended_at if turn.outcome is not None else None
+
+
+@dataclass
+class _Attempt:
+    """Reads an attempt's events in order, to see what lies within what: calls in steps, a sub-agent in its call."""
+
+    history: AttemptHistory
+    end: datetime | None
+    made: list[Entry] = field(default_factory=list[Entry])
+    _steps: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _calls: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _depths: dict[str, int] = field(default_factory=dict[str, int])
+    _calling: str = ""
+
+    def entries(self) -> list[Entry]:
+        claim = self.history.claim
+        self._add(claim.at, "attempt", f"attempt {claim.attempt} by {claim.worker}", 0, until=self.end)
+        for event in self.history.in_order():
+            self._take(event, _moment(event))
+        for agent in list(self._steps):
+            self._end_step(agent, self.end)
+        return self.made
+
+    def _take(self, event: AnyEvent, at: datetime) -> None:
+        match event:
+            case Step():
+                self._end_step(event.agent, at)
+                self._steps[event.agent] = self._add(at, "step", text_of(event), self._depth(event.agent))
+                self._calling = event.agent
+            case ModelCalled():
+                began = at - timedelta(milliseconds=event.duration_ms)
+                if (step := self._steps.get(event.agent)) is not None:
+                    began = max(began, step.at)
+                what = f"{event.model} answered ({event.input_tokens} in, {event.output_tokens} out)"
+                depth = self._depth(event.agent) + 1
+                self._add(began, "model", what, depth).took = event.duration_ms / 1000
+            case ToolStarted():
+                depth = self._depth(self._calling) + 1 if self._calling else 1
+                what = f"{event.server}/{event.tool}"
+                self._calls[event.call] = self._add(at, "tool" if event.leaf else "agent", what, depth)
+                if not event.leaf:
+                    self._depths[event.server] = depth + 1
+            case ToolCompleted() | ToolFailed():
+                self._end_call(event, at)
+            case TextDelta() | ToolProgress():
+                pass
+            case _:
+                self._add(at, "content", text_of(event), 1)
+
+    def _end_call(self, event: ToolCompleted | ToolFailed, at: datetime) -> None:
+        call = self._calls.get(event.call)
+        if call is None:
+            call = self._add(at, "tool", f"{event.server}/{event.tool}", 1)
+        call.took = event.duration_ms / 1000
+        if isinstance(event, ToolFailed):
+            call.what += f": failed ({event.code})"
+        if call.kind == "agent":
+            self._end_step(event.server, at)
+
+    def _end_step(self, agent: str, at: datetime | None) -> None:
+        step = self._steps.pop(agent, None)
+        if step is not None and at is not None:
+            step.took = (at - step.at).total_seconds()
+
+    def _depth(self, agent: str) -> int:
+        return self._depths.get(agent, 1)
+
+    def _add(self, at: datetime, kind: Kind, what: str, depth: int, *, until: datetime | None = None) -> Entry:
+        took = (until - at).total_seconds() if until is not None else None
+        self.made.append(Entry(at, kind, what, took, self.history.claim.attempt, depth))
+        return self.made[-1]
+
+
+def _moment(event: AnyEvent) -> datetime:
+    return datetime.fromtimestamp(event.at / 1000, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Where the time went, in seconds. Models and tools that ran side by side count each; `rest` is none of it."""
+
+    total: float
+    queued: float
+    models: float
+    model_calls: int
+    tools: float
+    tool_calls: int
+    rest: float
+
+    def __str__(self) -> str:
+        calls = (
+            f"{self.models:.3f} s in {self.model_calls} model calls, {self.tools:.3f} s in {self.tool_calls} tool calls"
+        )
+        return f"{self.total:.3f} s: {self.queued:.3f} s waiting, {calls}, {self.rest:.3f} s else"
+
+
+def times_of(entries: Iterable[Entry]) -> Times:
+    """Add a timeline up. A sub-agent counts by its own models and tools."""
+    known = list(entries)
+    spans = {
+        kind: [entry for entry in known if entry.kind == kind and entry.took is not None]
+        for kind in ("queue", "model", "tool")
+    }
+    ends = [entry.at + timedelta(seconds=entry.took or 0) for entry in known]
+    total = (max(ends) - min(entry.at for entry in known)).total_seconds() if known else 0.0
+    sums = {kind: sum(entry.took or 0 for entry in some) for kind, some in spans.items()}
+    rest = max(0.0, total - _covered(entry for some in spans.values() for entry in some))
+    models, tools = spans["model"], spans["tool"]
+    return Times(total, sums["queue"], sums["model"], len(models), sums["tool"], len(tools), rest)
+
+
+def _covered(entries: Iterable[Entry]) -> float:
+    """How many seconds at least one of them took."""
+    seconds, until = 0.0, datetime.fromtimestamp(0, UTC)
+    for entry in sorted(entries, key=lambda entry: entry.at):
+        end = entry.at + timedelta(seconds=entry.took or 0)
+        if end > until:
+            seconds += (end - max(entry.at, until)).total_seconds()
+            until = end
+    return seconds
+
+
+def lines_of(turn: TurnHistory) -> list[str]:
+    """The timeline for a reader: seconds after the turn was asked for, seconds that it took, what it was."""
+    began = beginning(turn)
+    lines = [f"{'after':>9} {'took':>9}"]
+    for entry in timeline(turn):
+        took = f"{entry.took:9.3f}" if entry.took is not None else " " * 9
+        lines.append(f"{(entry.at - began).total_seconds():9.3f} {took}  {'  ' * entry.depth}{entry.what}")
+    return lines

@@ -1,0 +1,169 @@
+"""A turn's timeline: what lies within what, how long it took, where the time went."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.builders import turn_outcome, turn_requested
+
+from pallas_bus.turn_history import AttemptHistory, TurnHistory
+from pallas_cli.turn_answer import said_in
+from pallas_cli.turn_timeline import lines_of, timeline, times_of
+from pallas_contracts.turns import (
+    AnyEvent,
+    Claimed,
+    Fault,
+    ModelCalled,
+    Result,
+    Step,
+    TextDelta,
+    ToolCompleted,
+    ToolFailed,
+    ToolStarted,
+)
+
+BEGAN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return BEGAN + timedelta(seconds=seconds)
+
+
+def a_turn(*attempts: tuple[float, list[tuple[float, AnyEvent]]], ends: float | None) -> TurnHistory:
+    """A turn whose attempts were claimed then, with events at their times."""
+    request = turn_requested("red").model_copy(update={"requested_at": BEGAN})
+    turn = TurnHistory("red", "harper", request.turn_id)
+    for number, (claimed, events) in enumerate(attempts, 1):
+        claim = Claimed(attempt=number, worker=f"w{number}", requested_at=BEGAN, at=at(claimed))
+        numbered = [
+            event.model_copy(update={"seq": seq, "at": round(at(when).timestamp() * 1000)})
+            for seq, (when, event) in enumerate(events, 1)
+        ]
+        turn.attempts[number] = AttemptHistory(claim, {event.seq: event for event in numbered})
+    if ends is not None:
+        outcome = turn_outcome(request, attempt=len(attempts))
+        turn.outcome = outcome.model_copy(update={"requested_at": BEGAN, "ended_at": at(ends)})
+    return turn
+
+
+def tool(call: str, server: str = "argos", *, leaf: bool = True) -> ToolStarted:
+    return ToolStarted(call=call, server=server, tool="search", leaf=leaf)
+
+
+def done(call: str, seconds: float, server: str = "argos") -> ToolCompleted:
+    return ToolCompleted(call=call, server=server, tool="search", duration_ms=seconds * 1000)
+
+
+def model(agent: str, seconds: float) -> ModelCalled:
+    return ModelCalled(agent=agent, model="offline", duration_ms=seconds * 1000, input_tokens=7, output_tokens=2)
+
+
+def step(agent: str, number: int, kind: Any) -> Step:
+    return Step(agent=agent, n=number, kind=kind)
+
+
+NESTED = a_turn(
+    (
+        0.5,
+        [
+            (0.5, step("harper", 1, "llm")),
+            (0.7, model("harper", 0.2)),
+            (0.7, step("harper", 2, "tool")),
+            (0.7, tool("1", "research", leaf=False)),
+            (0.8, step("research", 1, "llm")),
+            (1.0, model("research", 0.2)),
+            (1.0, step("research", 2, "tool")),
+            (1.0, tool("2")),
+            (1.0, tool("3")),
+            (1.5, done("2", 0.5)),
+            (1.6, done("3", 0.6)),
+            (1.7, done("1", 1.0, "research")),
+            (1.7, step("harper", 3, "llm")),
+            (1.9, model("harper", 0.2)),
+            (1.9, Result()),
+        ],
+    ),
+    ends=2.0,
+)
+
+
+def test_calls_lie_within_steps_and_a_sub_agent_within_its_call() -> None:
+    assert lines_of(NESTED) == [
+        "    after      took",
+        "    0.000     0.500  waited in the queue",
+        "    0.500     1.500  attempt 1 by w1",
+        "    0.500     0.200    harper step 1 (llm)",
+        "    0.500     0.200      offline answered (7 in, 2 out)",
+        "    0.700     1.000    harper step 2 (tool)",
+        "    0.700     1.000      research/search",
+        "    0.800     0.200        research step 1 (llm)",
+        "    0.800     0.200          offline answered (7 in, 2 out)",
+        "    1.000     0.700        research step 2 (tool)",
+        "    1.000     0.500          argos/search",
+        "    1.000     0.600          argos/search",
+        "    1.700     0.300    harper step 3 (llm)",
+        "    1.700     0.200      offline answered (7 in, 2 out)",
+        "    1.900              result",
+        "    2.000            completed",
+    ]
+
+
+def test_the_time_is_added_up_and_what_ran_side_by_side_does_not_hide_the_rest() -> None:
+    times = times_of(timeline(NESTED))
+    assert (times.model_calls, times.tool_calls) == (3, 2)
+    found = [round(value, 3) for value in (times.total, times.queued, times.models, times.tools, times.rest)]
+    assert found == [2.0, 0.5, 0.6, 1.1, 0.3]
+
+
+def test_an_attempt_ends_where_the_next_one_begins_and_an_unfinished_call_has_no_time() -> None:
+    turn = a_turn((0.1, [(0.2, tool("1"))]), (5.1, [(5.2, Result())]), ends=5.3)
+    entries = [(entry.what, entry.attempt, entry.took) for entry in timeline(turn)]
+    assert entries == [
+        ("waited in the queue", 0, 0.1),
+        ("attempt 1 by w1", 1, 5.0),
+        ("argos/search", 1, None),
+        ("attempt 2 by w2", 2, 0.2),
+        ("result", 2, None),
+        ("completed", 0, None),
+    ]
+
+
+def test_a_failed_call_says_how_and_a_turn_that_runs_has_no_end() -> None:
+    failed = ToolFailed(call="1", server="argos", tool="search", duration_ms=100, code="tool_error")
+    turn = a_turn((0.1, [(0.2, tool("1")), (0.3, failed)]), ends=None)
+    entries = [(entry.what, entry.took) for entry in timeline(turn)]
+    assert entries == [
+        ("waited in the queue", 0.1),
+        ("attempt 1 by w1", None),
+        ("argos/search: failed (tool_error)", 0.1),
+    ]
+
+
+def test_a_turn_of_which_nothing_is_known_has_an_empty_timeline() -> None:
+    turn = TurnHistory("red", "harper", "t1")
+    assert timeline(turn) == []
+    assert times_of([]).total == 0.0
+    assert lines_of(turn) == ["    after      took"]
+
+
+def test_texts_of_an_agent_are_put_together_and_the_last_word_is_the_answer() -> None:
+    events: list[tuple[float, AnyEvent]] = [
+        (0.2, TextDelta(agent="harper", text="one ")),
+        (0.3, TextDelta(agent="harper", text="two")),
+        (0.4, TextDelta(agent="research", text="three")),
+        (0.5, Result(content=({"type": "text", "text": "four"}, {"type": "image", "data": ""}))),
+    ]
+    said = said_in(a_turn((0.1, events), ends=1.0))
+    assert said.texts == (("harper", "one two"), ("research", "three"))
+    assert said.text == "four\n(image)"
+
+
+def test_answers_are_equal_by_what_they_say_and_cannot_be_compared_when_one_is_gone() -> None:
+    def answered(event: AnyEvent | None, when: float = 0.5) -> TurnHistory:
+        return a_turn((0.1, [(when, event)] if event is not None else []), ends=1.0)
+
+    one, same = Result(content=({"type": "text", "text": "a"},)), Result(content=({"type": "text", "text": "a"},))
+    other = Result(content=({"type": "text", "text": "a"},), is_error=True)
+    assert said_in(answered(one)).equals(said_in(answered(same, 0.7))) is True
+    assert said_in(answered(one)).equals(said_in(answered(other))) is False
+    assert said_in(answered(one)).equals(said_in(answered(Fault(message="a")))) is False
+    assert said_in(answered(one)).equals(said_in(answered(None))) is None

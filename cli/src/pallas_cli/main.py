@@ -6,7 +6,7 @@ A new group of commands is a file in `commands/` and a line here. Nothing heavy 
 
 import typer
 
-from pallas_cli.commands import agents, events, turns
+from pallas_cli.commands import agents, deadletters, events, turns
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.up import up
 from pallas_cli.refused import Refused
@@ -20,6 +20,7 @@ commands.command()(chat)
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(turns.app, name="turns")
 commands.add_typer(events.app, name="events")
+commands.add_typer(deadletters.app, name="deadletters")
 
 
 @commands.callback()
@@ -28,10 +29,10 @@ def about() -> None:
 
 
 def app() -> None:
-    """Run the command that the user typed; what it refuses becomes a line on standard error and exit code 2."""
+    """Run the command that the user typed; what it refuses becomes a line on standard error and an exit code."""
     try:
         commands()
     except Refused as refusal:
         for line in refusal.lines:
             typer.echo(f"pallas: {line}", err=True)
-        raise SystemExit(2) from None
+        raise SystemExit(refusal.code) from None

@@ -20,7 +20,7 @@ from pallas_contracts.contract import Contract
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message, utc_now
-from pallas_contracts.turns import DeadLetter, DeadOriginal
+from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
 
 _MOST_FAULTS = 10
 
@@ -112,6 +112,18 @@ async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | N
         else:
             original = DeadOriginal.model_validate_json(record.data)
     return (letter, original) if letter is not None else None
+
+
+def request_of(original: DeadOriginal) -> TurnRequested:
+    """What the original asks for, when this version can read it.
+
+    Raises:
+        Rejected: it cannot (`undecodable`), and the faults are these.
+    """
+    try:
+        return TurnRequested.model_validate_json(base64.b64decode(original.data))
+    except ValidationError as error:
+        raise Rejected(faults_of(error), code="undecodable") from error
 
 
 async def drop_letter(bus: Bus, letter: DeadLetter) -> None:

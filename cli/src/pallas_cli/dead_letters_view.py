@@ -1,0 +1,131 @@
+"""Dead letters as rows, as one document, and gone."""
+
+import base64
+import json
+from typing import Any
+
+from pallas_bus.connection import Bus
+from pallas_bus.dead_letters import KeptLetter, drop_letter, read_letter, read_letters
+from pallas_cli.moments import moment_of
+from pallas_cli.plain_table import print_table
+from pallas_cli.refused import Refused
+from pallas_contracts.errors import Rejected
+from pallas_contracts.turns import DeadLetter, DeadOriginal
+
+
+async def letters_of(bus: Bus, *, team: str | None, agent: str | None, since: str) -> list[KeptLetter]:
+    """The letters that match, the oldest first.
+
+    Raises:
+        Refused: a name or time cannot be one.
+    """
+    moment = moment_of(since)
+    try:
+        return await read_letters(bus, since=moment, team=team, agent=agent)
+    except Rejected as error:
+        raise Refused(error.message, code=1) from error
+
+
+async def letter_of(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None]:
+    """One letter with its original, as far as that is still there.
+
+    Raises:
+        Refused: there is no such letter.
+    """
+    try:
+        found = await read_letter(bus, name)
+    except Rejected as error:
+        raise Refused(error.message, code=1) from error
+    if found is None:
+        raise Refused(f"there is no dead letter {name!r}; `pallas deadletters list` shows which there are", code=1)
+    return found
+
+
+async def show_letters(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
+    """Print the letters that match, the newest last."""
+    letters = await letters_of(bus, team=team, agent=agent, since=since)
+    rows = [_row(kept.letter) | {"original": kept.has_original} for kept in letters]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    elif not rows:
+        print(f"No dead letters since {since}.")
+    else:
+        print_table(("letter", "agent", "turn", "code", "when", "original", "reason"), map(_cells, rows))
+
+
+def _row(letter: DeadLetter) -> dict[str, Any]:
+    """A letter as plain values; the time is ISO 8601."""
+    return {
+        "letter": letter.letter,
+        "team": letter.team,
+        "agent": letter.agent,
+        "turn": letter.turn_id,
+        "code": letter.code,
+        "reason": letter.reason,
+        "attempts": letter.attempts,
+        "at": letter.at.isoformat(),
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    when, original = row["at"][:19].replace("T", " "), "kept" if row["original"] else "gone"
+    return [
+        row["letter"],
+        f"{row['team']}/{row['agent']}",
+        row["turn"] or "-",
+        row["code"],
+        when,
+        original,
+        row["reason"],
+    ]
+
+
+async def show_letter(bus: Bus, name: str, *, content: bool, as_json: bool) -> None:
+    """Print all that is known of one letter; the original's headers and body only with `content`.
+
+    Raises:
+        Refused: there is no such letter.
+    """
+    letter, original = await letter_of(bus, name)
+    shown = _original(original, content=content)
+    facts = _row(letter) | {"subject": letter.subject, "original": shown}
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    print(f"{letter.letter} {letter.team}/{letter.agent}: {letter.code}")
+    for field in ("turn", "reason", "attempts", "at", "subject"):
+        print(f"  {field}: {facts[field] if facts[field] is not None else '-'}")
+    if shown is None:
+        print("  original: gone")
+        return
+    print(f"  original: {shown['bytes']} bytes")
+    for header, value in shown.get("headers", {}).items():
+        print(f"  header {header}: {value}")
+    for form in ("body", "base64"):
+        if form in shown:
+            print(f"  {form}: {shown[form]}")
+
+
+def _original(original: DeadOriginal | None, *, content: bool) -> dict[str, Any] | None:
+    """The message as it was: `body` when it is text, else `base64`."""
+    if original is None:
+        return None
+    raw = base64.b64decode(original.data)
+    if not content:
+        return {"bytes": len(raw)}
+    try:
+        said = {"body": raw.decode()}
+    except UnicodeDecodeError:
+        said = {"base64": original.data}
+    return {"bytes": len(raw), "headers": original.headers, **said}
+
+
+async def drop(bus: Bus, name: str, *, as_json: bool) -> None:
+    """Remove a letter and its original.
+
+    Raises:
+        Refused: there is no such letter.
+    """
+    letter, _ = await letter_of(bus, name)
+    await drop_letter(bus, letter)
+    print(json.dumps({"letter": name, "dropped": True}) if as_json else f"Dropped {name}.")

@@ -1,0 +1,200 @@
+"""`pallas deadletters list`, `show`, `retry` and `drop`, on real letters."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Connecting
+from tests.integration.agent_worker.lab import Lab
+from tests.waiting import soon
+
+from pallas_bus.dead_letters import forget_original
+from pallas_bus.direct import read
+from pallas_bus.streams import declare
+from pallas_bus.turn_claims import Address, claim
+from pallas_bus.turn_queue import submit
+from pallas_bus.turn_reader import follow_turns
+from pallas_cli.dead_letters_retry import retry_every_letter, retry_one_letter
+from pallas_cli.dead_letters_view import drop, show_letter, show_letters
+from pallas_cli.refused import Refused
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_CLAIM, TURN_LOG, TURN_REQUESTED
+from pallas_contracts.ids import new_turn_id
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
+
+PALLAS = str(Path(sys.executable).parent / "pallas")
+BODY = b'{"arguments": "a secret"}'
+
+type Said = Callable[[], str]
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
+    """A lab with a worker."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        made = Lab(gateway, feeds, team, tmp_path / "team", stack)
+        await made.worker()
+        yield made
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """What has been printed since it was last asked for."""
+    return lambda: capsys.readouterr().out
+
+
+async def undecodable(lab: Lab, body: bytes = BODY) -> str:
+    """A letter of a message that nobody can read; returns its name."""
+    address = Address(lab.team, "bench", new_turn_id())
+    feed = lab.feeds.open(address)
+    subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
+    await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{address.turn_id}"})
+    [_, *_, outcome] = [said async for said in feed]
+    assert isinstance(outcome, TurnOutcome)
+    return address.turn_id
+
+
+async def used_up(lab: Lab, text: str) -> str:
+    """A letter of a turn that lost its worker too often; returns its name."""
+    turn = lab.follow(lab.request("say", "sure", text=text))
+    await claim(lab.bus, turn.address, Claimed(attempt=3, worker="lost", at=utc_now()), after=0)
+    await submit(lab.bus, turn.request)
+    await turn.outcome()
+    return turn.request.turn_id
+
+
+async def listed(lab: Lab, said: Said, agent: str | None = None) -> list[dict[str, Any]]:
+    """`pallas deadletters list --json` of the lab's team."""
+    said()
+    await show_letters(lab.bus, team=lab.team, agent=agent, since="1h", as_json=True)
+    return json.loads(said())
+
+
+async def test_the_list_says_which_turn_why_and_whether_its_original_is_there(lab: Lab, said: Said) -> None:
+    first, second = await undecodable(lab), await undecodable(lab)
+    await forget_original(lab.bus, first)
+    rows = await listed(lab, said)
+    assert [(row["letter"], row["turn"], row["original"]) for row in rows] == [
+        (first, first, False),
+        (second, second, True),
+    ]
+    assert set(rows[0]) == {"letter", "team", "agent", "turn", "code", "reason", "attempts", "at", "original"}
+    await show_letters(lab.bus, team=lab.team, agent=None, since="1h", as_json=False)
+    head, *lines = said().splitlines()
+    assert head.split() == ["letter", "agent", "turn", "code", "when", "original", "reason"]
+    assert "gone" in lines[0]
+    assert "kept" in lines[1]
+    assert "turn_id: Field required" in lines[1]
+    assert await listed(lab, said, agent="sure") == []
+    await show_letters(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
+    assert said() == "No dead letters since 1h.\n"
+
+
+async def test_a_letter_is_shown_without_its_content_unless_that_is_asked_for(lab: Lab, said: Said) -> None:
+    name = await undecodable(lab)
+    for as_json in (True, False):
+        await show_letter(lab.bus, name, content=False, as_json=as_json)
+        assert "a secret" not in said()
+    await show_letter(lab.bus, name, content=True, as_json=True)
+    original = json.loads(said())["original"]
+    assert original == {
+        "bytes": len(BODY),
+        "headers": {"Nats-Msg-Id": f"turn.requested:{name}"},
+        "body": BODY.decode(),
+    }
+    await show_letter(lab.bus, name, content=True, as_json=False)
+    assert f"  body: {BODY.decode()}\n" in said()
+
+
+async def test_a_body_that_is_no_text_is_shown_in_base64(lab: Lab, said: Said) -> None:
+    name = await undecodable(lab, b"\xff\xfe")
+    await show_letter(lab.bus, name, content=True, as_json=True)
+    assert json.loads(said())["original"]["base64"] == "//4="
+
+
+async def test_a_letter_that_can_be_read_is_retried_as_a_new_turn_and_is_gone(lab: Lab, said: Said) -> None:
+    name = await used_up(lab, "once more")
+    await retry_one_letter(lab.bus, name, as_json=True)
+    answer = json.loads(said())
+    assert answer["letter"] == name
+    assert answer["turn"] != name
+    feed = await lab.feeds.resume(Address(lab.team, "sure", answer["turn"]))
+    *_, result, outcome = [each async for each in feed]
+    assert isinstance(outcome, TurnOutcome)
+    assert outcome.status == "completed"
+    assert "once more (attempt 1)" in result.model_dump_json()
+    assert await listed(lab, said) == []
+    subject = TURN_CLAIM.template.subject(team=lab.team, agent="sure", turn=answer["turn"])
+    [record] = [record async for record in read(lab.bus, TURN_LOG.name, subject)]
+    claimed = TurnClaim.model_validate_json(record.data).claim
+    assert isinstance(claimed, Claimed)
+    assert claimed.replay_of == name
+
+
+async def test_a_letter_that_still_cannot_be_read_is_refused_with_its_faults_and_stays(lab: Lab, said: Said) -> None:
+    name = await undecodable(lab)
+    with pytest.raises(Refused, match="undecodable: turn_id: Field required") as refused:
+        await retry_one_letter(lab.bus, name, as_json=False)
+    assert refused.value.code == 1
+    assert "a secret" not in str(refused.value)
+    assert [row["letter"] for row in await listed(lab, said)] == [name]
+
+
+async def test_a_letter_whose_original_has_expired_is_refused(lab: Lab) -> None:
+    name = await used_up(lab, "gone")
+    await forget_original(lab.bus, name)
+    with pytest.raises(Refused, match=f"{name}: content_expired"):
+        await retry_one_letter(lab.bus, name, as_json=False)
+
+
+async def test_all_letters_are_retried_and_what_was_refused_is_told(lab: Lab, said: Said) -> None:
+    good, bad = await used_up(lab, "one"), await undecodable(lab)
+    said()
+    with pytest.raises(Refused, match=f"{bad}: undecodable") as refused:
+        await retry_every_letter(lab.bus, team=lab.team, agent=None, since="1h", as_json=True)
+    assert refused.value.code == 1
+    first, second = json.loads(said())
+    assert (first["letter"], first["refused"], second["letter"], second["turn"]) == (good, None, bad, None)
+    assert [row["letter"] for row in await listed(lab, said)] == [bad]
+    await retry_every_letter(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
+    assert said() == "No dead letters since 1h.\n"
+
+
+async def test_a_dropped_letter_is_gone_and_one_that_is_not_there_is_refused(lab: Lab, said: Said) -> None:
+    name, stays = await undecodable(lab), await undecodable(lab)
+    await drop(lab.bus, name, as_json=False)
+    assert said() == f"Dropped {name}.\n"
+    assert [row["letter"] for row in await listed(lab, said)] == [stays]
+    for wrong, reason in ((name, "there is no dead letter"), (">", "letter '>' must be")):
+        with pytest.raises(Refused, match=reason):
+            await drop(lab.bus, wrong, as_json=True)
+
+
+async def pallas(*words: str) -> tuple[int | None, str, str]:
+    """Run the command as people do: exit code, output, errors."""
+    process = await asyncio.create_subprocess_exec(PALLAS, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = await soon(process.communicate(), 20)
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_the_command_exits_with_0_when_it_is_done_and_1_when_it_is_refused(lab: Lab) -> None:
+    name = await undecodable(lab)
+    broker = ("--nats", lab.bus_url)
+    assert (await pallas("deadletters", "list", "--team", lab.team, *broker))[0] == 0
+    code, out, err = await pallas("deadletters", "retry", name, *broker)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"pallas: {name}: undecodable: turn_id: Field required")
+    assert (await pallas("deadletters", "retry", *broker))[0] == 2
+    assert await pallas("deadletters", "drop", name, "--json", *broker) == (
+        0,
+        f'{{"letter": "{name}", "dropped": true}}\n',
+        "",
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from pallas_contracts.catalog import BUCKETS, CONTRACTS, QUESTIONS, STREAMS
+from pallas_contracts.catalog import BLOBS, BUCKETS, CONTRACTS, QUESTIONS, STREAMS
 from pallas_contracts.generate import SCHEMAS, main, stale
 
 ROOT = Path(__file__).parents[2]
@@ -36,13 +36,13 @@ def test_names_are_used_once() -> None:
     for names in (
         [stream.name for stream in STREAMS],
         [bucket.name for bucket in BUCKETS],
-        [said.name for said in (*CONTRACTS, *QUESTIONS)],
+        [said.name for said in (*CONTRACTS, *BLOBS, *QUESTIONS)],
     ):
         assert len(set(names)) == len(names)
 
 
 def test_every_contract_on_a_stream_is_stored_by_that_stream_alone() -> None:
-    for contract in CONTRACTS:
+    for contract in (*CONTRACTS, *BLOBS):
         example = contract.template.subject(**dict.fromkeys(contract.template.fields, "x"))
         stores = [stream for stream in STREAMS if any(_matches(pattern, example) for pattern in stream.subjects)]
         assert stores == ([contract.stream] if contract.stream else []), contract.name
@@ -51,6 +51,10 @@ def test_every_contract_on_a_stream_is_stored_by_that_stream_alone() -> None:
 def test_no_two_streams_store_the_same_subject() -> None:
     patterns = [pattern for stream in STREAMS for pattern in stream.subjects]
     assert [pair for pair in combinations(patterns, 2) if _matches(*pair) or _matches(*reversed(pair))] == []
+
+
+def test_bytes_are_heard_by_nobody_who_listens_to_turns() -> None:
+    assert [blob.name for blob in BLOBS if blob.stream.live or blob.template.text.startswith("pallas.v1.turn.")] == []
 
 
 def test_a_question_is_never_stored() -> None:

@@ -12,7 +12,7 @@ from pallas_contracts.agents import (
     WorkerPresence,
 )
 from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBearer, Resolved
-from pallas_contracts.contract import Bucket, Contract, Question, Stream, Template
+from pallas_contracts.contract import Blob, Bucket, Contract, Question, Stream, Template
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
@@ -83,7 +83,16 @@ CHANGES = Stream(
     summary="Every change to teams, tokens, keys, users, memberships and libraries, in order; kept for good.",
 )
 
-STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES)
+TURN_OBJECTS = Stream(
+    "TURN_OBJECTS",
+    ("pallas.v1.object.part.*.*.*.*.*",),
+    owner=GATEWAY,
+    max_age=86_400.0,
+    max_per_subject=1,
+    summary="What is too big for a message, in parts; it goes with the turn's content, or after a day at last.",
+)
+
+STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES, TURN_OBJECTS)
 
 TURN_REQUESTED = Contract(
     "turn.requested",
@@ -199,6 +208,16 @@ CONTRACTS: tuple[
     LIFECYCLE_CHANGED,
     WORKER_ALIVE,
 )
+
+OBJECT_PART = Blob(
+    "object.part",
+    Template("pallas.v1.object.part.{team}.{agent}.{turn}.{name}.{part}"),
+    owners=(GATEWAY, WORKER, CLI),
+    stream=TURN_OBJECTS,
+    summary="A part of what `Stowed` names, counted from 0. Content.",
+)
+
+BLOBS: tuple[Blob, ...] = (OBJECT_PART,)
 
 
 class LegacyCall(Message):

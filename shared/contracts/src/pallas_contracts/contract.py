@@ -98,6 +98,17 @@ class Contract[M: Message]:
 
 
 @dataclass(frozen=True)
+class Blob:
+    """Bytes that are stored as they are, not a message: their readers know from a message what they are."""
+
+    name: str
+    template: Template
+    owners: tuple[str, ...]
+    stream: Stream
+    summary: str
+
+
+@dataclass(frozen=True)
 class Question[Q: Message, A: Message]:
     """Something that is asked and answered at once: `answerers` listen on the subject as one group."""
 

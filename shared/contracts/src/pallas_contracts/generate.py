@@ -14,7 +14,8 @@ from typing import TypeAliasType, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from pallas_contracts.catalog import BUCKETS, CONTRACTS, QUESTIONS, STREAMS
+from pallas_contracts.catalog import BLOBS, BUCKETS, CONTRACTS, QUESTIONS, STREAMS
+from pallas_contracts.contract import Stream
 from pallas_contracts.message import Message
 from pallas_contracts.turns import TURN_ERRORS
 
@@ -81,6 +82,7 @@ def _lines() -> Iterator[str]:
     yield "Ids in subjects and keys are `[a-z0-9_-]{1,64}`. Readers ignore fields they do not know."
     yield from _streams()
     yield from _contracts()
+    yield from _blobs()
     yield from _buckets()
     yield from _questions()
     yield from _errors()
@@ -94,12 +96,18 @@ def _streams() -> Iterator[str]:
             stream.owner,
             stream.retention,
             _seconds(stream.max_age),
-            f"{stream.max_per_subject}, then refused" if stream.refuse_when_full else "no limit",
+            _per_subject(stream),
             stream.summary,
         )
         for stream in STREAMS
     ]
     yield from _table("Streams", ("stream", "declared by", "retention", "kept", "per subject", ""), rows)
+
+
+def _per_subject(stream: Stream) -> str:
+    if stream.max_per_subject is None:
+        return "no limit"
+    return f"{stream.max_per_subject}, then {'refused' if stream.refuse_when_full else 'the oldest goes'}"
 
 
 def _contracts() -> Iterator[str]:
@@ -115,6 +123,14 @@ def _contracts() -> Iterator[str]:
         for contract in CONTRACTS
     ]
     yield from _table("Messages on streams", ("contract", "subject", "message", "said by", "stream", ""), rows)
+
+
+def _blobs() -> Iterator[str]:
+    rows = [
+        (f"`{blob.name}`", f"`{blob.template.text}`", ", ".join(blob.owners), f"`{blob.stream.name}`", blob.summary)
+        for blob in BLOBS
+    ]
+    yield from _table("Bytes on streams", ("blob", "subject", "said by", "stream", ""), rows)
 
 
 def _buckets() -> Iterator[str]:

@@ -31,7 +31,7 @@ class Principal(Message):
 
 
 class Stowed(Message):
-    """A claim check: JSON of `size` bytes that was too big for its message lies in the object store.
+    """A claim check: JSON of `size` bytes that was too big for its message lies in `object.part`.
 
     It lies there under the turn's id in `parts` parts, of which `name` tells those of its request from those of its
     answer. `sha256` is the digest of the whole in hex.
@@ -56,8 +56,9 @@ class TurnRequested(Message):
     """One call of one tool of one agent (subject `turn.requested`, removed when the turn is concluded).
 
     `input_responses` and `request_state` come back from a caller that was asked for more input (`InputRequired`).
-    `stowed` is where the arguments are when they are too big to travel here. `correlation` is the caller's own word for
-    its conversation, `conversation` what the log keeps of it: a keyed hash. `digest` is a keyed digest of what was
+    `stowed` is where the arguments, `input_responses` and `request_state` are, as one object, when they are too big to
+    travel here; arguments that are here nevertheless belong to them. `correlation` is the caller's own word for its
+    conversation, `conversation` what the log keeps of it: a keyed hash. `digest` is a keyed digest of what was
     called, when the caller sent an idempotency key. `replay_of` is the turn that this one executes again, `model` the
     model that it shall be executed with instead of the agent's.
     """
@@ -345,6 +346,7 @@ TURN_ERRORS: dict[str, str] = {
     "result_too_large": "The answer is larger than the platform takes.",
     "undecodable": "The turn's message could not be read; it is kept as a dead letter.",
     "content_expired": "What was said in the turn is not kept any more.",
+    "content_damaged": "What was kept of the turn's content is not what was put there.",
     "key_reused": "The idempotency key was used before, for another call.",
     "internal": "Something in Pallas went wrong; the log has it under the turn's id.",
 }

@@ -79,7 +79,6 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, *OWNED, replicas=settings.stream_replicas)
-        _compare_limits(settings, bus)
         async with (
             tables.watch(bus, AGENTS) as catalogue,
             tables.watch(bus, HEALTH) as healths,
@@ -125,12 +124,6 @@ async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: Ag
             async with asyncio.timeout(PRESENCE_TTL / 3):
                 await ports.rebound.wait()
         ports.rebound.clear()
-
-
-def _compare_limits(settings: GatewaySettings, bus: Bus) -> None:
-    if settings.max_body_bytes > bus.max_payload:
-        limits = {"max_body_bytes": settings.max_body_bytes, "broker_bytes": bus.max_payload}
-        log.warning("bodies may be larger than the broker takes; such calls are refused", extra=limits)
 
 
 def _security(settings: GatewaySettings) -> TransportSecuritySettings:

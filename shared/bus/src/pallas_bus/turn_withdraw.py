@@ -9,6 +9,7 @@ import logging
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read
 from pallas_bus.turn_claims import Address
+from pallas_bus.turn_objects import drop
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_QUEUE
 from pallas_contracts.errors import PallasError
@@ -33,6 +34,7 @@ async def withdraw_turn(bus: Bus, request: TurnRequested, position: int) -> None
         # In this order, because a turn that is in no queue must have an end.
         await TurnWriter(bus, Address.of(request), 1, fence).conclude(_outcome(request))
         await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})
+        await drop(bus, Address.of(request))
     except PallasError as error:
         log.warning("cannot withdraw", extra={"turn": request.turn_id, "reason": error.message})
     else:

@@ -7,21 +7,27 @@ emitted in the same moment travel together.
 
 import asyncio
 import logging
+import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+from pallas_bus.claim_checks import stow_result
 from pallas_bus.connection import Bus, trace_headers
 from pallas_bus.direct import read
 from pallas_bus.replies import Stored
 from pallas_bus.turn_claims import EXPECTED, EXPECTED_SUBJECT, Address, stored_outcome
-from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
     CONTENT_TYPES,
     AnyEvent,
+    Result,
     ToolStarted,
     TurnEvents,
     TurnOutcome,
+    TurnRequested,
 )
 
 log = logging.getLogger(__name__)
@@ -31,11 +37,17 @@ MOMENT = 0.003
 """Seconds for which an event waits for others to travel with; nobody sees them, and each message costs everybody."""
 _CONFIRM_TRIES = 5
 _RETRY = 0.2
+_SLACK = 60.0
+"""Seconds by which what bounds content outlives the moment at which it is removed."""
 
 
 @dataclass
 class TurnWriter:
     """What one attempt says. `fence` is the position of its claim, `content_ttl` the seconds its content is kept.
+
+    Those count from the turn's end. What is said before it has a time to live that covers the rest of `turn_timeout`
+    too; `early_content` says that there is such content, of this attempt or an earlier one, and the outcome then says
+    when it has to go.
 
     Most events are sent without waiting for the broker. When the connection has broken since, the writer reads what the
     log has and sends the rest again before the outcome, so a turn that ended has all its events.
@@ -46,6 +58,8 @@ class TurnWriter:
     attempt: int
     fence: int
     content_ttl: float = CONTENT_TTL
+    turn_timeout: float = 0.0
+    early_content: bool = False
     _seq: int = 0
     _events: list[AnyEvent] = field(default_factory=list["AnyEvent"])
     _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
@@ -54,6 +68,7 @@ class TurnWriter:
 
     def __post_init__(self) -> None:
         self._breaks = self.bus.breaks
+        self._until = time.monotonic() + self.turn_timeout
 
     @property
     def last_event(self) -> int:
@@ -88,8 +103,14 @@ class TurnWriter:
         if self.bus.breaks == self._breaks:
             self._sent.clear()  # what was sent before a message that is stored is stored too
 
-    async def conclude(self, outcome: TurnOutcome) -> bool:
-        """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
+    async def stow(self, result: Result) -> Result:
+        """The result as it travels; raises as `stow_result` does."""
+        light = await stow_result(self.bus, self.address, self.attempt, result, ttl=self.content_ttl + _SLACK)
+        self.early_content |= light.stowed is not None
+        return light
+
+    async def conclude(self, outcome: TurnOutcome, kept: TurnRequested | None = None) -> bool:
+        """Publish what is left and the request that is `kept`, then the outcome; False when there was one already.
 
         The last content (the result) and the outcome are sent in this order and both confirmed; they have the same
         fence, so the broker cannot take the outcome and refuse the result. A cancelled turn has no result: what is left
@@ -100,9 +121,12 @@ class TurnWriter:
             Unavailable: the broker could not be reached for long; the call may be repeated.
             Rejected: what is left is larger than the broker takes (`too_large`), and has been dropped.
         """
+        if self.early_content:
+            due = outcome.ended_at + timedelta(seconds=self.content_ttl)
+            outcome = outcome.model_copy(update={"content_until": due})
         for tried in range(1, _CONFIRM_TRIES + 1):
             try:
-                stored = await self._put_end(outcome)
+                stored = await self._put_end(outcome, kept)
             except Conflict as error:
                 raise self._superseded() from error
             except Unavailable:
@@ -112,7 +136,7 @@ class TurnWriter:
                 return not stored.duplicate or await self._is_ours(outcome)
         raise AssertionError("unreachable")
 
-    async def _put_end(self, outcome: TurnOutcome) -> Stored:
+    async def _put_end(self, outcome: TurnOutcome, kept: TurnRequested | None) -> Stored:
         """Store what is left and the outcome; the content is kept for the next try when that fails."""
         contents, events = self._take() if outcome.status != "cancelled" else ([], [])
         if contents and len(self._message(contents)[1]) > self.bus.max_payload:
@@ -121,7 +145,9 @@ class TurnWriter:
             if self.bus.breaks != self._breaks:
                 await self._send_again()
             await self._send(events)
-            results = await asyncio.gather(self._put(contents), self._put_outcome(outcome), return_exceptions=True)
+            await self._send_kept(kept)
+            last = self._put(contents, self.content_ttl)
+            results = await asyncio.gather(last, self._put_outcome(outcome), return_exceptions=True)
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
@@ -135,6 +161,15 @@ class TurnWriter:
         headers = self._fenced() | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.address.turn_id}"}
         subject = self.address.on(TURN_OUTCOME.template)
         return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
+
+    async def _send_kept(self, kept: TurnRequested | None) -> None:
+        """Send what the turn was asked ahead of the outcome, whose confirmation is its own."""
+        if kept is None:
+            return
+        named = {"Nats-Msg-Id": f"{KEPT_REQUEST.name}:{self.address.turn_id}:{self.attempt}"}
+        headers = trace_headers(named | _lives(self.content_ttl))
+        with suppress(Rejected):  # it is no larger than the request was: a turn does not fail for want of its copy
+            await self.bus.send(self.address.on(KEPT_REQUEST.template), kept.model_dump_json().encode(), headers)
 
     def _superseded(self) -> Superseded:
         return Superseded(f"attempt {self.attempt} does not have the turn any more")
@@ -193,14 +228,15 @@ class TurnWriter:
         if not events:
             return
         self._sent.append(events)
+        self.early_content |= events[0].type in CONTENT_TYPES
         try:
             await self.bus.send(*self._message(events))
         except PallasError as error:
             log.warning("events were not published", extra={"turn": self.address.turn_id, "reason": error.message})
 
-    async def _put(self, events: list[AnyEvent]) -> None:
+    async def _put(self, events: list[AnyEvent], content_ttl: float | None = None) -> None:
         if events:
-            subject, payload, headers = self._message(events)
+            subject, payload, headers = self._message(events, content_ttl)
             await self.bus.put(subject, payload, headers | self._fenced() | {"Nats-Msg-Id": self._message_id(events)})
 
     def _message_id(self, events: list[AnyEvent]) -> str:
@@ -208,13 +244,14 @@ class TurnWriter:
         kind = TURN_CONTENT.name if events[0].type in CONTENT_TYPES else TURN_EVENT.name
         return f"{kind}:{self.address.turn_id}:{self.attempt}:{events[0].seq}-{events[-1].seq}"
 
-    def _message(self, events: list[AnyEvent]) -> tuple[str, bytes, dict[str, str]]:
-        """Subject, payload and headers of events that travel together."""
+    def _message(self, events: list[AnyEvent], content_ttl: float | None = None) -> tuple[str, bytes, dict[str, str]]:
+        """Subject, payload and headers of events that travel together. `content_ttl` None: the turn goes on."""
         headers: dict[str, str] = {}
         contract = TURN_EVENT
         if events[0].type in CONTENT_TYPES:
             contract = TURN_CONTENT
-            headers["Nats-TTL"] = f"{int(self.content_ttl)}s"
+            rest = max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
+            headers |= _lives(rest if content_ttl is None else content_ttl)
         batch = TurnEvents(
             turn_id=self.address.turn_id,
             team=self.address.team,
@@ -223,3 +260,8 @@ class TurnWriter:
             events=tuple(events),
         )
         return self.address.on(contract.template), batch.model_dump_json().encode(), trace_headers(headers)
+
+
+def _lives(seconds: float) -> dict[str, str]:
+    """The header that gives a message a time to live; the broker counts whole seconds."""
+    return {"Nats-TTL": f"{max(1, math.ceil(seconds))}s"}

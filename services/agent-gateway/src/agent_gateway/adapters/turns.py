@@ -14,6 +14,7 @@ from agent_gateway.handlers.lost_workers import WorkerWatch
 from agent_gateway.handlers.queue_place import QueuePlace
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
+from agent_gateway.handlers.whole_answer import whole_answer
 from agent_gateway.model import Call, Refusal, TurnEnd
 from pallas_bus import tables
 from pallas_bus.ask import ask
@@ -113,6 +114,7 @@ class BusTurns:
                     self.bus.spawn(withdraw_turn(self.bus, request, submitted.position))
 
                 end = await relay_turn(submitted.feed, listener, place.ahead, claimed, cancelled)
+            end = await whole_answer(self.bus, end)
         finally:
             self.feeds.close(submitted.feed)
         self.metrics.ended(request, end.outcome.code or end.outcome.status)

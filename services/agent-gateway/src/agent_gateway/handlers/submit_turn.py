@@ -5,17 +5,20 @@ help either, the turn is cancelled before its caller is told to try again: what 
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agent_gateway.handlers.cancel_turn import cancel_turn
 from agent_gateway.model import Call, Refusal
+from pallas_bus.claim_checks import heaviest, stow_request
 from pallas_bus.connection import Bus
 from pallas_bus.replies import Stored
 from pallas_bus.turn_claims import Address
+from pallas_bus.turn_objects import drop
 from pallas_bus.turn_queue import submit
 from pallas_bus.turn_reader import TurnFeed, TurnFeeds
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
-from pallas_contracts.errors import Rejected, Unavailable
+from pallas_contracts.errors import PallasError, Rejected, Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
@@ -25,9 +28,6 @@ RETRY_AFTER_MS = 1000
 
 PATIENCE = 3.0
 """Seconds for which a turn is put into its queue again and again."""
-
-_HEADERS = 4096
-"""Bytes of a message that its headers may take; the broker counts them and ends a connection that sends too much."""
 
 _TRY = 1.0
 _PAUSE = 0.1
@@ -75,22 +75,35 @@ def make_request(
 
 
 async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
-    """Put the turn into its queue. A refusal means that it is not executed, in there or not."""
-    if len(request.model_dump_json()) > bus.max_payload - _HEADERS:
-        return _too_large(bus)
+    """Put the turn into its queue, and beside it what is too big for that.
+
+    A refusal means that it is not executed, in there or not.
+    """
+    light: TurnRequested | None = None
     feed = feeds.open(Address.of(request), skip=_NOT_RELAYED if request.client.progress else _ONLY_THE_END)
     try:
-        stored = await _put(bus, request)
+        light = await stow_request(bus, request)
+        stored = await _put(bus, light)
     except (Unavailable, Rejected) as error:
         if feed.attempt:
             # A worker has it, so it was stored, whatever became of the confirmation.
-            return Submitted(request, feed, 0)
+            return Submitted(light or request, feed, 0)
         feeds.close(feed)
+        if light is None or light.stowed is not None:
+            bus.spawn(_drop(bus, request))
         return _refused(bus, request, error)
     except BaseException:
         feeds.close(feed)
+        if light is None:
+            bus.spawn(_drop(bus, request))
         raise
-    return Submitted(request, feed, stored.seq)
+    return Submitted(light, feed, stored.seq)
+
+
+async def _drop(bus: Bus, request: TurnRequested) -> None:
+    """Remove what was stowed of a turn that is not executed; what cannot be removed now expires."""
+    with suppress(PallasError):
+        await drop(bus, Address.of(request))
 
 
 async def _put(bus: Bus, request: TurnRequested) -> Stored:
@@ -122,7 +135,10 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 "busy", "The platform cannot keep more of your turns. Try again shortly.", RETRY_AFTER_MS, limit="store"
             )
         case "too_large":
-            return _too_large(bus)
+            return Refusal(
+                "invalid_arguments",
+                f"What comes with the arguments is larger than the platform takes: {heaviest(bus)} bytes in all.",
+            )
         case _:
             bus.spawn(cancel_turn(bus, Address.of(request), "it could not be put into its queue"))
             return Refusal(
@@ -132,8 +148,3 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 request.turn_id,
                 limit="broker",
             )
-
-
-def _too_large(bus: Bus) -> Refusal:
-    most = bus.max_payload - _HEADERS
-    return Refusal("invalid_arguments", f"The arguments are larger than the platform takes: {most} bytes in all.")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from agent_worker.ports import Completed, Failed, NeedsInput, Outcome
 from pallas_bus.turn_writer import TurnWriter
+from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, Fault, TurnOutcome, TurnRequested
@@ -19,30 +20,63 @@ type Status = Literal["completed", "failed", "cancelled", "input_required"]
 
 
 async def conclude_turn(
-    writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime
+    writer: TurnWriter,
+    request: TurnRequested,
+    outcome: Outcome | None,
+    started_at: datetime,
+    kept: TurnRequested | None = None,
 ) -> TurnOutcome:
     """Write the end of the turn and return what was written; None means it was cancelled.
 
+    `kept` is what is kept of the request, for a replay.
+
     Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
     """
+    outcome = await _light(writer, outcome)
     _say_last(writer, outcome)
     written = _outcome(writer, request, outcome, started_at)
     while True:
         try:
-            first = await writer.conclude(written)
+            first = await writer.conclude(written, kept)
         except Unavailable as error:
             log.warning("cannot conclude yet", extra={"reason": error.message})
             await asyncio.sleep(_RETRY)
         except Rejected as error:
             log.error("the answer cannot be stored", extra={"reason": error.message})
-            code = "result_too_large" if error.code == "too_large" else "internal"
-            instead = Failed(code, TURN_ERRORS[code])
+            instead = _not_stored(error)
             _say_last(writer, instead)
             written = _outcome(writer, request, instead, started_at)
             await asyncio.sleep(_RETRY)
         else:
             log.info("concluded", extra=_facts(written, first))
             return written
+
+
+async def _light(writer: TurnWriter, outcome: Outcome | None) -> Outcome | None:
+    """The outcome with an answer that can travel: one that is too big is stowed first."""
+    while isinstance(outcome, Completed):
+        try:
+            return Completed(await writer.stow(outcome.result))
+        except Unavailable as error:
+            log.warning("cannot stow the answer yet", extra={"reason": error.message})
+            await asyncio.sleep(_RETRY)
+        except Rejected as error:
+            log.error("the answer cannot be stored", extra={"reason": error.message})
+            return _not_stored(error)
+    return outcome
+
+
+def _not_stored(error: Rejected) -> Failed:
+    code = "result_too_large" if error.code == "too_large" else "internal"
+    return Failed(code, TURN_ERRORS[code])
+
+
+def kept_request(request: TurnRequested, definition: AgentDefinition) -> TurnRequested:
+    """What is kept of a request when its turn has ended: all but the caller's own id of its conversation."""
+    tool = definition.tool(request.tool)
+    name = tool.correlation if tool is not None else None
+    arguments = {key: value for key, value in request.arguments.items() if key != name}
+    return request.model_copy(update={"arguments": arguments, "correlation": None})
 
 
 def _outcome(writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime) -> TurnOutcome:

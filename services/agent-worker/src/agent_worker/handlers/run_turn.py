@@ -4,13 +4,16 @@ import asyncio
 import logging
 
 from agent_worker.ports import Failed, HostedAgent, Outcome, Turn
+from pallas_bus.claim_checks import whole_request
+from pallas_bus.connection import Bus
 from pallas_bus.turn_writer import TurnWriter
-from pallas_contracts.errors import Superseded
+from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, TurnRequested
 
 log = logging.getLogger(__name__)
 
 _INTERNAL = TURN_ERRORS["internal"]
+_RETRY = 0.5
 
 
 async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
@@ -21,24 +24,15 @@ async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWrit
         CancelledError: the turn was cancelled, or this worker stops.
     """
     seconds = hosted.definition.limits.turn_timeout
-    turn = Turn(
-        turn_id=request.turn_id,
-        team=request.team,
-        agent=request.agent,
-        tool=request.tool,
-        arguments=request.arguments,
-        attempt=writer.attempt,
-        remaining=seconds,
-        client=request.client,
-        correlation=request.correlation,
-        input_responses=request.input_responses,
-        request_state=request.request_state,
-        model=request.model,
-    )
     limit = asyncio.timeout(seconds)
+    ends = asyncio.get_running_loop().time() + seconds
     try:
         async with limit:
-            return await hosted.runtime.run_turn(turn, writer)
+            whole = await _whole(writer.bus, request)
+            if isinstance(whole, Failed):
+                return whole
+            remaining = ends - asyncio.get_running_loop().time()
+            return await hosted.runtime.run_turn(_turn(whole, writer.attempt, remaining), writer)
     except TimeoutError:
         if not limit.expired():
             log.exception("the runtime failed")
@@ -49,3 +43,33 @@ async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWrit
     except Exception:  # a runtime's bug must end the turn, not the worker
         log.exception("the runtime failed")
         return Failed("internal", _INTERNAL)
+
+
+async def _whole(bus: Bus, request: TurnRequested) -> TurnRequested | Failed:
+    """The request with what was too big to travel; waits for a broker that is away."""
+    while True:
+        try:
+            return await whole_request(bus, request)
+        except (NotFound, Rejected) as error:
+            log.warning("the arguments cannot be read", extra={"reason": error.message})
+            return Failed(error.code, f"The turn was not executed. {TURN_ERRORS.get(error.code, _INTERNAL)}")
+        except Unavailable as error:
+            log.warning("the arguments cannot be read yet", extra={"reason": error.message})
+            await asyncio.sleep(_RETRY)
+
+
+def _turn(request: TurnRequested, attempt: int, remaining: float) -> Turn:
+    return Turn(
+        turn_id=request.turn_id,
+        team=request.team,
+        agent=request.agent,
+        tool=request.tool,
+        arguments=request.arguments,
+        attempt=attempt,
+        remaining=remaining,
+        client=request.client,
+        correlation=request.correlation,
+        input_responses=request.input_responses,
+        request_state=request.request_state,
+        model=request.model,
+    )

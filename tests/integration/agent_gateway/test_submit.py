@@ -93,25 +93,3 @@ async def test_a_modern_caller_that_leaves_while_its_call_is_put_in_has_cancelle
         await asyncio.wait({posting})
         await eventually(lambda: front.counted("pallas_turns_in_flight") == 0)
     await nothing_ran(alone)
-
-
-@pytest.mark.parametrize("spare", [-100_000, 100, 4096 + 5000], ids=["far too large", "as large as no headers", "fits"])
-async def test_arguments_that_the_broker_cannot_take_are_refused_with_the_limit_and_harm_nobody(
-    bus: Connecting, team: str, tmp_path: Path, spare: int
-) -> None:
-    with NatsServer(max_payload="256KB") as server:
-        connection = await bus("agent-gateway", url=server.url)
-        async for platform in make_platform(connection, server.url, team, tmp_path):
-            await platform.worker()
-            front = await platform.gateway()
-            await platform.served(front)
-            async with front.client(team, "bench") as client:
-                text = "x" * (connection.max_payload - 500 - spare)
-                result = await soon(client.call_tool("say", {"text": text}))
-                assert result.is_error == (spare < 4096)
-                if result.is_error:
-                    facts = (result.meta or {})["pallas/error"]
-                    assert facts == {"code": "invalid_arguments", "retryable": False}
-                    assert str(connection.max_payload - 4096) in str(result.content)
-                assert not (await soon(client.call_tool("say", {"text": "small"}))).is_error
-            assert not front.process.probes.missing()

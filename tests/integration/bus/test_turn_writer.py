@@ -11,12 +11,9 @@ from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
 from pallas_bus.connection import connect
-from pallas_bus.turn_claims import Address, claim, claim_state, request_cancel, stored_outcome
+from pallas_bus.turn_claims import Address, claim_state, request_cancel, stored_outcome
 from pallas_bus.turn_reader import hear_claims
-from pallas_bus.turn_writer import TurnWriter
-from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
-from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
     CancelRequested,
     Claimed,
@@ -197,24 +194,6 @@ async def test_a_result_is_stored_before_the_outcome_though_the_server_dies_in_b
     assert await soon(concluding, within=20.0)
     kinds = [record.subject.split(".")[3] for record in await stored(bus, writer.address)]
     assert kinds == ["claim", "content", "outcome"]
-
-
-async def test_content_is_kept_for_its_own_time(turns: Declaring, team: str) -> None:
-    bus, request = await turns(), turn_requested(team)
-    fence = await claim(bus, Address.of(request), Claimed(attempt=1, worker="w1", at=utc_now()), after=0)
-    writer = TurnWriter(bus, Address.of(request), 1, fence, content_ttl=120.0)
-    writer.emit(text("hello"))
-    await writer.tool_starting(TOOL)
-    answer = await bus.api(
-        f"STREAM.MSG.GET.{TURN_LOG.name}", {"last_by_subj": writer.address.on(TURN_CONTENT.template)}
-    )
-    assert "seq" in answer["message"]
-    headers = (await bus.request(f"$JS.API.DIRECT.GET.{TURN_LOG.name}", _last(writer.address))).headers or {}
-    assert headers["Nats-TTL"] == "120s"
-
-
-def _last(address: Address) -> bytes:
-    return f'{{"last_by_subj": "{address.on(TURN_CONTENT.template)}"}}'.encode()
 
 
 async def test_events_lost_with_the_connection_are_sent_again_before_the_outcome(

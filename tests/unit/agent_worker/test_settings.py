@@ -15,7 +15,7 @@ def test_team_folders_are_separated_as_in_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("PALLAS_SLOTS", "0"), ("PALLAS_SLOTS", "many"), ("PALLAS_CONTENT_SECONDS", "1")]
+    ("variable", "value"), [("PALLAS_SLOTS", "0"), ("PALLAS_SLOTS", "many"), ("PALLAS_CONTENT_SECONDS", "-1")]
 )
 def test_a_value_that_does_not_fit_names_the_variable(variable: str, value: str) -> None:
     with pytest.raises(Rejected, match=variable):

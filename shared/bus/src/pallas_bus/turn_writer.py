@@ -33,6 +33,8 @@ from pallas_contracts.turns import (
 log = logging.getLogger(__name__)
 
 CONTENT_TTL = 900.0
+DELIVERY = 10.0
+"""Seconds for which content is kept at least, so that its caller gets it though a connection breaks at the end."""
 MOMENT = 0.003
 """Seconds for which an event waits for others to travel with; nobody sees them, and each message costs everybody."""
 _CONFIRM_TRIES = 5
@@ -47,7 +49,7 @@ class TurnWriter:
 
     Those count from the turn's end. What is said before it has a time to live that covers the rest of `turn_timeout`
     too; `early_content` says that there is such content, of this attempt or an earlier one, and the outcome then says
-    when it has to go.
+    when it has to go. `kept` is what is kept of the request for the same time, so that the turn can be replayed.
 
     Most events are sent without waiting for the broker. When the connection has broken since, the writer reads what the
     log has and sends the rest again before the outcome, so a turn that ended has all its events.
@@ -60,6 +62,7 @@ class TurnWriter:
     content_ttl: float = CONTENT_TTL
     turn_timeout: float = 0.0
     early_content: bool = False
+    kept: TurnRequested | None = None
     _seq: int = 0
     _events: list[AnyEvent] = field(default_factory=list["AnyEvent"])
     _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
@@ -109,8 +112,8 @@ class TurnWriter:
         self.early_content |= light.stowed is not None
         return light
 
-    async def conclude(self, outcome: TurnOutcome, kept: TurnRequested | None = None) -> bool:
-        """Publish what is left and the request that is `kept`, then the outcome; False when there was one already.
+    async def conclude(self, outcome: TurnOutcome) -> bool:
+        """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
 
         The last content (the result) and the outcome are sent in this order and both confirmed; they have the same
         fence, so the broker cannot take the outcome and refuse the result. A cancelled turn has no result: what is left
@@ -126,7 +129,7 @@ class TurnWriter:
             outcome = outcome.model_copy(update={"content_until": due})
         for tried in range(1, _CONFIRM_TRIES + 1):
             try:
-                stored = await self._put_end(outcome, kept)
+                stored = await self._put_end(outcome)
             except Conflict as error:
                 raise self._superseded() from error
             except Unavailable:
@@ -136,7 +139,7 @@ class TurnWriter:
                 return not stored.duplicate or await self._is_ours(outcome)
         raise AssertionError("unreachable")
 
-    async def _put_end(self, outcome: TurnOutcome, kept: TurnRequested | None) -> Stored:
+    async def _put_end(self, outcome: TurnOutcome) -> Stored:
         """Store what is left and the outcome; the content is kept for the next try when that fails."""
         contents, events = self._take() if outcome.status != "cancelled" else ([], [])
         if contents and len(self._message(contents)[1]) > self.bus.max_payload:
@@ -145,7 +148,7 @@ class TurnWriter:
             if self.bus.breaks != self._breaks:
                 await self._send_again()
             await self._send(events)
-            await self._send_kept(kept)
+            await self._send_kept()
             last = self._put(contents, self.content_ttl)
             results = await asyncio.gather(last, self._put_outcome(outcome), return_exceptions=True)
             for result in results:
@@ -162,14 +165,14 @@ class TurnWriter:
         subject = self.address.on(TURN_OUTCOME.template)
         return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
 
-    async def _send_kept(self, kept: TurnRequested | None) -> None:
+    async def _send_kept(self) -> None:
         """Send what the turn was asked ahead of the outcome, whose confirmation is its own."""
-        if kept is None:
+        if self.kept is None:
             return
         named = {"Nats-Msg-Id": f"{KEPT_REQUEST.name}:{self.address.turn_id}:{self.attempt}"}
         headers = trace_headers(named | _lives(self.content_ttl))
-        with suppress(Rejected):  # it is no larger than the request was: a turn does not fail for want of its copy
-            await self.bus.send(self.address.on(KEPT_REQUEST.template), kept.model_dump_json().encode(), headers)
+        with suppress(Rejected):  # it is no larger than the request was, and a turn does not fail for want of a copy
+            await self.bus.send(self.address.on(KEPT_REQUEST.template), self.kept.model_dump_json().encode(), headers)
 
     def _superseded(self) -> Superseded:
         return Superseded(f"attempt {self.attempt} does not have the turn any more")

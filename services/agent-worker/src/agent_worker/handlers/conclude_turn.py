@@ -20,15 +20,9 @@ type Status = Literal["completed", "failed", "cancelled", "input_required"]
 
 
 async def conclude_turn(
-    writer: TurnWriter,
-    request: TurnRequested,
-    outcome: Outcome | None,
-    started_at: datetime,
-    kept: TurnRequested | None = None,
+    writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime
 ) -> TurnOutcome:
     """Write the end of the turn and return what was written; None means it was cancelled.
-
-    `kept` is what is kept of the request, for a replay.
 
     Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
     """
@@ -37,7 +31,7 @@ async def conclude_turn(
     written = _outcome(writer, request, outcome, started_at)
     while True:
         try:
-            first = await writer.conclude(written, kept)
+            first = await writer.conclude(written)
         except Unavailable as error:
             log.warning("cannot conclude yet", extra={"reason": error.message})
             await asyncio.sleep(_RETRY)

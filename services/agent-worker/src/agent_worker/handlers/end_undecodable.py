@@ -14,7 +14,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.dead_letters import faults_of, turn_id_of
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_queue import Delivery
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.turn_writer import DELIVERY, TurnWriter
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, ClientContext, TurnRequested
 from pallas_runtime.logs import log_context
@@ -39,7 +39,8 @@ async def end_undecodable(
         request = _as_far_as_known(delivery, team, agent, turn_id)
         verdict = await claim_to_end(Claimant(bus, worker, request, delivery.reply), _WHY)
         if isinstance(verdict, Conclude):
-            writer = TurnWriter(bus, Address.of(request), verdict.attempt, verdict.fence, letters.content_seconds)
+            kept = max(letters.content_seconds, DELIVERY)
+            writer = TurnWriter(bus, Address.of(request), verdict.attempt, verdict.fence, kept)
             await conclude_turn(writer, request, verdict.why, started_at)
         return not isinstance(verdict, NotYet)
 

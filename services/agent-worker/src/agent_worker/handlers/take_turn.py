@@ -16,11 +16,12 @@ from pydantic import ValidationError
 
 from agent_worker.dead_letters import DeadLetters
 from agent_worker.handlers.claim_turn import Claimant, Conclude, NotYet, Over, Run, claim_turn
-from agent_worker.handlers.conclude_turn import conclude_turn
+from agent_worker.handlers.conclude_turn import conclude_turn, kept_request
 from agent_worker.handlers.end_undecodable import end_undecodable
 from agent_worker.handlers.run_turn import run_turn
 from agent_worker.ports import HostedAgent, Outcome
 from agent_worker.running import Running, RunningTurn
+from pallas_bus import turn_writer as writing
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address, claim_state
 from pallas_bus.turn_queue import Delivery
@@ -109,11 +110,12 @@ class TakeTurn:
                 if why is not None and used_up:
                     names = (address.team, address.agent, address.turn_id)
                     await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
-                await conclude_turn(self._writer(hosted, address, attempt, fence), request, why, started_at)
+                writer = self._writer(hosted, request, attempt, fence, again=True)
+                await conclude_turn(writer, request, why, started_at)
                 return _End.CONCLUDED
             case Run(attempt, fence):
                 log.debug("started", extra={"attempt": attempt, "tool": request.tool})
-                return await self._execute(hosted, request, self._writer(hosted, address, attempt, fence), started_at)
+                return await self._execute(hosted, request, self._writer(hosted, request, attempt, fence), started_at)
 
     async def _execute(
         self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, started_at: datetime
@@ -127,15 +129,26 @@ class TakeTurn:
             if not isinstance(state.claim, CancelRequested):
                 log.warning("superseded", extra={"attempt": writer.attempt})
                 return _End.ELSEWHERE
-            cancelled = self._writer(hosted, writer.address, writer.attempt, state.seq)
+            cancelled = self._writer(hosted, request, writer.attempt, state.seq, again=True)
             await conclude_turn(cancelled, request, None, started_at)
         finally:
             self.running.turns.pop(request.turn_id, None)
         return _End.CONCLUDED
 
-    def _writer(self, hosted: HostedAgent, address: Address, attempt: int, fence: int) -> TurnWriter:
-        kept = self.content_seconds + hosted.definition.limits.turn_timeout
-        return TurnWriter(self.bus, address, attempt, fence, content_ttl=kept)
+    def _writer(
+        self, hosted: HostedAgent, request: TurnRequested, attempt: int, fence: int, *, again: bool = False
+    ) -> TurnWriter:
+        """What writes for a claim; `again` when another claim of the turn may have had content."""
+        return TurnWriter(
+            self.bus,
+            Address.of(request),
+            attempt,
+            fence,
+            content_ttl=max(self.content_seconds, writing.DELIVERY),
+            turn_timeout=hosted.definition.limits.turn_timeout,
+            early_content=again or attempt > 1 or request.stowed is not None,
+            kept=kept_request(request, hosted.definition) if self.content_seconds else None,
+        )
 
 
 async def _outcome_of(running: RunningTurn) -> Outcome:

@@ -1,0 +1,96 @@
+"""How long each kind of content is kept: what is said at a turn's end exactly, what is said before it at most."""
+
+from datetime import timedelta
+
+import pytest
+from tests.builders import turn_outcome, turn_requested
+from tests.integration.bus.conftest import Declaring
+from tests.integration.bus.turns import TOOL, attempt_of, result, step, text
+
+from pallas_bus.claim_checks import STOW_ABOVE
+from pallas_bus.connection import Bus
+from pallas_bus.direct import read
+from pallas_bus.turn_claims import stored_outcome
+from pallas_bus.turn_objects import objects_of
+from pallas_bus.turn_writer import TurnWriter
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_OUTCOME
+from pallas_contracts.contract import Stream
+from pallas_contracts.turns import TurnOutcome, TurnRequested
+
+AFTER = 120
+LONGEST = 30
+SLACK = 60
+
+
+async def a_writer(bus: Bus, request: TurnRequested) -> TurnWriter:
+    """An attempt at a turn of at most `LONGEST` seconds whose content is kept for `AFTER`."""
+    made = await attempt_of(bus, request)
+    return TurnWriter(bus, made.address, 1, made.fence, content_ttl=AFTER, turn_timeout=LONGEST, kept=request)
+
+
+async def lives(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
+    """The seconds that each message on the subject lives; None for as long as its stream keeps it."""
+    found: list[int | None] = []
+    async for record in read(bus, stream.name, subject):
+        ask = f'{{"seq": {record.seq}}}'.encode()
+        headers = (await bus.request(f"$JS.API.DIRECT.GET.{stream.name}", ask)).headers or {}
+        found.append(int(headers["Nats-TTL"].removesuffix("s")) if "Nats-TTL" in headers else None)
+    return found
+
+
+async def ended(writer: TurnWriter, request: TurnRequested) -> TurnOutcome:
+    """The stored outcome, after the attempt has ended the turn."""
+    assert await writer.conclude(turn_outcome(request, events=writer.last_event))
+    outcome = await stored_outcome(writer.bus, writer.address)
+    assert outcome is not None
+    return outcome
+
+
+async def test_what_is_said_at_the_end_lives_exactly_its_time_and_needs_nobody_to_remove_it(
+    turns: Declaring, team: str
+) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await a_writer(bus, request)
+    writer.emit(step(1))
+    await writer.tool_starting(TOOL)
+    writer.emit(result("done"))
+    outcome = await ended(writer, request)
+    assert outcome.content_until is None
+    assert await lives(bus, TURN_LOG, writer.address.on(TURN_CONTENT.template)) == [AFTER]
+    assert await lives(bus, TURN_LOG, writer.address.on(KEPT_REQUEST.template)) == [AFTER]
+    assert await lives(bus, TURN_LOG, writer.address.on(TURN_EVENT.template)) == [None]
+    assert await lives(bus, TURN_LOG, writer.address.on(TURN_OUTCOME.template)) == [None]
+
+
+async def test_what_is_said_before_lives_through_the_turn_and_its_time_and_is_due_with_the_rest(
+    turns: Declaring, team: str
+) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await a_writer(bus, request)
+    writer.emit(text("hel"))
+    await writer.tool_starting(TOOL)
+    writer.emit(result("hello"))
+    outcome = await ended(writer, request)
+    assert outcome.content_until == outcome.ended_at + timedelta(seconds=AFTER)
+    early, last = await lives(bus, TURN_LOG, writer.address.on(TURN_CONTENT.template))
+    assert early in range(AFTER + LONGEST + SLACK - 2, AFTER + LONGEST + SLACK + 1)
+    assert last == AFTER
+
+
+async def test_a_stowed_answer_is_due_with_the_rest_and_bounded(turns: Declaring, team: str) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await a_writer(bus, request)
+    writer.emit(await writer.stow(result("x" * STOW_ABOVE)))
+    outcome = await ended(writer, request)
+    assert outcome.content_until == outcome.ended_at + timedelta(seconds=AFTER)
+    assert set(await lives(bus, TURN_OBJECTS, objects_of(writer.address))) == {AFTER + SLACK}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_the_request_is_kept_when_that_is_wanted(turns: Declaring, team: str, kept: bool) -> None:
+    bus, request = await turns(), turn_requested(team)
+    writer = await a_writer(bus, request)
+    writer.kept = request if kept else None
+    await ended(writer, request)
+    found = [record async for record in read(bus, TURN_LOG.name, writer.address.on(KEPT_REQUEST.template))]
+    assert [TurnRequested.model_validate_json(record.data) for record in found] == ([request] if kept else [])

@@ -11,7 +11,7 @@ from datetime import datetime
 from pallas_bus.connection import Bus
 from pallas_bus.direct import Record, read
 from pallas_bus.subjects import overlap
-from pallas_contracts.catalog import STREAMS
+from pallas_contracts.catalog import BLOBS, STREAMS
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable
 
@@ -25,8 +25,10 @@ class Recorded:
 
 
 def streams_of(subject: str) -> tuple[Stream, ...]:
-    """The streams of the catalogue that may hold messages on `subject` (wildcards allowed)."""
-    return tuple(stream for stream in STREAMS if any(overlap(subject, each) for each in stream.subjects))
+    """The streams of the catalogue that may hold messages, not bytes, on `subject` (wildcards allowed)."""
+    bytes_only = {blob.stream.name for blob in BLOBS}
+    streams = [stream for stream in STREAMS if stream.name not in bytes_only]
+    return tuple(stream for stream in streams if any(overlap(subject, each) for each in stream.subjects))
 
 
 async def recorded(

@@ -1,5 +1,6 @@
 """`pallas turns`: what happened and happens to turns, from the log."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -88,3 +89,30 @@ def tail(
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
     wanted = filter_of(**given, since=since, until=until, data=data)
     run_on(nats, partial(follow, wanted=wanted, as_json=as_json))
+
+
+@app.command()
+def replay(
+    turn: TurnName,
+    agent: Annotated[str | None, typer.Option(help="Ask this agent of the same team instead.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="REF", help="Use this model (`offline` or PROVIDER.NAME) instead.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Show both answers and timelines side by side.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Execute tools again that may have an effect twice.")] = False,
+    nats: NatsUrl = DEFAULT_NATS,
+    as_json: AsJson = False,
+) -> None:
+    """Execute a turn that is over again, as a new turn; Ctrl-C cancels that. Exit code 1 when it does not complete."""
+    from pallas_cli.replay_plan import Unconfirmed
+    from pallas_cli.turn_replay import replay_turn
+
+    again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json)
+    try:
+        run_on(nats, partial(again, confirmed=yes))
+    except Unconfirmed as question:
+        if as_json or not sys.stdin.isatty():
+            raise
+        typer.echo(f"{question.lines[0]}.", err=True)
+        typer.confirm("Execute it again?", abort=True, err=True)
+        run_on(nats, partial(again, confirmed=True))

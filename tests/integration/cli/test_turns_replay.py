@@ -1,0 +1,276 @@
+"""`pallas turns replay`: real turns of real workers, executed again."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from tests.builders import agent_definition, turn_requested
+from tests.conftest import Connecting
+from tests.integration.bus.turns import attempt_of
+from tests.integration.real_parts import a_lab, a_worker, until
+from tests.waiting import soon
+
+from pallas_bus import tables
+from pallas_bus.connection import Bus
+from pallas_bus.direct import read
+from pallas_bus.streams import declare
+from pallas_bus.turn_claims import Address, stored_outcome
+from pallas_bus.turn_history import TurnHistory, read_turn
+from pallas_bus.turn_queue import submit
+from pallas_bus.turn_reader import follow_turns
+from pallas_cli.refused import Refused
+from pallas_cli.replay_plan import Unconfirmed
+from pallas_cli.turn_replay import replay_turn
+from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, KEPT_REQUEST, STREAMS, TURN_LOG
+from pallas_contracts.turns import TurnOutcome, TurnRequested
+
+PALLAS = str(Path(sys.executable).parent / "pallas")
+AGENTS_FILE = """
+name: {team}
+agents:
+  harper: {{model: offline}}
+  research: {{model: offline}}
+  broken: {{model: generic.gone}}
+"""
+CONFIG = "generic:\n  base_url: http://127.0.0.1:9/v1\n"
+
+
+@dataclass
+class Stage:
+    """A broker, a team of models and a team of functions with a worker, and what the command has printed."""
+
+    bus: Bus
+    url: str
+    team: str
+    lab: str
+    capsys: pytest.CaptureFixture[str]
+
+    async def turn(self, agent: str = "harper", tool: str | None = None, **arguments: Any) -> TurnRequested:
+        """A turn of a worker that has ended, and what it was asked, kept."""
+        team = self.team if agent in ("harper", "research", "broken") else self.lab
+        request = turn_requested(team, agent, tool=tool, arguments=arguments)
+        async with follow_turns(self.bus) as feeds:
+            await self.bus.flush()
+            feed = feeds.open(Address.of(request))
+            await submit(self.bus, request)
+            async with asyncio.timeout(20):
+                async for said in feed:
+                    if isinstance(said, TurnOutcome):
+                        break
+        await self.keep(request)
+        return request
+
+    async def keep(self, request: TurnRequested) -> None:
+        """Keep what a turn was asked."""
+        await self.bus.put(Address.of(request).on(KEPT_REQUEST.template), request.model_dump_json().encode())
+
+    async def replay(
+        self,
+        turn: TurnRequested,
+        *,
+        agent: str | None = None,
+        model: str | None = None,
+        compare: bool = False,
+        confirmed: bool = False,
+        as_json: bool = False,
+    ) -> str:
+        """`pallas turns replay`; returns what it printed."""
+        options = {"agent": agent, "model": model}
+        await soon(
+            replay_turn(self.bus, turn.turn_id, **options, compare=compare, confirmed=confirmed, as_json=as_json), 20
+        )
+        return self.capsys.readouterr().out
+
+    async def replays(self, turn: TurnRequested) -> list[TurnHistory]:
+        """The turns that executed this one again, as the log has them."""
+        subject = f"pallas.v1.turn.claim.{turn.team}.*.*"
+        names = [it.subject.rpartition(".")[2] async for it in read(self.bus, TURN_LOG.name, subject)]
+        found = [await read_turn(self.bus, name) for name in dict.fromkeys(names)]
+        return [it for it in found if it is not None and it.replay_of == turn.turn_id]
+
+
+@pytest.fixture
+async def stage(
+    bus: Connecting, nats_url: str, team: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> AsyncGenerator[Stage]:
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
+    folder, lab = tmp_path / "team", f"lab-{team}"
+    folder.mkdir()
+    (folder / "agents.yaml").write_text(AGENTS_FILE.format(team=team))
+    (folder / "fastagent.config.yaml").write_text(CONFIG)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(a_worker(nats_url, folder, a_lab(tmp_path / "lab", lab)))
+        yield Stage(gateway, nats_url, team, lab, capsys)
+
+
+async def test_a_turn_is_executed_again_as_a_new_one_and_the_old_one_stays_as_it_was(stage: Stage) -> None:
+    old = await stage.turn(message="/say good day")
+    before = [it async for it in read(stage.bus, TURN_LOG.name, Address.of(old).everything)]
+    await replay_turn(stage.bus, old.turn_id, agent=None, model=None, compare=False, confirmed=False, as_json=False)
+    out, err = stage.capsys.readouterr()
+    assert out == "good day\n"
+    [new] = await stage.replays(old)
+    assert (new.state, new.caller, new.turn_id == old.turn_id) == ("completed", "peer:pallas-cli", False)
+    assert [it async for it in read(stage.bus, TURN_LOG.name, Address.of(old).everything)] == before
+    lines = [line.split(maxsplit=1)[1] for line in err.splitlines()]
+    assert lines[0] == f"turn {new.turn_id}: {stage.team}/harper harper again, as asked in {old.turn_id}"
+    assert "harper step 1 (llm)" in lines
+    assert lines[-1] == "completed"
+
+
+async def test_both_answers_and_timelines_can_be_compared(stage: Stage) -> None:
+    old = await stage.turn(message="/say good day")
+    document = json.loads(await stage.replay(old, compare=True, as_json=True))
+    assert document["equal"] is True
+    assert document["old"]["turn"] == old.turn_id == document["new"]["replay_of"]
+    assert document["old"]["content"]["answer"] == document["new"]["content"]["answer"]
+    assert {"attempt", "step", "model"} <= {entry["kind"] for entry in document["new"]["timeline"]}
+    printed = await stage.replay(old, compare=True)
+    assert printed.splitlines()[-1] == "The answers are equal."
+    assert printed.count("good day") == 2
+
+
+async def test_another_model_executes_the_turn_when_the_team_has_it(stage: Stage) -> None:
+    old = await stage.turn("broken", message="hello")
+    outcome = await stored_outcome(stage.bus, Address.of(old))
+    assert outcome is not None
+    assert outcome.code == "model_failed"
+    document = json.loads(await stage.replay(old, model="offline", compare=True, as_json=True))
+    assert (document["equal"], document["old"]["state"], document["new"]["state"]) == (False, "failed", "completed")
+    assert document["new"]["content"]["answer"]["content"] == [{"type": "text", "text": "Echo: hello"}]
+
+
+async def test_a_model_that_the_team_does_not_have_fails_the_new_turn_with_its_code(stage: Stage) -> None:
+    old = await stage.turn(message="hello")
+    with pytest.raises(typer.Exit) as failed:
+        await stage.replay(old, model="openai.gpt-5")
+    assert failed.value.exit_code == 1
+    assert stage.capsys.readouterr().out.startswith("unknown_model: ")
+    [new] = await stage.replays(old)
+    assert new.outcome is not None
+    assert (new.state, new.outcome.code) == ("failed", "unknown_model")
+
+
+async def test_another_agent_is_asked_the_same_with_its_own_tool(stage: Stage) -> None:
+    old = await stage.turn(message="hello")
+    document = json.loads(await stage.replay(old, agent="research", as_json=True))
+    assert (document["agent"], document["tool"], document["state"]) == ("research", "research", "completed")
+    same = await stage.turn("bench", "say", text="hi")
+    document = json.loads(await stage.replay(same, agent="sure", as_json=True))
+    assert (document["agent"], document["tool"]) == ("sure", "say")
+
+
+async def test_what_does_not_fit_the_tool_is_refused_with_the_fault(stage: Stage) -> None:
+    old = await stage.turn("bench", "say", text="hi")
+    await stage.keep(old.model_copy(update={"arguments": {"text": 7}}))
+    with pytest.raises(Refused, match="does not fit the tool 'say': text breaks the rule type"):
+        await stage.replay(old)
+    assert await stage.replays(old) == []
+
+
+async def test_a_turn_whose_request_is_not_kept_is_refused(stage: Stage) -> None:
+    old = await stage.turn(message="hello")
+    kept = Address.of(old).on(KEPT_REQUEST.template)
+    await stage.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": kept})
+    with pytest.raises(Refused, match="content_expired"):
+        await stage.replay(old)
+
+
+async def test_an_answer_that_is_not_kept_cannot_be_compared(stage: Stage) -> None:
+    old = await stage.turn(message="hello")
+    content = Address.of(old).on(KEPT_REQUEST.template).replace("kept.request", "turn.content")
+    await stage.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": content})
+    assert json.loads(await stage.replay(old, compare=True, as_json=True))["equal"] is None
+
+
+async def test_what_cannot_be_replayed_is_refused_with_the_reason(stage: Stage) -> None:
+    old = await stage.turn("bench", "say", text="hi")
+    running = turn_requested(stage.lab, "bench")
+    await attempt_of(stage.bus, running)
+    with pytest.raises(Refused, match="is running: only a turn that is over"):
+        await stage.replay(running)
+    with pytest.raises(Refused, match="there is no agent 'nobody'"):
+        await stage.replay(old, agent="nobody")
+    with pytest.raises(Refused, match="unknown_model: 'bench' has no model"):
+        await stage.replay(old, model="offline")
+    with pytest.raises(Refused, match="the log has no turn"):
+        await stage.replay(turn_requested(stage.lab))
+
+
+async def test_tools_are_executed_again_only_when_that_is_safe_or_confirmed(stage: Stage, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    old = await stage.turn("bench", "effect", file=str(go))
+    with pytest.raises(Unconfirmed, match="called the tool bench/write"):
+        await stage.replay(old)
+    assert await stage.replays(old) == []
+    assert await stage.replay(old, confirmed=True) == "waited in attempt 1\n"
+    safe = await stage.turn("sure", "effect", file=str(go))
+    assert await stage.replay(safe) == "waited in attempt 1\n"
+
+
+async def test_the_command_asks_for_yes_when_there_is_nobody_to_ask(stage: Stage, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    old = await stage.turn("bench", "effect", file=str(go))
+    command = (PALLAS, "turns", "replay", old.turn_id, "--nats", stage.url)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    out, err = await soon(process.communicate(), 20)
+    assert (process.returncode, out) == (2, b"")
+    assert err.decode().rstrip().endswith("--yes does it")
+    again = await asyncio.create_subprocess_exec(*command, "--yes", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, _ = await soon(again.communicate(), 20)
+    assert (again.returncode, out) == (0, b"waited in attempt 1\n")
+
+
+async def test_ctrl_c_cancels_the_new_turn(stage: Stage, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    old = await stage.turn("bench", "wait", file=str(go))
+    go.unlink()
+    process = await asyncio.create_subprocess_exec(
+        *(PALLAS, "turns", "replay", old.turn_id, "--nats", stage.url), stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        while b"progress" not in await process.stderr.readline():
+            pass
+    process.send_signal(signal.SIGINT)
+    _, err = await soon(process.communicate())
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1].endswith("cancelled")
+
+    async def cancelled() -> bool:
+        return [it.state for it in await stage.replays(old)] == ["cancelled"]
+
+    await until(cancelled)
+
+
+async def test_an_agent_that_nobody_hosts_is_said_to_wait_and_is_withdrawn_on_ctrl_c(stage: Stage) -> None:
+    old = await stage.turn("bench", "say", text="hi")
+    alone = agent_definition(stage.lab, "alone", kind="function")
+    await tables.put(stage.bus, AGENTS, alone, team=stage.lab, agent="alone")
+    process = await asyncio.create_subprocess_exec(
+        *(PALLAS, "turns", "replay", old.turn_id, "--agent", "alone", "--nats", stage.url), stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        while b"no worker hosts" not in await process.stderr.readline():
+            pass
+    process.send_signal(signal.SIGINT)
+    await soon(process.communicate())
+    assert process.returncode == 130
+    waiting = [it async for it in read(stage.bus, "TURN_QUEUE", f"pallas.v1.turn.requested.{stage.lab}.alone.*")]
+    assert waiting == []

@@ -7,6 +7,7 @@ from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.turn_history import TurnHistory
 from pallas_cli.refused import Refused
+from pallas_cli.turn_answer import with_content
 from pallas_cli.turns_view import find_turn
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
 from pallas_contracts.catalog import AGENTS
@@ -74,10 +75,9 @@ async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str |
     old = await find_turn(bus, turn_id)
     if old.outcome is None:
         raise Refused(f"turn {turn_id} is {old.state}: only a turn that is over can be executed again")
+    await with_content(bus, old)
     if old.kept is None:
         raise Refused(f"content_expired: what turn {turn_id} was asked is not kept any more")
-    if old.kept.stowed is not None:
-        raise Refused(f"what turn {turn_id} was asked is too big for a message; it cannot be executed again yet")
     definition = await _definition(bus, old.team, agent or old.agent)
     if model is not None and definition.kind != "llm":
         raise Refused(f"unknown_model: {definition.agent!r} has no model that another could stand in for")

@@ -4,7 +4,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from pallas_bus.claim_checks import whole_request, whole_result
+from pallas_bus.connection import Bus
 from pallas_bus.turn_history import TurnHistory
+from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import Fault, InputRequired, Result, TextDelta
 
 EXPIRED = "content_expired: what was said in the turn is not kept any more"
@@ -35,8 +38,6 @@ class Said:
     def text(self) -> str:
         """The last word for a reader."""
         match self.end:
-            case Result(stowed=stowed) if stowed is not None:
-                return f"(an answer of {stowed.size} bytes, in the object store)"
             case Result():
                 return "\n".join(_block(block) for block in self.end.content)
             case Fault():
@@ -51,6 +52,27 @@ class Said:
         if self.expired or other.expired:
             return None
         return (self.status, self.code, self.answer) == (other.status, other.code, other.answer)
+
+
+async def with_content(bus: Bus, turn: TurnHistory) -> TurnHistory:
+    """The turn with what was too big for the log put back into it; what is gone is taken out.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    if turn.kept is not None:
+        try:
+            turn.kept = await whole_request(bus, turn.kept)
+        except (NotFound, Rejected):
+            turn.kept = None
+    for attempt in turn.attempts.values():
+        for number, event in list(attempt.events.items()):
+            if isinstance(event, Result):
+                try:
+                    attempt.events[number] = await whole_result(bus, turn.address, event)
+                except (NotFound, Rejected):
+                    del attempt.events[number]
+    return turn
 
 
 def said_in(turn: TurnHistory) -> Said:
@@ -70,9 +92,9 @@ def said_in(turn: TurnHistory) -> Said:
 
 
 def asked_in(turn: TurnHistory) -> dict[str, Any] | None:
-    """The arguments of the call; None when they are not kept, or lie in the object store."""
+    """The arguments of the call; None when they are not kept."""
     request = turn.kept or turn.request
-    return request.arguments if request is not None and request.stowed is None else None
+    return request.arguments if request is not None else None
 
 
 def _block(block: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 import typer
 
 from pallas_bus import tables
+from pallas_bus.claim_checks import stow_request
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address, request_cancel
 from pallas_bus.turn_history import TurnHistory
@@ -16,7 +17,7 @@ from pallas_bus.turn_reader import Said, follow_turns
 from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_cli.refused import Refused
 from pallas_cli.replay_plan import Plan, plan_replay
-from pallas_cli.turn_answer import said_in
+from pallas_cli.turn_answer import said_in, with_content
 from pallas_cli.turn_compare import comparison_of, lines_beside
 from pallas_cli.turn_show import document_of
 from pallas_cli.turns_tail import text_of
@@ -89,9 +90,9 @@ async def _execute(bus: Bus, plan: Plan) -> None:
 
 
 async def _submit(bus: Bus, request: TurnRequested) -> int:
-    """Put the turn into its queue; returns its position there."""
+    """Put the turn into its queue, with what is too big for a message beside it; returns its position there."""
     try:
-        return (await submit(bus, request)).seq
+        return (await submit(bus, await stow_request(bus, request))).seq
     except Rejected as error:
         raise Refused(error.message) from error
     except Unavailable as error:
@@ -126,5 +127,5 @@ async def _ended(bus: Bus, turn_id: str) -> TurnHistory:
     while True:
         turn = await find_turn(bus, turn_id)
         if turn.outcome is not None:
-            return turn
+            return await with_content(bus, turn)
         await asyncio.sleep(_READ_AGAIN)

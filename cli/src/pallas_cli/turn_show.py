@@ -6,7 +6,7 @@ from typing import Any
 
 from pallas_bus.connection import Bus
 from pallas_bus.turn_history import TurnHistory
-from pallas_cli.turn_answer import asked_in, said_in
+from pallas_cli.turn_answer import asked_in, said_in, with_content
 from pallas_cli.turn_timeline import beginning, lines_of, timeline, times_of
 from pallas_cli.turns_view import find_turn, row_of
 
@@ -18,6 +18,8 @@ async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: b
         Refused: the log has no such turn.
     """
     turn = await find_turn(bus, turn_id)
+    if content:
+        await with_content(bus, turn)
     if as_json:
         print(json.dumps(document_of(turn, content=content), indent=2, ensure_ascii=False))
         return

@@ -20,11 +20,13 @@ from tests.integration.real_parts import a_lab, a_worker, until
 from tests.waiting import soon
 
 from pallas_bus import tables
+from pallas_bus.claim_checks import stow_request
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, stored_outcome
 from pallas_bus.turn_history import TurnHistory, read_turn
+from pallas_bus.turn_objects import drop
 from pallas_bus.turn_queue import submit
 from pallas_bus.turn_reader import follow_turns
 from pallas_cli.refused import Refused
@@ -55,7 +57,7 @@ class Stage:
     capsys: pytest.CaptureFixture[str]
 
     async def turn(self, agent: str = "harper", tool: str | None = None, **arguments: Any) -> TurnRequested:
-        """A turn of a worker that has ended, and what it was asked, kept."""
+        """A turn of a worker that has ended."""
         team = self.team if agent in ("harper", "research", "broken") else self.lab
         request = turn_requested(team, agent, tool=tool, arguments=arguments)
         async with follow_turns(self.bus) as feeds:
@@ -66,7 +68,6 @@ class Stage:
                 async for said in feed:
                     if isinstance(said, TurnOutcome):
                         break
-        await self.keep(request)
         return request
 
     async def keep(self, request: TurnRequested) -> None:
@@ -170,6 +171,25 @@ async def test_another_agent_is_asked_the_same_with_its_own_tool(stage: Stage) -
     assert (document["agent"], document["tool"]) == ("sure", "say")
 
 
+async def test_what_was_too_big_for_a_message_is_sent_again_too(stage: Stage) -> None:
+    large = "long " * 100_000
+    whole = turn_requested(stage.team, arguments={"message": f"/say {large}"})
+    await submit(stage.bus, await stow_request(stage.bus, whole))
+
+    async def over() -> bool:
+        return await stored_outcome(stage.bus, Address.of(whole)) is not None
+
+    await until(over)
+    document = json.loads(await stage.replay(whole, compare=True, as_json=True))
+    assert document["equal"] is True
+    for one in (document["old"], document["new"]):
+        assert one["content"]["asked"] == whole.arguments
+        assert one["content"]["answer"]["content"] == [{"type": "text", "text": large.rstrip()}]
+    await drop(stage.bus, Address.of(whole))
+    with pytest.raises(Refused, match="content_expired"):
+        await stage.replay(whole)
+
+
 async def test_what_does_not_fit_the_tool_is_refused_with_the_fault(stage: Stage) -> None:
     old = await stage.turn("bench", "say", text="hi")
     await stage.keep(old.model_copy(update={"arguments": {"text": 7}}))
@@ -180,6 +200,8 @@ async def test_what_does_not_fit_the_tool_is_refused_with_the_fault(stage: Stage
 
 async def test_a_turn_whose_request_is_not_kept_is_refused(stage: Stage) -> None:
     old = await stage.turn(message="hello")
+    document = json.loads(await stage.replay(old, as_json=True))
+    assert document["content"]["asked"] == {"message": "hello"}
     kept = Address.of(old).on(KEPT_REQUEST.template)
     await stage.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": kept})
     with pytest.raises(Refused, match="content_expired"):

@@ -1,12 +1,14 @@
 """Dead letters on a real stream: kept once, read, forgotten, dropped."""
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
 from tests.builders import turn_requested
 from tests.conftest import Connecting
+from tests.embedded import NatsServer
 from tests.integration.real_parts import until
 
 from pallas_bus.connection import Bus
@@ -22,7 +24,7 @@ from pallas_bus.dead_letters import (
 )
 from pallas_bus.streams import declare
 from pallas_bus.turn_queue import Delivery
-from pallas_contracts.catalog import DEAD_LETTERS, GATEWAY
+from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, GATEWAY
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.turns import DeadLetter, TurnRequested
@@ -80,6 +82,23 @@ async def test_what_is_kept_again_is_one_letter_and_does_not_bring_back_what_was
     assert await keep_letter(gateway, letter, delivery, content_seconds=60.0) is None
     assert await listed(gateway, team) == [(letter.letter, False)]
     assert not await forget_original(gateway, letter.letter)
+
+
+async def test_long_after_it_was_kept_a_letter_is_still_known(
+    nats_server: NatsServer, bus: Connecting, team: str
+) -> None:
+    own = await bus(GATEWAY, url=nats_server.url)
+    await declare(own, replace(DEAD_LETTERS, duplicate_window=0.1))
+    letter = await kept(own, team)
+    await forget_original(own, letter.letter)
+    probe = DEAD_LETTER.template.subject(team="probe", agent="probe", letter="probe")
+
+    async def window_is_over() -> bool:
+        return not (await own.put(probe, b"{}", {"Nats-Msg-Id": f"dead.letter:{letter.letter}"})).duplicate
+
+    await until(window_is_over)
+    assert await keep_letter(own, letter, delivered(own), content_seconds=60.0) is None
+    assert await listed(own, team) == [(letter.letter, False)]
 
 
 async def test_letters_are_listed_by_team_and_agent_the_oldest_first(gateway: Bus, team: str) -> None:

@@ -4,16 +4,19 @@ The letter goes last. When the command dies before that, a second try makes a se
 """
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from pallas_bus import tables
+from pallas_bus.claim_checks import stow_request, whole_request
 from pallas_bus.connection import Bus
 from pallas_bus.dead_letters import drop_letter, request_of
+from pallas_bus.turn_claims import Address, request_cancel
 from pallas_bus.turn_queue import submit
 from pallas_cli.dead_letters_view import letter_of, letters_of
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import AGENTS
-from pallas_contracts.errors import PallasError, Rejected
+from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
@@ -59,9 +62,12 @@ async def _retry(bus: Bus, name: str) -> str:
         raise Refused(f"{name}: content_expired: the original message is not kept any more", code=1)
     request = await _as_new_turn(bus, letter, original)
     try:
-        await submit(bus, request)
+        await submit(bus, await stow_request(bus, request))
     except PallasError as error:
-        raise Refused(f"{name}: {error.message}", code=1) from error
+        # It may be in its queue nevertheless: what was refused must not be executed.
+        with suppress(PallasError):
+            await request_cancel(bus, Address.of(request), "it could not be put into its queue")
+        raise Refused(f"{name}: {error.code}: {error.message}", code=1) from error
     try:
         await drop_letter(bus, letter)
     except PallasError as error:
@@ -74,11 +80,11 @@ async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal) -> 
     """What the original asks for, under a new id.
 
     Raises:
-        Refused: this version cannot read it either, or nobody would execute it.
+        Refused: this version cannot read it either, its arguments are gone, or nobody would execute it.
     """
     try:
-        asked = request_of(original)
-    except Rejected as error:
+        asked = await whole_request(bus, request_of(original))
+    except (Rejected, NotFound) as error:
         raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
     if await tables.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
         raise Refused(f"{letter.letter}: there is no agent {asked.agent!r} of team {asked.team!r} any more", code=1)

@@ -14,6 +14,8 @@ from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.waiting import soon
 
+from pallas_bus import turn_objects
+from pallas_bus.claim_checks import STOW_ABOVE, stow_request
 from pallas_bus.dead_letters import forget_original
 from pallas_bus.direct import read
 from pallas_bus.streams import declare
@@ -66,7 +68,7 @@ async def used_up(lab: Lab, text: str) -> str:
     """A letter of a turn that lost its worker too often; returns its name."""
     turn = lab.follow(lab.request("say", "sure", text=text))
     await claim(lab.bus, turn.address, Claimed(attempt=3, worker="lost", at=utc_now()), after=0)
-    await submit(lab.bus, turn.request)
+    await submit(lab.bus, await stow_request(lab.bus, turn.request))
     await turn.outcome()
     return turn.request.turn_id
 
@@ -137,6 +139,21 @@ async def test_a_letter_that_can_be_read_is_retried_as_a_new_turn_and_is_gone(la
     claimed = TurnClaim.model_validate_json(record.data).claim
     assert isinstance(claimed, Claimed)
     assert claimed.replay_of == name
+
+
+async def test_a_letter_whose_arguments_are_stowed_is_retried_with_them_while_they_are_there(
+    lab: Lab, said: Said
+) -> None:
+    text = "x" * STOW_ABOVE
+    name, late = await used_up(lab, text), await used_up(lab, text)
+    await retry_one_letter(lab.bus, name, as_json=True)
+    feed = await lab.feeds.resume(Address(lab.team, "sure", json.loads(said())["turn"]))
+    *_, outcome = [each async for each in feed]
+    assert isinstance(outcome, TurnOutcome)
+    assert outcome.status == "completed"
+    await turn_objects.drop(lab.bus, Address(lab.team, "sure", late))
+    with pytest.raises(Refused, match=f"{late}: content_expired"):
+        await retry_one_letter(lab.bus, late, as_json=False)
 
 
 async def test_a_letter_that_still_cannot_be_read_is_refused_with_its_faults_and_stays(lab: Lab, said: Said) -> None:

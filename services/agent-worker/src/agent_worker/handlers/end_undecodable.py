@@ -40,7 +40,9 @@ async def end_undecodable(
         verdict = await claim_to_end(Claimant(bus, worker, request, delivery.reply), _WHY)
         if isinstance(verdict, Conclude):
             kept = max(letters.content_seconds, DELIVERY)
-            writer = TurnWriter(bus, Address.of(request), verdict.attempt, verdict.fence, kept)
+            # Whether something was stowed for the turn cannot be read either.
+            address = Address.of(request)
+            writer = TurnWriter(bus, address, verdict.attempt, verdict.fence, kept, early_content=True)
             await conclude_turn(writer, request, verdict.why, started_at)
         return not isinstance(verdict, NotYet)
 

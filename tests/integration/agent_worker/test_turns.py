@@ -16,9 +16,10 @@ from tests.integration.agent_worker.lab import Lab, stopped
 from tests.integration.real_parts import a_worker, until
 from tests.waiting import soon
 
+from agent_worker.handlers import claim_turn
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
-from pallas_bus.turn_claims import claim_state, request_cancel, stored_outcome
+from pallas_bus.turn_claims import Address, claim, claim_state, request_cancel, stored_outcome
 from pallas_bus.turn_queue import consumer_name, queue_state, submit
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED
@@ -106,6 +107,23 @@ async def test_a_turn_whose_worker_was_lost_after_a_tool_had_started_ends_and_na
     assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "worker_lost", 2, False)
     assert "bench/write" in turn.text
     await settled(lab.bus, lab.team)
+
+
+async def test_a_tool_that_started_at_the_last_moment_is_seen_too(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = lab.follow(lab.request("say"))
+    lost = await lab.lose(turn.request)
+
+    async def claim_behind_a_tool(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+        if claimed.attempt == 2:  # nothing had started when the second attempt looked
+            await lost.writer.tool_starting(EFFECT)
+        return await claim(bus, address, claimed, after=after)
+
+    monkeypatch.setattr(claim_turn, "claim", claim_behind_a_tool)
+    await lab.worker()
+    await lost.is_found_lost()
+    outcome = await turn.outcome()
+    assert (outcome.code, outcome.attempt) == ("worker_lost", 2)
+    assert "bench/write" in turn.text
 
 
 async def test_a_sub_agent_that_had_started_is_no_reason_not_to_run_again(lab: Lab) -> None:

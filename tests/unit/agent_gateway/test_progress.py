@@ -74,6 +74,7 @@ TURN = (
 )
 MESSAGES = [
     "harper queued: 3 ahead",
+    "harper attempt 2: taken up again",
     "harper step 1 (llm)",
     "argos/search: started",
     "argos/search: page one",
@@ -85,8 +86,8 @@ MESSAGES = [
 @pytest.mark.parametrize(
     ("modern", "values"),
     [
-        (False, [(0, None), (1, None), (0, None), (0, None), (1, 1), (2, None)]),
-        (True, [(1, None), (2, None), (3, None), (4, None), (5, None), (6, None)]),
+        (False, [(0, None), (0, None), (1, None), (0, None), (0, None), (1, 1), (2, None)]),
+        (True, [(1, None), (2, None), (3, None), (4, None), (5, None), (6, None), (7, None)]),
     ],
     ids=["handshake", "modern"],
 )
@@ -95,6 +96,7 @@ async def test_a_turn_has_the_same_messages_in_both_eras_with_the_values_of_each
 ) -> None:
     heard = Heard(modern=modern)
     await heard.relay.tell_queued(3)
+    await heard.relay.tell_again(2)
     lines = await heard.tell(*TURN)
     assert [line.message for line in lines] == MESSAGES
     assert [(line.progress, line.total) for line in lines] == values

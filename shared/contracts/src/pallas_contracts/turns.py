@@ -85,12 +85,14 @@ class TurnRequested(Message):
 class Claimed(Message):
     """A worker takes the turn. The stream refuses it unless it follows the claim it supersedes.
 
-    `delivery` is where the worker's delivery is settled: whoever finds the worker dead gives it back there. What
-    follows it repeats the request, which leaves its queue when the turn ends, without its content.
+    With `ends` it does not execute the turn, which cannot be executed again, but says how it ends. `delivery` is where
+    the worker's delivery is settled: whoever finds the worker dead gives it back there. What follows it repeats the
+    request, which leaves its queue when the turn ends, without its content.
     """
 
     type: Literal["claimed"] = "claimed"
     attempt: int
+    ends: bool = False
     worker: Token
     delivery: str | None = None
     tool: str | None = None

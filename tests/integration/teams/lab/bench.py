@@ -42,8 +42,16 @@ async def think(ctx: CallContext, arguments: JsonObject) -> str:
 @agent.tool("effect", "Have an effect, then wait until a file exists", input_schema=_ANY)
 async def effect(ctx: CallContext, arguments: JsonObject) -> Answer:
     """Say that an effect begins, then do as `wait` does."""
-    await ctx.side_effect("write")
+    await _write(ctx, arguments)
     return await wait(ctx, arguments)
+
+
+@agent.tool("late_effect", "Wait until a file exists, then have an effect", input_schema=_ANY)
+async def late_effect(ctx: CallContext, arguments: JsonObject) -> Answer:
+    """Do as `wait` does, then have an effect."""
+    answer = await wait(ctx, arguments)
+    await _write(ctx, arguments)
+    return answer
 
 
 @agent.tool("crash", "Fail")
@@ -56,6 +64,17 @@ async def crash(ctx: CallContext, arguments: JsonObject) -> str:
 async def greeting(ctx: ReadContext, arguments: dict[str, str]) -> str:
     """Greet somebody."""
     return f"Greet {arguments['name']}"
+
+
+async def _write(ctx: CallContext, arguments: JsonObject) -> None:
+    """Have an effect that can be counted: a line in `FILE.effects`."""
+    await ctx.side_effect("write")
+    _append(Path(arguments["file"]).with_suffix(".effects"), f"{ctx.turn.attempt}\n")
+
+
+def _append(path: Path, line: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line)
 
 
 def _is_there(file: Path) -> bool:

@@ -82,6 +82,10 @@ class ProgressRelay:
         """Say how many turns are in front."""
         await self._send(Line(0, None, f"{self.agent} queued: {ahead} ahead"), own=False)
 
+    async def tell_again(self, attempt: int) -> None:
+        """Say that the turn is executed once more."""
+        await self._send(Line(0, None, f"{self.agent} attempt {attempt}: taken up again"), own=False)
+
     async def _send(self, line: Line, *, own: bool) -> None:
         if self.report is None:
             return

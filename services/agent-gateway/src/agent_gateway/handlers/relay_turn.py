@@ -24,6 +24,10 @@ class Listener(Protocol):
         """The turn waits behind so many others."""
         ...
 
+    async def tell_again(self, attempt: int) -> None:
+        """The worker that had the turn is lost, and another attempt begins: what was told before is void."""
+        ...
+
 
 async def relay_turn(
     feed: TurnFeed,
@@ -51,6 +55,8 @@ async def relay_turn(
                 case Claimed():
                     said = None
                     taken(item)
+                    if listener is not None and item.attempt > 1 and not item.ends:
+                        await listener.tell_again(item.attempt)
                 case CancelRequested() if waited:
                     cancelled()
                 case CancelRequested():

@@ -67,14 +67,15 @@ class Claimant:
         """Where the turn lives in the log."""
         return Address.of(self.request)
 
-    async def claim(self, attempt: int, after: int) -> int:
-        """Claim the turn behind position `after`; returns the claim's own position.
+    async def claim(self, attempt: int, after: int, *, ends: bool) -> int:
+        """Claim the turn behind position `after`, maybe only to end it; returns the claim's own position.
 
         Raises:
             Conflict: somebody else was first.
         """
         claimed = Claimed(
             attempt=attempt,
+            ends=ends,
             worker=self.worker,
             delivery=self.delivery,
             tool=self.request.tool,
@@ -125,18 +126,21 @@ class _Lost:
 async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], Awaitable[_Lost | None]]) -> Verdict:
     """Claim the turn to execute it, or to end it when it is `lost`; for a second and later attempt `judge` says which.
 
-    An attempt that is not the first looks for an outcome after its claim too: the one before it can write no more.
+    An attempt that is not the first looks for an outcome after its claim too, and judges again: the one before it may
+    have started a tool meanwhile, and can do no more from now on.
     """
     bus, address = claimant.bus, claimant.address
     attempt, after = 1, 0
     while True:
         try:
-            fence = await claimant.claim(attempt, after)
+            fence = await claimant.claim(attempt, after, ends=lost is not None)
         except Conflict:
             state = await claim_state(bus, address)
         else:
             if attempt > 1 and await stored_outcome(bus, address) is not None:
                 return Over()
+            if lost is None and attempt > 1:
+                lost = await judge(attempt)
             if lost is None:
                 return Run(attempt, fence)
             return Conclude(attempt, fence, lost.why, lost.used_up)
@@ -171,7 +175,6 @@ async def _why_not_again(bus: Bus, address: Address, definition: AgentDefinition
     if attempt > definition.limits.max_attempts:
         why = f"The worker was lost {attempt - 1} times. The turn may be retried."
         return _Lost(Failed("worker_lost", why, retryable=True), used_up=True)
-    log.warning("executing again", extra={"attempt": attempt})
     return None
 
 

@@ -114,7 +114,8 @@ class TakeTurn:
                 await conclude_turn(writer, request, why, started_at)
                 return _End.CONCLUDED
             case Run(attempt, fence):
-                log.debug("started", extra={"attempt": attempt, "tool": request.tool})
+                level = logging.DEBUG if attempt == 1 else logging.WARNING
+                log.log(level, "started", extra={"attempt": attempt, "tool": request.tool})
                 return await self._execute(hosted, request, self._writer(hosted, request, attempt, fence), started_at)
 
     async def _execute(

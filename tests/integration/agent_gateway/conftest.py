@@ -95,6 +95,15 @@ class Platform:
 
         return found(await self.claims.until(lambda claims: len(found(claims)) > number))[number]
 
+    async def worker_of(self, attempt: int) -> str:
+        """Wait for the worker that makes this attempt at the first turn of this team."""
+
+        def found(claims: list[TurnClaim]) -> list[str]:
+            own = [said.claim for said in claims if said.team == self.team and isinstance(said.claim, Claimed)]
+            return [claim.worker for claim in own if claim.attempt == attempt]
+
+        return found(await self.claims.until(lambda claims: bool(found(claims))))[0]
+
     async def outcome(self, said: TurnClaim) -> TurnOutcome:
         """Wait for the end of a turn."""
 

@@ -1,0 +1,112 @@
+"""A worker that is stopped for longer than anybody waits, and then goes on as if nothing had been."""
+
+import signal
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.conftest import Connecting
+from tests.integration.agent_worker.lab import Followed, Lab
+from tests.integration.processes import a_service
+from tests.integration.real_parts import until
+
+from pallas_bus import tables
+from pallas_bus.direct import read
+from pallas_bus.streams import declare
+from pallas_bus.turn_reader import follow_turns
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_LOG, WORKERS
+from pallas_contracts.turns import Claimed, Progress, TurnOutcome
+
+REDELIVERED_WITHIN = 45.0
+"""Seconds: the broker waits for its acknowledgement, and may deliver once more to the worker that is stopped."""
+
+
+WORKS = {1: "waiting in attempt 1", 2: "waiting in attempt 2"}
+"""What the tools say as they begin to wait, by attempt."""
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
+    """A lab with no gateway that would notice a silent worker: only the broker's own patience ends."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
+
+
+async def outcomes(lab: Lab, turn: Followed) -> list[TurnOutcome]:
+    """All ends of a turn that the log holds."""
+    found = [record async for record in read(lab.bus, TURN_LOG.name, turn.address.everything)]
+    return [TurnOutcome.model_validate_json(each.data) for each in found if ".outcome." in each.subject]
+
+
+async def heard(lab: Lab, turn: Followed) -> list[str | None]:
+    """What a reader hears of a turn from its beginning: claims and progress, in order."""
+    feed = await lab.feeds.resume(turn.address)
+    said = [each async for each in feed if isinstance(each, Claimed | Progress)]
+    return [f"claim {each.attempt}" if isinstance(each, Claimed) else each.message for each in said]
+
+
+def effects(file: Path) -> Counter[str]:
+    """How often each attempt had the effect."""
+    found = file.with_suffix(".effects")
+    return Counter(found.read_text("utf-8").split() if found.exists() else ())
+
+
+async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_works_again(
+    lab: Lab, nats_url: str, tmp_path: Path
+) -> None:
+    folder, files = lab.describe(), [lab.file() for _ in range(3)]
+    async with AsyncExitStack() as stack:
+        stopped = await stack.enter_async_context(
+            a_service("agent_worker", nats_url, tmp_path, f"stopped-{lab.team}", teams=str(folder))
+        )
+        await stopped.ready()
+        untouched = await lab.ask("late_effect", file=files[0])
+        unsafe = await lab.ask("effect", file=files[1])
+        safe = await lab.ask("effect", "sure", file=files[2])
+        turns = (untouched, unsafe, safe)
+        for turn in turns:
+            await turn.works()
+        stopped.send(signal.SIGSTOP)
+
+        other = await lab.stack.enter_async_context(
+            a_service("agent_worker", nats_url, tmp_path, f"other-{lab.team}", teams=str(folder))
+        )
+        for turn in (untouched, safe):
+            assert (await turn.claimed(2, REDELIVERED_WITHIN)).worker == other.instance
+            await turn.works(2)
+        files[0].touch()
+        files[2].touch()
+        for turn in (untouched, safe):
+            outcome = await turn.outcome()
+            assert (outcome.status, outcome.attempt) == ("completed", 2)
+        outcome = await unsafe.outcome(REDELIVERED_WITHIN)
+        assert (outcome.code, outcome.attempt) == ("worker_lost", 2)
+        assert "bench/write had started" in unsafe.text
+        assert await tables.get(lab.bus, WORKERS, worker=stopped.instance) is None, "it counts as dead"
+        before = [await outcomes(lab, turn) for turn in turns]
+
+        stopped.send(signal.SIGCONT)
+        other.process.kill()
+        await other.process.wait()
+        again = await lab.ask("say", text="well again")
+        assert (await again.outcome(REDELIVERED_WITHIN)).status == "completed"
+        claims = [said for said in again.said if isinstance(said, Claimed)]
+        assert claims[-1].worker == stopped.instance
+
+        async def presence_tells_of_no_turn() -> bool:
+            presence = await tables.get(lab.bus, WORKERS, worker=stopped.instance)
+            return presence is not None and presence.busy == 0
+
+        await until(presence_tells_of_no_turn)
+        assert [await outcomes(lab, turn) for turn in turns] == before
+        assert [len(found) for found in before] == [1, 1, 1]
+        for turn in (untouched, safe):
+            assert await heard(lab, turn) == ["claim 1", WORKS[1], "claim 2", WORKS[2]]
+        assert await heard(lab, unsafe) == ["claim 1", WORKS[1], "claim 2"]
+        assert effects(files[0]) == {"2": 1}
+        assert effects(files[1]) == {"1": 1}
+        assert effects(files[2]) == {"1": 1, "2": 1}

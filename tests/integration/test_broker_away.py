@@ -1,0 +1,188 @@
+"""The broker ends, or is killed, and comes back: every service says so, recovers by itself, and no turn is lost."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.integration.processes import Service, a_service
+from tests.integration.real_parts import a_lab, until
+from tests.waiting import Collected, soon
+
+from pallas_bus.connection import Bus
+from pallas_bus.direct import read
+from pallas_contracts.catalog import CLI, TURN_LOG, TURN_QUEUE
+from pallas_contracts.turns import TurnOutcome
+
+RECOVERS_WITHIN = 30.0
+SUBMITTERS = 4
+
+
+@dataclass
+class Stack:
+    """All services as processes, on a broker of their own."""
+
+    server: NatsServer
+    team: str
+    folder: Path
+    services: dict[str, Service]
+
+    def client(self, agent: str) -> Client:
+        """The official client of an agent, not yet connected."""
+        return Client(f"{self.services['gateway'].base}/teams/{self.team}/mcp/{agent}")
+
+    async def all_ready(self) -> None:
+        """Wait until every service is ready, and is still the process that was started."""
+        await asyncio.gather(*(each.ready(RECOVERS_WITHIN) for each in self.services.values()))
+
+    async def none_ready(self) -> None:
+        """Wait until every service says that it misses the broker."""
+        for each in self.services.values():
+            await each.not_ready()
+            assert (await each.missing() or {}).get("broker") == "not connected", each.instance
+
+
+@pytest.fixture
+async def stack(nats_server: NatsServer, team: str, tmp_path: Path) -> AsyncGenerator[Stack]:
+    """Gateway, worker, registry and monitor, ready."""
+    folder = a_lab(tmp_path / "team", team)
+    settings: dict[str, tuple[str, dict[str, str]]] = {
+        "gateway": ("agent_gateway", {"agent_ports": "false"}),
+        "worker": ("agent_worker", {"teams": str(folder)}),
+        "registry": ("registry", {}),
+        "monitor": ("health_monitor", {"teams": str(folder), "probe_interval": "1"}),
+    }
+    async with AsyncExitStack() as opened:
+        services = {
+            name: await opened.enter_async_context(a_service(module, nats_server.url, tmp_path, name, **given))
+            for name, (module, given) in settings.items()
+        }
+        made = Stack(nats_server, team, tmp_path, services)
+        await asyncio.gather(*(each.ready() for each in services.values()))
+        yield made
+
+
+def text_of(result: CallToolResult) -> str:
+    """The text of the one block."""
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+@dataclass
+class Waiting:
+    """A call of a tool that waits for a file, with what its caller hears."""
+
+    file: Path
+    heard: Collected[str]
+    calling: asyncio.Task[CallToolResult]
+
+    @classmethod
+    async def begin(cls, client: Client, file: Path, begins: str) -> "Waiting":
+        """Call, and come back when the caller has heard `begins`."""
+        heard = Collected[str]()
+
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            heard.add(message or "")
+
+        calling = asyncio.create_task(client.call_tool("late_effect", {"file": str(file)}, progress_callback=told))
+        await heard.until(lambda lines: begins in lines, 30)
+        return cls(file, heard, calling)
+
+    async def ends_well(self) -> None:
+        """Wait for the answer: what was asked has been done, once."""
+        assert text_of(await soon(self.calling, RECOVERS_WITHIN)).startswith("waited in attempt")
+        assert len(self.file.with_suffix(".effects").read_text("utf-8").split()) == 1
+
+
+@dataclass
+class Submitting:
+    """Callers who call one after the other, whatever happens: `ok` or the code of the error, as they come."""
+
+    client: Client
+    ends: Collected[str] = field(default_factory=Collected[str])
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def submit(self) -> None:
+        """Call until it is enough."""
+        while not self.stop.is_set():
+            result = await soon(self.client.call_tool("say", {"text": "here"}), RECOVERS_WITHIN)
+            self.ends.add((result.meta or {})["pallas/error"]["code"] if result.is_error else "ok")
+
+    async def more(self, end: str, number: int = SUBMITTERS) -> None:
+        """Wait until so many more calls have ended like this."""
+        enough = self.ends.items.count(end) + number
+        await self.ends.until(lambda ends: ends.count(end) >= enough, RECOVERS_WITHIN)
+
+
+async def ends_of(bus: Bus, team: str, agent: str) -> dict[str, list[str]]:
+    """How each claimed or cancelled turn of an agent ended, by its id: all outcomes that the log has of it."""
+    ends: dict[str, list[str]] = {}
+    async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.{team}.{agent}.*"):
+        found = ends.setdefault(record.subject.rpartition(".")[2], [])
+        if ".outcome." in record.subject:
+            found.append(TurnOutcome.model_validate_json(record.data).status)
+    return ends
+
+
+async def test_turns_outlive_the_broker_and_every_service_tells_the_truth_and_recovers(
+    stack: Stack, bus: Connecting
+) -> None:
+    async with AsyncExitStack() as clients:
+        bench, once, sure = [
+            await clients.enter_async_context(stack.client(agent)) for agent in ("bench", "once", "sure")
+        ]
+        submitting = Submitting(sure)
+        submitters = [asyncio.create_task(submitting.submit()) for _ in range(SUBMITTERS)]
+        for number, end in enumerate((stack.server.stop, stack.server.kill9)):
+            files = [stack.folder / f"go{number}{name}" for name in "abc"]
+            running = await Waiting.begin(bench, files[0], "waiting in attempt 1")
+            holding = await Waiting.begin(once, files[1], "waiting in attempt 1")
+            queued = await Waiting.begin(once, files[2], "once queued: 0 ahead")
+            await submitting.more("ok")
+
+            await asyncio.to_thread(end)
+            await stack.none_ready()
+            files[0].touch()  # it comes to its end while nobody can be told
+
+            async def known_as_stale() -> bool:
+                health = json.loads(text_of(await soon(bench.call_tool("get_health", {}))))
+                return health["status"] == "degraded" and "stale" in health["message"]
+
+            await until(known_as_stale, 20)
+            await submitting.more("busy")
+            async with httpx.AsyncClient(trust_env=False) as http:
+                listed = await http.get(f"{stack.services['registry'].base}/.well-known/mcp/server.json")
+            assert listed.is_success
+
+            await asyncio.to_thread(stack.server.start)
+            await stack.all_ready()
+            await running.ends_well()
+            files[1].touch()
+            await holding.ends_well()
+            files[2].touch()
+            await queued.ends_well()
+            await submitting.more("ok")
+        submitting.stop.set()
+        await asyncio.gather(*submitters)
+
+    log = await bus(CLI, url=stack.server.url)
+
+    async def queue_is_empty() -> bool:
+        return not [record async for record in read(log, TURN_QUEUE.name, ">")]
+
+    await until(queue_is_empty, RECOVERS_WITHIN)
+    said = await ends_of(log, stack.team, "sure")
+    assert all(len(ends) == 1 for ends in said.values()), "every turn has one end"
+    assert sum(ends == ["completed"] for ends in said.values()) == submitting.ends.items.count("ok")
+    assert set(submitting.ends.items) == {"ok", "busy"}
+    waited = (await ends_of(log, stack.team, "bench")) | (await ends_of(log, stack.team, "once"))
+    assert list(waited.values()) == [["completed"]] * 6

@@ -12,12 +12,14 @@ from urllib.parse import urlsplit
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
 
+from agent_gateway.adapters.keyed_turns import JoinMetrics, KeyedTurns
 from agent_gateway.adapters.turns import BusTurns, TurnMetrics
 from agent_gateway.entry.agent_ports import AgentPorts
 from agent_gateway.entry.endpoints import Endpoints
 from agent_gateway.entry.http import GatewayHttp
 from agent_gateway.handlers.admit_turn import AdmitTurn
 from agent_gateway.handlers.cancel_turn import cancel_call
+from agent_gateway.handlers.followers import watch_followers
 from agent_gateway.handlers.lost_workers import watch_workers
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.turn_rates import TurnRates
@@ -87,12 +89,15 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             tables.watch(bus, WORKERS) as presences,
             follow_turns(bus) as feeds,
             watch_workers(bus) as workers,
+            watch_followers(bus) as followers,
         ):
             process.vital(workers.keeping)
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = TurnMetrics(process.probes.metrics)
             admission = AdmitTurn(QueuePlaces(bus), TurnRates(lambda: len(gateways)))
-            turns = BusTurns(bus, feeds, healths, sessions, metrics, admission, workers, presences, _log_key(settings))
+            keyed = KeyedTurns(bus, feeds, followers, JoinMetrics(process.probes.metrics))
+            key = _log_key(settings)
+            turns = BusTurns(bus, feeds, healths, sessions, metrics, admission, workers, presences, key, keyed)
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )

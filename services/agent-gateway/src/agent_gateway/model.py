@@ -14,6 +14,7 @@ class Call:
     arguments: JsonObject
     client: ClientContext
     principal: Principal
+    key: str | None = None
     input_responses: JsonObject | None = None
     request_state: str | None = None
 
@@ -35,7 +36,8 @@ caller; room in the broker; the broker itself."""
 class Refusal:
     """Why a call is not executed: a tool error for its caller. `code` is one of `TURN_ERRORS`.
 
-    `turn_id` is set when a turn was made of it, which is cancelled; `limit` when the platform is busy.
+    `turn_id` is set when a turn was made of it, which is cancelled, or left alone if the call had an idempotency key;
+    `limit` when the platform is busy.
     """
 
     code: str

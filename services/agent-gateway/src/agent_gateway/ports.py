@@ -1,6 +1,7 @@
 """What the MCP side of the gateway wants of the platform side."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from agent_gateway.handlers.relay_turn import Listener
@@ -20,19 +21,27 @@ class Turns(Protocol):
         """Make the turn that a checked call asks for."""
         ...
 
+    def following(self, request: TurnRequested) -> AbstractContextManager[None]:
+        """A caller follows the turn inside the block: to be entered before it is submitted."""
+        ...
+
     async def submit(
         self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
     ) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`, unless that is over a limit of its agent."""
+        """Put the turn into its queue, after `before()`, unless that is over a limit of its agent.
+
+        A turn that an earlier call with the same idempotency key has made is followed instead.
+        """
         ...
 
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
         """Follow the turn to its end."""
         ...
 
-    def abandon(self, request: TurnRequested, position: int) -> None:
+    def abandon(self, request: TurnRequested, limits: Limits, position: int) -> None:
         """The caller has closed its stream: cancel the turn, without waiting for that.
 
+        With an idempotency key it goes on for the grace time in `limits`, in which it can be joined.
         `position` is the one of `Submitted`; 0 means that it is not known, nor whether the turn is in its queue.
         """
         ...

@@ -65,8 +65,21 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
     Raises:
         Unavailable: the broker did not answer.
     """
+    return await _read_one(bus, stream, {"last_by_subj": subject})
+
+
+async def read_at(bus: Bus, stream: str, position: int) -> Record | None:
+    """Return the message at `position` as the stream's leader has it, or None when it is not there (any more).
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    return await _read_one(bus, stream, {"seq": position})
+
+
+async def _read_one(bus: Bus, stream: str, which: dict[str, Any]) -> Record | None:
     try:
-        answer = await bus.api(f"STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
+        answer = await bus.api(f"STREAM.MSG.GET.{stream}", which)
     except Unavailable as error:
         if error.facts.get("err_code") == NO_MESSAGE:
             return None

@@ -172,11 +172,15 @@ class TurnFeeds:
         self._feeds.setdefault(address.turn_id, []).append(feed)
         return feed
 
-    async def resume(self, address: Address, after: int = 0) -> TurnFeed:
+    async def resume(self, address: Address, after: int = 0, *, skip: frozenset[str] = frozenset()) -> TurnFeed:
         """Follow a turn that may be under way or over, from its beginning, behind position `after`."""
-        feed = self.open(address)
+        feed = self.open(address, skip=skip)
         feed.position = after
-        await self._catch_up(feed)
+        try:
+            await self._catch_up(feed)
+        except BaseException:
+            self.close(feed)
+            raise
         return feed
 
     def close(self, feed: TurnFeed) -> None:

@@ -22,6 +22,7 @@ from pallas_contracts.turns import (
     TurnClaim,
     TurnEvents,
     TurnJoined,
+    TurnLeft,
     TurnOutcome,
     TurnRequested,
 )
@@ -57,6 +58,7 @@ TURN_LOG = Stream(
         "pallas.v1.turn.content.*.*.*",
         "pallas.v1.turn.outcome.*.*.*",
         "pallas.v1.turn.joined.*.*.*",
+        "pallas.v1.turn.left.*.*.*",
         "pallas.v1.kept.request.*.*.*",
     ),
     owner=GATEWAY,
@@ -140,7 +142,15 @@ TURN_JOINED = Contract(
     TurnJoined,
     owners=(GATEWAY,),
     stream=TURN_LOG,
-    summary="A caller that had left follows its turn again.",
+    summary="A caller with an idempotency key follows its turn: it made or joined it, or stays when another leaves.",
+)
+TURN_LEFT = Contract(
+    "turn.left",
+    Template("pallas.v1.turn.left.{team}.{agent}.{turn}"),
+    TurnLeft,
+    owners=(GATEWAY,),
+    stream=TURN_LOG,
+    summary="A caller with an idempotency key has gone; its turn is cancelled when nobody joins in time.",
 )
 KEPT_REQUEST = Contract(
     "kept.request",
@@ -190,6 +200,7 @@ CONTRACTS: tuple[
     | Contract[TurnEvents]
     | Contract[TurnOutcome]
     | Contract[TurnJoined]
+    | Contract[TurnLeft]
     | Contract[DeadLetter]
     | Contract[DeadOriginal]
     | Contract[LifecycleChanged]
@@ -202,6 +213,7 @@ CONTRACTS: tuple[
     TURN_CONTENT,
     TURN_OUTCOME,
     TURN_JOINED,
+    TURN_LEFT,
     KEPT_REQUEST,
     DEAD_LETTER,
     DEAD_ORIGINAL,

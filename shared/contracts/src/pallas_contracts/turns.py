@@ -122,9 +122,22 @@ class TurnClaim(Message):
 
 
 class TurnJoined(Message):
-    """A caller that had sent an idempotency key follows the turn again, through this gateway (subject `turn.joined`).
+    """A caller that had sent an idempotency key follows the turn, through this gateway (subject `turn.joined`).
 
-    The gateway that its former stream was on reads it before it cancels the turn for being left alone.
+    Said when its call has made the turn or joined it, and in answer to a `TurnLeft` when it is still there.
+    """
+
+    turn_id: Token
+    team: Token
+    agent: Token
+    gateway: Token
+    at: datetime
+
+
+class TurnLeft(Message):
+    """A caller that had sent an idempotency key does not follow the turn any more (subject `turn.left`).
+
+    When the agent's grace time is over, the gateway that said it cancels the turn, unless a `TurnJoined` is behind it.
     """
 
     turn_id: Token

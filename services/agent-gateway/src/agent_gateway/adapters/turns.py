@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from agent_gateway.adapters.keyed_turns import KeyedTurns
 from agent_gateway.handlers.admit_turn import AdmitTurn
 from agent_gateway.handlers.cancel_turn import cancel_turn, remember_call
 from agent_gateway.handlers.failed_agents import failed_to_start
@@ -73,6 +74,7 @@ class BusTurns:
     workers: WorkerWatch
     presences: Table[WorkerPresence]
     key: LogKey
+    keyed: KeyedTurns
     draining: bool = False
 
     def request(
@@ -81,10 +83,22 @@ class BusTurns:
         """Make the turn that a checked call asks for."""
         return make_request(self.key, definition, tool, arguments, call)
 
+    def following(self, request: TurnRequested) -> AbstractContextManager[None]:
+        """A caller follows the turn inside the block: to be entered before it is submitted."""
+        return self.keyed.following(request)
+
     async def submit(
         self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
     ) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`, unless its agent has failed or that is over a limit."""
+        """Put the turn into its queue, after `before()`, unless its agent has failed or that is over a limit.
+
+        A turn that its key has made already is followed instead.
+        """
+        return await self.keyed.submit(request, limits, before, lambda: self._submit(request, limits, before))
+
+    async def _submit(
+        self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
+    ) -> Submitted | Refusal:
         submitted = failed_to_start(self.presences, request.team, request.agent)
         submitted = submitted or await self.admission.admit_turn(request, limits)
         if submitted is None:
@@ -117,6 +131,9 @@ class BusTurns:
             end = await whole_answer(self.bus, end)
         finally:
             self.feeds.close(submitted.feed)
+        end = await self.keyed.explain(request, end)
+        if submitted.joined:  # whoever made the turn counts it
+            return end
         self.metrics.ended(request, end.outcome.code or end.outcome.status)
         self.metrics.seconds.labels(request.team, request.agent).observe(
             (utc_now() - request.requested_at).total_seconds()
@@ -127,9 +144,13 @@ class BusTurns:
         request = submitted.request
         return self.admission.places.place(request.team, request.agent, request.principal.token, submitted.position)
 
-    def abandon(self, request: TurnRequested, position: int) -> None:
-        """The caller has closed its stream: cancel the turn, unless it is this gateway that goes."""
-        if not self.draining:
+    def abandon(self, request: TurnRequested, limits: Limits, position: int) -> None:
+        """The caller has closed its stream: cancel the turn, or leave it if it has a key; unless we go."""
+        if self.draining:
+            return
+        if request.digest is not None:
+            self.keyed.leave(request, limits, position)
+        else:
             self.bus.spawn(self._cancel(request, position))
 
     async def _cancel(self, request: TurnRequested, position: int) -> None:

@@ -36,6 +36,7 @@ from agent_gateway.entry.catalogue import (
     templates_of,
     tools_of,
 )
+from agent_gateway.entry.idempotency import idempotency_key
 from agent_gateway.entry.progress import ProgressRelay, wanted_levels
 from agent_gateway.entry.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
@@ -168,22 +169,24 @@ class AgentServer:
             tool = find_tool(self.definition, params.name)
         except NotFound as error:
             raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
-        call = _call_of(context, params, self._log_level(context))
+        key = idempotency_key(context.meta)
+        if isinstance(key, Refusal):
+            return refused(key)
+        call = _call_of(context, params, key, self._log_level(context))
         arguments = check_arguments(self._schemas, tool, call.arguments)
         if isinstance(arguments, Refusal):
             return refused(arguments)
         request = self.turns.request(self.definition, tool, arguments, call)
-        with log_context(
-            team=request.team, agent=request.agent, turn=request.turn_id, conversation=request.correlation
-        ):
+        known = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
+        with log_context(**known, conversation=request.correlation), self.turns.following(request):
             return await self._execute(context, request)
 
     async def _execute(self, context: Context, request: TurnRequested) -> WireResult:
         """Put the turn into its queue and follow it to its end."""
-        modern, position = context.protocol_version in MODERN_PROTOCOL_VERSIONS, 0
+        modern, position, limits = context.protocol_version in MODERN_PROTOCOL_VERSIONS, 0, self.definition.limits
         remember = partial(self._remember, context, Address.of(request))
         try:
-            submitted = await self.turns.submit(request, self.definition.limits, before=remember)
+            submitted = await self.turns.submit(request, limits, before=remember)
             if isinstance(submitted, Refusal):
                 return refused(submitted)
             position = submitted.position
@@ -192,7 +195,7 @@ class AgentServer:
         except asyncio.CancelledError:
             # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
             if modern:
-                self.turns.abandon(request, position)
+                self.turns.abandon(request, limits, position)
             raise
 
     async def _remember(self, context: Context, address: Address) -> None:
@@ -236,7 +239,7 @@ def _session_of(context: Context) -> str | None:
     return session_token(session) if session else None
 
 
-def _call_of(context: Context, params: types.CallToolRequestParams, log_level: str | None) -> Call:
+def _call_of(context: Context, params: types.CallToolRequestParams, key: str | None, log_level: str | None) -> Call:
     session = context.session
     capabilities = session.client_capabilities
     peer = context.request.client if context.request else None
@@ -250,6 +253,7 @@ def _call_of(context: Context, params: types.CallToolRequestParams, log_level: s
             progress="progress_token" in (context.meta or {}),
         ),
         principal=Principal(type="peer", id=peer.host if peer else "unknown"),
+        key=key,
         input_responses=(context.params or {}).get("inputResponses"),
         request_state=(context.params or {}).get("requestState"),
     )

@@ -1,7 +1,7 @@
 """Notice that a worker has died, and give its turns to another at once.
 
 The broker would deliver them again by itself, but only after a wait that healthy workers need. Each gateway cares for
-the turns it follows, so exactly one gives each of them back. To be wrong is safe, if wasteful: the worker that takes
+the turns it follows, so mostly one gives each of them back. To be wrong is safe, if wasteful: the worker that takes
 the turn has to claim it, the log decides between the two, and a turn that cannot be executed again is not ended before
 the first worker's presence has expired.
 """
@@ -9,6 +9,7 @@ the first worker's presence has expired.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class WorkerWatch:
     keeping: asyncio.Task[None] = field(init=False)
     _beats: dict[str, float] = field(default_factory=dict[str, float])
     _held: dict[str, _Held] = field(default_factory=dict[str, _Held])
+    _followers: Counter[str] = field(default_factory=Counter[str])
 
     def heard(self, worker: str) -> None:
         """A worker's process lives."""
@@ -49,16 +51,20 @@ class WorkerWatch:
 
     @contextmanager
     def holding(self, turn_id: str) -> Generator[Callable[[Claimed], None]]:
-        """Care for a turn inside the block; call what is yielded with each claim of it."""
+        """Care for a turn inside the block, which several may be in; call what is yielded with each claim of it."""
 
         def taken(claim: Claimed) -> None:
             if claim.delivery is not None:
                 self._held[turn_id] = _Held(claim.worker, claim.delivery, time.monotonic())
 
+        self._followers[turn_id] += 1
         try:
             yield taken
         finally:
-            self._held.pop(turn_id, None)
+            self._followers[turn_id] -= 1
+            if not self._followers[turn_id]:
+                del self._followers[turn_id]
+                self._held.pop(turn_id, None)
 
     async def keep(self) -> None:
         """Look for silent workers, for ever. A round that comes late says nothing: it was we who did not listen."""

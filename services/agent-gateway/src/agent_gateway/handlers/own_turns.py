@@ -45,10 +45,12 @@ class OwnTurns:
         self._forget(caller)
 
     def follow(self, caller: str, position: int) -> None:
-        """The turn is in the queue, and waits."""
+        """The turn is in the queue, and waits. Several may follow it; it waits only once."""
         its = self.callers[caller]
-        for positions in (self.waiting, its.waiting, its.followed):
-            insort(positions, position)
+        insort(its.followed, position)
+        for positions in (self.waiting, its.waiting):
+            if not _holds(positions, position):
+                insort(positions, position)
 
     def taken(self, caller: str, position: int) -> None:
         """It waits no more."""
@@ -70,5 +72,11 @@ def _behind(positions: list[int], position: int) -> int:
     return len(positions) - bisect_right(positions, position)
 
 
+def _holds(positions: list[int], position: int) -> bool:
+    at = bisect_left(positions, position)
+    return at < len(positions) and positions[at] == position
+
+
 def _remove(positions: list[int], position: int) -> None:
-    del positions[bisect_left(positions, position)]
+    if _holds(positions, position):
+        del positions[bisect_left(positions, position)]

@@ -1,7 +1,8 @@
 """Make a call a turn: an id, a message in the agent's queue, and a feed that has missed nothing of it.
 
 Whether a message was stored is not known when its confirmation stays out. So it is put again, and when that does not
-help either, the turn is cancelled before its caller is told to try again: what was refused is never executed.
+help either, the turn is cancelled before its caller is told to try again: what was refused is never executed. With an
+idempotency key trying again is the same turn, so that is only left then.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ _PAUSE = 0.1
 _NOT_RELAYED = frozenset({"text_delta", "model_called"})
 """A model's text and its cost stay in the log."""
 
-_ONLY_THE_END = _NOT_RELAYED | {"step", "tool_started", "tool_completed", "tool_failed", "tool_progress", "progress"}
+ONLY_THE_END = _NOT_RELAYED | {"step", "tool_started", "tool_completed", "tool_failed", "tool_progress", "progress"}
 """What a caller who gave no progress token is not told either."""
 
 
@@ -43,23 +44,30 @@ _ONLY_THE_END = _NOT_RELAYED | {"step", "tool_started", "tool_completed", "tool_
 class Submitted:
     """A turn under way: what happens to it comes through `feed`; `position` is its place in the queue's stream.
 
-    The position is 0 when the broker has not told it.
+    The position is 0 when the broker has not told it. `joined` means that an earlier call with its key has made the
+    turn.
     """
 
     request: TurnRequested
     feed: TurnFeed
     position: int
+    joined: bool = False
 
 
 def make_request(
     key: LogKey, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
 ) -> TurnRequested:
-    """The turn that a checked call asks for."""
+    """The turn that a checked call asks for. With an idempotency key its id follows from key, caller and tool."""
+    turn_id, digest = new_turn_id(), None
+    if call.key is not None:
+        whose = (call.principal.type, call.principal.id, definition.team, definition.agent, tool.name, call.key)
+        turn_id = key.turn_id(*whose, call.input_responses, call.request_state)
+        digest = key.digest(tool.name, arguments)
     correlation = arguments.get(tool.correlation) if tool.correlation else None
     if not isinstance(correlation, str):
         correlation = None
     return TurnRequested(
-        turn_id=new_turn_id(),
+        turn_id=turn_id,
         team=definition.team,
         agent=definition.agent,
         tool=tool.name,
@@ -70,17 +78,23 @@ def make_request(
         client=call.client,
         input_responses=call.input_responses,
         request_state=call.request_state,
+        digest=digest,
         requested_at=utc_now(),
     )
+
+
+def not_relayed(request: TurnRequested) -> frozenset[str]:
+    """The types of events that the caller of the turn is not told."""
+    return _NOT_RELAYED if request.client.progress else ONLY_THE_END
 
 
 async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
     """Put the turn into its queue, and beside it what is too big for that.
 
-    A refusal means that it is not executed, in there or not.
+    A refusal means that it is not executed, in there or not; with an idempotency key it may be in there.
     """
     light: TurnRequested | None = None
-    feed = feeds.open(Address.of(request), skip=_NOT_RELAYED if request.client.progress else _ONLY_THE_END)
+    feed = feeds.open(Address.of(request), skip=not_relayed(request))
     try:
         light = await stow_request(bus, request)
         stored = await _put(bus, light)
@@ -97,11 +111,13 @@ async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Sub
         if light is None:
             bus.spawn(_drop(bus, request))
         raise
-    return Submitted(light, feed, stored.seq)
+    return Submitted(light, feed, stored.seq, joined=stored.duplicate and request.digest is not None)
 
 
 async def _drop(bus: Bus, request: TurnRequested) -> None:
     """Remove what was stowed of a turn that is not executed; what cannot be removed now expires."""
+    if request.digest is not None:
+        return  # another call with its key may have made the turn, which needs it
     with suppress(PallasError):
         await drop(bus, Address.of(request))
 
@@ -139,6 +155,8 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 "invalid_arguments",
                 f"What comes with the arguments is larger than the platform takes: {heaviest(bus)} bytes in all.",
             )
+        case _ if request.digest is not None:
+            return not_confirmed(request)
         case _:
             bus.spawn(cancel_turn(bus, Address.of(request), "it could not be put into its queue"))
             return Refusal(
@@ -148,3 +166,9 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
                 request.turn_id,
                 limit="broker",
             )
+
+
+def not_confirmed(request: TurnRequested) -> Refusal:
+    """The refusal of a call with an idempotency key whose turn may be in its queue: it can be asked for again."""
+    message = "The platform cannot take turns right now. Try again shortly, with the same key."
+    return Refusal("busy", message, RETRY_AFTER_MS, request.turn_id, limit="broker")

@@ -1,0 +1,88 @@
+"""Calls with an idempotency key: found before anything is made of them, followed by several, left for a while."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter
+
+from agent_gateway.handlers.followers import Followers
+from agent_gateway.handlers.join_turn import explain_cancel, join_turn
+from agent_gateway.handlers.leave_turn import leave_turn
+from agent_gateway.handlers.submit_turn import Submitted, not_confirmed
+from agent_gateway.model import Refusal, TurnEnd
+from pallas_bus.connection import Bus
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_reader import TurnFeeds
+from pallas_contracts.agents import Limits
+from pallas_contracts.turns import TurnRequested
+
+type Submit = Callable[[], Awaitable[Submitted | Refusal]]
+
+
+class JoinMetrics:
+    """What is counted about joins."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.joined = Counter(
+            "pallas_turns_joined",
+            "Calls that were answered with a turn which was there already",
+            ["team", "agent"],
+            registry=registry,
+        )
+
+
+@dataclass
+class KeyedTurns:
+    """What turns with a key need besides what all do; of those without one everything here is nothing."""
+
+    bus: Bus
+    feeds: TurnFeeds
+    followers: Followers
+    metrics: JoinMetrics
+
+    def following(self, request: TurnRequested) -> AbstractContextManager[None]:
+        """Inside the block a caller follows the turn; to be entered before anything else is done for it."""
+        return self.followers.following(Address.of(request)) if request.digest is not None else nullcontext()
+
+    async def submit(
+        self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]], submit: Submit
+    ) -> Submitted | Refusal:
+        """Join the turn if it is there, else `submit()` it. `before()` comes first in both."""
+        if request.digest is None:
+            return await submit()
+        found = await self._join(request, before)
+        if found is not None:
+            return found
+        submitted = await submit()
+        if isinstance(submitted, Refusal):
+            if submitted.turn_id is not None:  # it may be in its queue, with nobody there to follow it
+                self.leave(request, limits, 0)
+            return submitted
+        if not submitted.joined:
+            self.followers.announce(Address.of(request))
+            return submitted
+        self.feeds.close(submitted.feed)  # it was opened too late for a turn that somebody else has made
+        return await self._join(request, before, submitted.position) or not_confirmed(request)
+
+    async def _join(
+        self, request: TurnRequested, before: Callable[[], Awaitable[None]], position: int = 0
+    ) -> Submitted | Refusal | None:
+        found = await join_turn(self.bus, self.feeds, request, position)
+        if isinstance(found, Submitted):
+            try:
+                await before()
+            except BaseException:
+                self.feeds.close(found.feed)
+                raise
+            self.metrics.joined.labels(request.team, request.agent).inc()
+            self.followers.announce(Address.of(request))
+        return found
+
+    def leave(self, request: TurnRequested, limits: Limits, position: int) -> None:
+        """A caller has left: let the turn go on for the agent's grace time, without waiting for that."""
+        self.bus.spawn(leave_turn(self.bus, request, position, limits.grace))
+
+    async def explain(self, request: TurnRequested, end: TurnEnd) -> TurnEnd:
+        """The end of the turn, with the reason if it was cancelled."""
+        return await explain_cancel(self.bus, end) if request.digest is not None else end

@@ -1,0 +1,61 @@
+"""Who follows a turn with an idempotency key through this gateway, told to whoever leaves one and asks."""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from agent_gateway.handlers.patience import patiently
+from pallas_bus.connection import Bus
+from pallas_bus.turn_callers import hear_left, say_joined
+from pallas_bus.turn_claims import Address
+from pallas_contracts.errors import PallasError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Followers:
+    """The turns that are followed here, by how many. Made by `watch_followers`."""
+
+    bus: Bus
+    _followed: Counter[Address] = field(default_factory=Counter[Address])
+
+    @contextmanager
+    def following(self, address: Address) -> Generator[None]:
+        """Count a caller for as long as the block lasts; inside it nobody else's leaving ends the turn."""
+        self._followed[address] += 1
+        try:
+            yield
+        finally:
+            self._followed[address] -= 1
+            if not self._followed[address]:
+                del self._followed[address]
+
+    def left(self, address: Address) -> None:
+        """A caller has left a turn, here or at another gateway."""
+        if address in self._followed:
+            self.announce(address)
+
+    def announce(self, address: Address) -> None:
+        """Say that the turn is followed here, without waiting for that."""
+        self.bus.spawn(self._announce(address))
+
+    async def _announce(self, address: Address) -> None:
+        async def say() -> None:
+            if address in self._followed:  # else it has been left meanwhile, and said to be so
+                await say_joined(self.bus, address)
+
+        try:
+            await patiently(say, "say that a turn is followed", address)
+        except PallasError as error:
+            log.error("not said: the turn is followed", extra={"turn": address.turn_id, "reason": error.message})
+
+
+@asynccontextmanager
+async def watch_followers(bus: Bus) -> AsyncGenerator[Followers]:
+    """Answer whoever leaves a turn, inside the block."""
+    followers = Followers(bus)
+    async with hear_left(bus, followers.left):
+        yield followers

@@ -1,0 +1,123 @@
+"""Whether a caller still follows a turn: who leaves one says so in the log, who stays or comes answers there.
+
+Positions in the log decide, not clocks: whoever has left cancels the turn only while nobody has joined behind that, and
+the broker checks it in the moment in which it stores the cancel.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.direct import read, read_newest
+from pallas_bus.streams import live_subject
+from pallas_bus.turn_claims import EXPECTED, EXPECTED_SUBJECT, Address, claim_state, stored_outcome
+from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT, TURN_LOG
+from pallas_contracts.errors import Conflict, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, TurnClaim, TurnJoined, TurnLeft
+
+log = logging.getLogger(__name__)
+
+
+async def say_joined(bus: Bus, address: Address) -> int:
+    """Say that a caller follows the turn through this gateway. Returns the position of that.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    said = TurnJoined(
+        turn_id=address.turn_id, team=address.team, agent=address.agent, gateway=bus.instance, at=utc_now()
+    )
+    stored = await bus.put(address.on(TURN_JOINED.template), said.model_dump_json().encode(), trace_headers())
+    return stored.seq
+
+
+async def say_left(bus: Bus, address: Address) -> int:
+    """Say that a caller has left the turn. Returns the position of that, to give to `cancel_if_alone`.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    said = TurnLeft(turn_id=address.turn_id, team=address.team, agent=address.agent, gateway=bus.instance, at=utc_now())
+    stored = await bus.put(address.on(TURN_LEFT.template), said.model_dump_json().encode(), trace_headers())
+    return stored.seq
+
+
+async def cancel_if_alone(bus: Bus, address: Address, left: int, reason: str) -> bool:
+    """Write the turn's tombstone unless it has ended or somebody has joined it behind position `left`.
+
+    Raises:
+        Unavailable: the broker did not answer; nothing is cancelled, or it is and may be asked again.
+    """
+    joined = await read_newest(bus, TURN_LOG.name, address.on(TURN_JOINED.template))
+    if joined is not None and joined.seq > left:
+        return False
+    if isinstance((await claim_state(bus, address)).claim, CancelRequested):
+        return True
+    if await stored_outcome(bus, address) is not None:
+        return False
+    cancel = CancelRequested(reason=reason, at=utc_now())
+    said = TurnClaim(turn_id=address.turn_id, team=address.team, agent=address.agent, claim=cancel)
+    headers = {
+        EXPECTED: str(joined.seq if joined is not None else 0),
+        EXPECTED_SUBJECT: address.on(TURN_JOINED.template),
+        "Nats-Msg-Id": f"{TURN_CLAIM.name}:{address.turn_id}:alone",
+    }
+    try:
+        await bus.put(address.on(TURN_CLAIM.template), said.model_dump_json().encode(), trace_headers(headers))
+    except Conflict:  # somebody has joined it this moment
+        return False
+    return True
+
+
+@dataclass
+class _Hearing:
+    """Who wants to hear of turns that were left, and the position up to which it has heard."""
+
+    bus: Bus
+    left: Callable[[Address], None]
+    position: int
+
+    async def arrived(self, message: Msg) -> None:
+        self._hear(message.subject, message.data, int((message.headers or {})["Nats-Sequence"]))
+
+    async def reread(self) -> None:
+        """After a reconnect: hear what was said meanwhile."""
+        try:
+            async for record in read(self.bus, TURN_LOG.name, TURN_LEFT.template.filter(), after=self.position):
+                self._hear(record.subject, record.data, record.seq)
+        except Unavailable as error:
+            log.warning("cannot read who has left", extra={"reason": error.message})
+
+    def _hear(self, subject: str, data: bytes, position: int) -> None:
+        self.position = max(self.position, position)
+        try:
+            said = TurnLeft.model_validate_json(data)
+        except ValidationError as error:
+            log.warning("unreadable leave", extra={"subject": subject, "faults": error.error_count()})
+        else:
+            self.left(Address(said.team, said.agent, said.turn_id))
+
+
+@asynccontextmanager
+async def hear_left(bus: Bus, left: Callable[[Address], None]) -> AsyncGenerator[None]:
+    """Call `left` for every turn that a caller leaves, as that is stored, and after a reconnect for what was missed.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    info = await bus.api(f"STREAM.INFO.{TURN_LOG.name}", {})
+    hearing = _Hearing(bus, left, info["state"]["last_seq"])
+    subscription = await bus.subscribe(live_subject(TURN_LEFT.template.filter()), hearing.arrived)
+    remove = bus.on_reconnect(hearing.reread)
+    try:
+        yield
+    finally:
+        remove()
+        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
+            await subscription.unsubscribe()

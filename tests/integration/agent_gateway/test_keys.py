@@ -1,0 +1,325 @@
+"""A call that may be sent again: with an idempotency key there is one turn of it, whoever asks how often, and where."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from tests.e2e import wire
+from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.real_parts import Front, until
+from tests.waiting import eventually, soon
+
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_queue import ensure_consumer, queue_state
+from pallas_contracts.agents import Limits
+from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
+from pallas_contracts.turns import CancelRequested, Claimed
+
+KEY = "pallas/idempotency-key"
+LOG_KEY = "one key for all replicas of a test"
+GRACE = 1.0
+
+
+@pytest.fixture
+async def fronts(platform: Platform) -> tuple[Front, Front]:
+    """Two gateways with a worker behind them."""
+    await platform.worker(lambda text: text.replace("title: Bench\n", f"title: Bench\n    grace: {GRACE}\n"))
+    return await two_gateways(platform)
+
+
+async def two_gateways(platform: Platform) -> tuple[Front, Front]:
+    """Replicas that share a key."""
+    first, second = await platform.gateway(log_key=LOG_KEY), await platform.gateway(log_key=LOG_KEY)
+    await platform.served(first)
+    await platform.served(second)
+    return first, second
+
+
+def keyed(name: str, arguments: dict[str, Any], key: object = "a key") -> dict[str, Any]:
+    """The params of a call with a key."""
+    return {"name": name, "arguments": arguments, "_meta": {"progressToken": "t", KEY: key}}
+
+
+def effects(platform: Platform, number: int = 0) -> int:
+    """How often the tool `effect` had its effect."""
+    file = platform.files[number].with_suffix(".effects")
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+async def result(http: httpx.AsyncClient, front: Front, platform: Platform, params: dict[str, Any]) -> dict[str, Any]:
+    """Call the bench, and return what came of it."""
+    messages = await soon(wire.answers(http, front.url(platform.team, "bench"), wire.modern("tools/call", params)))
+    return messages[-1]["result"]
+
+
+def calling(
+    http: httpx.AsyncClient, front: Front, platform: Platform, params: dict[str, Any]
+) -> "asyncio.Task[dict[str, Any]]":
+    """Do the same in the background."""
+    return asyncio.create_task(result(http, front, platform, params))
+
+
+def fault(result: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a tool error."""
+    assert result["isError"], result
+    return result["_meta"]["pallas/error"]
+
+
+def joined(*fronts: Front, platform: Platform) -> float:
+    """How many calls have joined a turn that was there."""
+    return sum(front.counted("pallas_turns_joined_total", team=platform.team, agent="bench") for front in fronts)
+
+
+async def leave(http: httpx.AsyncClient, front: Front, platform: Platform, params: dict[str, Any]) -> None:
+    """Make a call, hear that it is under way, and close its stream."""
+    request = wire.modern("tools/call", params)
+    async with wire.posted(http, front.url(platform.team, "bench"), request) as stream:
+        async for message in stream.messages():
+            if "waiting in attempt" in message["params"]["message"]:
+                break
+
+
+async def test_two_calls_at_once_on_two_replicas_are_one_turn_and_get_the_same_answer(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    params = keyed("effect", {"file": str(platform.file())})
+    both = [calling(http, front, platform, params) for front in fronts]
+    await eventually(lambda: joined(*fronts, platform=platform) == 1)
+    await platform.claim(Claimed)
+    platform.files[0].touch()
+    first, second = await asyncio.gather(*both)
+    assert first == second
+    assert first["content"][0]["text"] == "waited in attempt 1"
+    assert effects(platform) == 1
+    assert (
+        sum(
+            front.counted("pallas_turns_total", team=platform.team, agent="bench", outcome="completed")
+            for front in fronts
+        )
+        == 1
+    )
+
+
+async def test_many_calls_at_once_are_one_turn(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    params = keyed("effect", {"file": str(platform.file())})
+    platform.files[0].touch()
+    results = await asyncio.gather(*(calling(http, fronts[n % 2], platform, params) for n in range(20)))
+    assert all(each == results[0] for each in results)
+    assert effects(platform) == 1
+    assert joined(*fronts, platform=platform) == 19
+
+
+async def test_a_call_that_joins_hears_what_had_happened_before(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    params = keyed("effect", {"file": str(platform.file())})
+    first = calling(http, fronts[0], platform, params)
+    await eventually(lambda: effects(platform) == 1)
+    request = wire.modern("tools/call", params)
+    async with wire.posted(http, fronts[1].url(platform.team, "bench"), request) as stream:
+        messages = stream.messages()
+        told = [(await soon(anext(messages)))["params"]["message"] for _ in range(2)]
+        platform.files[0].touch()
+        last = [message async for message in messages][-1]
+    assert told == ["bench/write: started", "waiting in attempt 1"]
+    assert last["result"] == await first
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_finished_turn_is_answered_from_the_log(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, era: str
+) -> None:
+    params, url = keyed("effect", {"file": str(platform.file())}), fronts[1].url(platform.team, "bench")
+    platform.files[0].touch()
+    first = await result(http, fronts[0], platform, params)
+    if era == "modern":
+        again = await result(http, fronts[1], platform, params)
+    else:
+        session = await wire.shake_hands(http, url)
+        again = (await soon(wire.answers(http, url, wire.legacy("tools/call", params, session))))[-1]["result"]
+    if era == "modern":
+        assert again == first
+    assert again["content"] == first["content"]
+    assert again["_meta"]["pallas/turn"] == first["_meta"]["pallas/turn"]
+    assert effects(platform) == 1
+    assert len([said for said in platform.claims.items if isinstance(said.claim, Claimed)]) == 1
+
+
+async def test_an_answer_that_is_not_kept_any_more_is_said_to_be_so_and_nothing_is_executed(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    params = keyed("effect", {"file": str(platform.file())})
+    platform.files[0].touch()
+    await result(http, fronts[0], platform, params)
+    address = Address(platform.team, "bench", (await platform.claim(Claimed)).turn_id)
+    subject = address.on(TURN_CONTENT.template)
+    await platform.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": subject})
+    facts = fault(await result(http, fronts[1], platform, params))
+    assert (facts["code"], facts["retryable"]) == ("content_expired", False)
+    assert effects(platform) == 1
+
+
+@pytest.mark.parametrize("when", ["waits", "runs", "over"])
+async def test_a_key_that_was_used_with_other_arguments_is_refused(
+    platform: Platform, http: httpx.AsyncClient, when: str
+) -> None:
+    if when == "waits":
+        await platform.publish()
+        await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    else:
+        await platform.worker()
+    fronts = await two_gateways(platform)
+    first = calling(http, fronts[0], platform, keyed("wait", {"file": str(platform.file())}))
+    if when == "waits":
+        await until(lambda: waiting(platform, 1))
+    else:
+        await platform.claim(Claimed)
+    if when == "over":
+        platform.files[0].touch()
+        await first
+    facts = fault(await result(http, fronts[1], platform, keyed("wait", {"file": str(platform.file())})))
+    assert (facts["code"], facts["retryable"]) == ("key_reused", False)
+    first.cancel()
+
+
+async def waiting(platform: Platform, number: int) -> bool:
+    """Whether so many turns wait for a worker."""
+    return (await queue_state(platform.bus, platform.team, "bench")).waiting == number
+
+
+async def test_the_same_key_of_another_caller_or_for_another_tool_is_another_turn(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    elsewhere = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+    async with httpx.AsyncClient(timeout=20, trust_env=False, transport=elsewhere) as other:
+        mine = await result(http, fronts[0], platform, keyed("say", {"text": "mine"}))
+        theirs = await result(other, fronts[0], platform, keyed("say", {"text": "theirs"}))
+    platform.file().touch()
+    waited = await result(http, fronts[0], platform, keyed("wait", {"file": str(platform.files[0])}))
+    assert [each["content"][0]["text"] for each in (mine, theirs, waited)] == [
+        "mine (attempt 1)",
+        "theirs (attempt 1)",
+        "waited in attempt 1",
+    ]
+    assert joined(*fronts, platform=platform) == 0
+
+
+async def test_a_turn_that_is_left_alone_is_cancelled_when_its_grace_time_is_over_and_its_key_says_so(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    params = keyed("wait", {"file": str(platform.file())})
+    clock = asyncio.get_running_loop().time
+    await leave(http, fronts[0], platform, params)
+    left = clock()
+    cancel = await platform.claim(CancelRequested)
+    assert clock() - left > GRACE * 0.9
+    assert (await platform.outcome(cancel)).status == "cancelled"
+    await eventually(platform.files[0].with_suffix(".stopped").exists)
+    again = await result(http, fronts[1], platform, params)
+    assert fault(again)["code"] == "cancelled"
+    assert "none came back within 1 s. Call with a new key" in again["content"][0]["text"]
+    assert fault(again)["turn_id"] == cancel.turn_id
+
+
+async def test_a_turn_that_is_joined_within_its_grace_time_goes_on(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    params = keyed("effect", {"file": str(platform.file())})
+    await leave(http, fronts[0], platform, params)
+    again = calling(http, fronts[1], platform, params)
+    await asyncio.wait({again}, timeout=GRACE * 1.5)
+    platform.files[0].touch()
+    assert (await again)["content"][0]["text"] == "waited in attempt 1"
+    assert effects(platform) == 1
+    assert not [said for said in platform.claims.items if isinstance(said.claim, CancelRequested)]
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["on the same gateway", "on another gateway"])
+async def test_a_turn_goes_on_while_one_of_its_callers_stays_and_is_cancelled_when_the_last_has_gone(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, same: bool
+) -> None:
+    params = keyed("wait", {"file": str(platform.file())})
+    stays = calling(http, fronts[0], platform, params)
+    await platform.claim(Claimed)
+    await leave(http, fronts[0 if same else 1], platform, params)
+    await asyncio.wait({stays}, timeout=GRACE * 1.5)
+    assert not [said for said in platform.claims.items if isinstance(said.claim, CancelRequested)]
+    stays.cancel()
+    assert (await platform.outcome(await platform.claim(CancelRequested))).status == "cancelled"
+
+
+async def test_an_older_caller_that_disconnects_leaves_its_turn_running_whatever_the_grace_time(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    url, params = fronts[0].url(platform.team, "bench"), keyed("wait", {"file": str(platform.file())})
+    session = await wire.shake_hands(http, url)
+    async with wire.posted(http, url, wire.legacy("tools/call", params, session)) as stream:
+        await anext(stream.messages())
+    again = calling(http, fronts[1], platform, params)
+    await asyncio.wait({again}, timeout=GRACE * 1.5)
+    platform.files[0].touch()
+    assert not (await again)["isError"]
+
+
+async def test_an_older_caller_that_has_joined_cancels_by_its_notification(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    url, params = fronts[1].url(platform.team, "bench"), keyed("wait", {"file": str(platform.file())})
+    first = calling(http, fronts[0], platform, params)
+    await platform.claim(Claimed)
+    session = await wire.shake_hands(http, url)
+    second = asyncio.create_task(wire.answers(http, url, wire.legacy("tools/call", params, session, request_id=7)))
+    await eventually(lambda: joined(*fronts, platform=platform) == 1)
+    body, headers = wire.legacy("notifications/cancelled", {"requestId": 7}, session, request_id=None)
+    assert (await http.post(url, json=body, headers=headers)).status_code == 202
+    assert fault(await first)["code"] == fault((await soon(second))[-1]["result"])["code"] == "cancelled"
+
+
+async def test_a_turn_that_waits_is_joined_whatever_its_queue_allows_and_leaves_it_when_it_is_alone(
+    platform: Platform, http: httpx.AsyncClient
+) -> None:
+    await platform.publish(limits=Limits(max_queued=1, grace=GRACE))
+    await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
+    fronts = await two_gateways(platform)
+    params = keyed("wait", {"file": str(platform.file())})
+    first = calling(http, fronts[0], platform, params)
+    await until(lambda: waiting(platform, 1))
+    assert fault(await result(http, fronts[1], platform, keyed("wait", {}, "another")))["code"] == "busy"
+    second = calling(http, fronts[1], platform, params)
+    await eventually(lambda: joined(*fronts, platform=platform) == 1)
+    for call in (first, second):
+        call.cancel()
+    cancel = await platform.claim(CancelRequested)
+    assert (await platform.outcome(cancel)).status == "cancelled"
+    await until(lambda: waiting(platform, 0))
+    assert fault(await result(http, fronts[0], platform, params))["code"] == "cancelled"
+
+
+async def test_a_turn_without_a_key_is_cancelled_at_once_by_leaving(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    params = keyed("wait", {"file": str(platform.file())})
+    del params["_meta"][KEY]
+    await leave(http, fronts[0], platform, params)
+    cancel = (await platform.claim(CancelRequested)).claim
+    assert isinstance(cancel, CancelRequested)
+    assert cancel.reason == "the caller closed the stream"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, 7, None, ["a"], {"a": 1}], ids=repr)
+async def test_a_key_that_is_none_is_refused_by_name(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, key: object
+) -> None:
+    refused = await result(http, fronts[0], platform, keyed("say", {}, key))
+    assert fault(refused) == {"code": "invalid_arguments", "retryable": False}
+    assert f"_meta['{KEY}']" in refused["content"][0]["text"]
+
+
+@pytest.mark.parametrize("key", ["x" * 200, "ключ 🔑"], ids=["longest", "any characters"])
+async def test_every_text_of_up_to_200_characters_is_a_key(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, key: str
+) -> None:
+    assert not (await result(http, fronts[0], platform, keyed("say", {}, key)))["isError"]

@@ -10,6 +10,7 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
+from pallas_bus.claim_checks import STOW_ABOVE
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_queue import ensure_consumer, queue_state
 from pallas_contracts.agents import Limits
@@ -183,6 +184,20 @@ async def test_a_key_that_was_used_with_other_arguments_is_refused(
     facts = fault(await result(http, fronts[1], platform, keyed("wait", {"file": str(platform.file())})))
     assert (facts["code"], facts["retryable"]) == ("key_reused", False)
     first.cancel()
+
+
+async def test_of_two_big_calls_at_once_with_one_key_and_different_arguments_one_is_executed_unharmed(
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
+) -> None:
+    texts = ["x" * 2 * STOW_ABOVE, "y" * 2 * STOW_ABOVE]
+    pairs = zip(fronts, texts, strict=True)
+    results = await asyncio.gather(
+        *(calling(http, front, platform, keyed("say", {"text": text})) for front, text in pairs)
+    )
+    refused = [each for each in results if each["isError"]]
+    assert [fault(each)["code"] for each in refused] == ["key_reused"]
+    [said] = [each["content"][0]["text"] for each in results if not each["isError"]]
+    assert said in [f"{text} (attempt 1)" for text in texts]
 
 
 async def waiting(platform: Platform, number: int) -> bool:

@@ -36,9 +36,13 @@ def a_lab(folder: Path, team: str, edit: Callable[[str], str] = lambda text: tex
 
 
 @asynccontextmanager
-async def a_worker(url: str, *folders: Path, slots: int = 8) -> AsyncGenerator[Worker]:
-    """A worker at work. Leaving the block gives back what it runs, as at the end of a drain."""
+async def a_worker(url: str, *folders: Path, slots: int = 8, **settings: str) -> AsyncGenerator[Worker]:
+    """A worker at work; `settings` are its variables without their prefix.
+
+    Leaving the block gives back what it runs, as at the end of a drain.
+    """
     given = {"PALLAS_NATS_URL": url, "PALLAS_TEAMS": ":".join(map(str, folders)), "PALLAS_SLOTS": str(slots)}
+    given |= {f"PALLAS_{name.upper()}": value for name, value in settings.items()}
     process = Process("agent-worker", f"agent-worker-{uuid.uuid4().hex[:8]}", 0, Probes())
     async with build_worker(WorkerSettings.from_env(given), process) as worker:
         process.probes.started = True

@@ -2,17 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pallas_cli.refused import Refused
 from pallas_contracts.keyed import LogKey
 
 VARIABLE = "PALLAS_LOG_KEY"
-
-Data = Annotated[Path, typer.Option(help=f"Folder of `pallas up`, which has the log key when {VARIABLE} is not set.")]
-DEFAULT_DATA = Path(".pallas")
 
 
 def find_log_key(data: Path) -> LogKey:

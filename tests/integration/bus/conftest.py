@@ -7,7 +7,7 @@ from tests.conftest import Connecting
 
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
-from pallas_contracts.catalog import TURN_LOG, TURN_QUEUE
+from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 
 
 class Declaring(Protocol):
@@ -24,7 +24,7 @@ def turns(bus: Connecting) -> Declaring:
 
     async def make(url: str | None = None) -> Bus:
         gateway = await bus("agent-gateway", url=url)
-        await declare(gateway, TURN_QUEUE, TURN_LOG)
+        await declare(gateway, TURN_QUEUE, TURN_LOG, TURN_OBJECTS)
         return gateway
 
     return make

@@ -68,6 +68,27 @@ def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False
 
 
 @app.command()
+def forget(
+    turn: Annotated[str | None, typer.Option(metavar="ID", help="Forget this turn.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option(help="Forget all turns of this conversation, by the caller's own id of it.")
+    ] = None,
+    data: Data = DEFAULT_DATA,
+    nats: NatsUrl = DEFAULT_NATS,
+    as_json: AsJson = False,
+) -> None:
+    """Erase at once what was said in turns that are over. Exit code 1 when one of them still waits or runs."""
+    from pallas_cli.refused import Refused
+    from pallas_cli.turns_forget import forget as forget_turns
+    from pallas_cli.turns_forget import hash_of
+
+    if (turn is None) == (conversation is None):
+        raise Refused("say what to forget: either --turn or --conversation")
+    hashed = hash_of(conversation, data)
+    run_on(nats, partial(forget_turns, turn_id=turn, conversation=hashed, as_json=as_json))
+
+
+@app.command()
 def tail(
     team: Team = None,
     agent: Agent = None,

@@ -5,8 +5,9 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from mcp.server.request_state import RequestStateSecurity
@@ -26,20 +27,24 @@ from agent_gateway.handlers.turn_rates import TurnRates
 from agent_gateway.settings import GatewaySettings
 from pallas_bus import tables
 from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.content_expiry import expire_content
 from pallas_bus.streams import declare
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import (
     AGENTS,
     BUCKETS,
+    DEAD_LETTERS,
     GATEWAY,
     GATEWAYS,
     HEALTH,
     PRESENCE_TTL,
     SESSIONS,
     STREAMS,
+    TURN_LOG,
     WORKERS,
 )
+from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
@@ -49,6 +54,9 @@ log = logging.getLogger(__name__)
 
 OWNED = tuple(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY)
 """The gateway is the part that always runs, so it declares what the others, who may be scaled to zero, write."""
+
+EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name})
+"""The streams that are kept for `PALLAS_EVENT_DAYS`; content in them expires earlier."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -80,7 +88,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
         process.without(bus.closed, BROKER),
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
-        await declare(bus, *OWNED, replicas=settings.stream_replicas)
+        await declare(bus, *_owned(settings), replicas=settings.stream_replicas)
         async with (
             tables.watch(bus, AGENTS) as catalogue,
             tables.watch(bus, HEALTH) as healths,
@@ -104,7 +112,10 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             catalogue.on_change(endpoints.changed)
             http = GatewayHttp(endpoints, partial(cancel_call, bus), process.probes.metrics, settings.trusted_proxies)
             ports = AgentPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
-            background = [process.vital(bus.spawn(_beat(bus, settings, process, ports)))]
+            background = [
+                process.vital(bus.spawn(_beat(bus, settings, process, ports))),
+                process.vital(bus.spawn(expire_content(bus))),
+            ]
             if settings.agent_ports:
                 background.append(process.vital(bus.spawn(ports.keep())))
             try:
@@ -115,6 +126,15 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
                 await asyncio.gather(*background, return_exceptions=True)
                 with suppress(PallasError):  # else it expires
                     await tables.delete(bus, GATEWAYS, gateway=bus.instance)
+
+
+def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
+    """What this service declares, kept as long as it was told."""
+    seconds = settings.event_days * 86_400
+    return [
+        replace(thing, max_age=seconds) if isinstance(thing, Stream) and thing.name in EVENTS else thing
+        for thing in OWNED
+    ]
 
 
 async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: AgentPorts) -> None:

@@ -15,6 +15,9 @@ class GatewaySettings(Settings):
         (), description="addresses or networks of proxies whose X-Forwarded-For names the caller"
     )
     max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest request body; larger ones get 413")
+    event_days: float = Field(
+        7.0, ge=0.01, le=36_500, description="how long events, outcomes and dead letters are kept"
+    )
     agent_ports: bool = Field(True, description="bind the ports that agents ask for, when they are free")
     request_state_key: SecretStr | None = Field(
         None, min_length=32, description="seals requestState; the same on all replicas (made up when not set)"

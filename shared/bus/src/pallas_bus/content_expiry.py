@@ -1,0 +1,128 @@
+"""Content that was written before its turn ended goes when its time is over: a delay line of the turns' outcomes.
+
+All gateways share one durable consumer of the outcomes. Each looks once a second at what there is: an outcome that says
+nothing of content is acknowledged, one whose time has come has its content removed first, and any other is given back
+until then. What waits is therefore known to the broker alone, costs nobody a heartbeat or memory, and is taken by
+whichever gateway looks next; a turn whose content is kept for days holds up no other. An acknowledgement for each
+outcome is the price: acknowledging all at once needs them to be done in order, which is what must not be.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from pallas_bus.connection import Bus
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_content import remove_content
+from pallas_bus.turn_queue import NANOSECONDS
+from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import TurnOutcome
+
+log = logging.getLogger(__name__)
+
+CONSUMER = "content-expiry"
+
+LOOK = 1.0
+"""Seconds between two looks, and so the most by which content is removed late."""
+
+BATCH = 200
+_ANSWER = 2.0
+"""Seconds after which a look is given up: its answer was lost with the connection."""
+
+ACK_WAIT = 10.0
+"""Seconds after which the outcomes that a gateway had in hand when it died are given to another."""
+
+_CONFIG = {
+    "durable_name": CONSUMER,
+    "name": CONSUMER,
+    "ack_policy": "explicit",
+    "ack_wait": int(ACK_WAIT * NANOSECONDS),
+    "deliver_policy": "all",
+    "replay_policy": "instant",
+    "max_deliver": -1,
+    "max_ack_pending": -1,
+    "filter_subject": TURN_OUTCOME.template.filter(),
+}
+
+
+async def expire_content(bus: Bus, *, look: float = LOOK) -> None:
+    """Remove what is due, for ever."""
+    declared, outcomes = False, tuple[Msg]()
+    while True:
+        try:
+            if not declared:
+                await _declare(bus)
+                declared = True
+            outcomes = await _take(bus)
+            for outcome in outcomes:
+                await _settle(bus, outcome)
+        except PallasError as error:
+            log.warning("content cannot be removed now", extra={"reason": error.message})
+            declared, outcomes = False, ()
+        if len(outcomes) < BATCH:
+            await asyncio.sleep(look)
+
+
+async def _declare(bus: Bus) -> None:
+    config = {"stream_name": TURN_LOG.name, "config": _CONFIG}
+    await bus.api(f"CONSUMER.DURABLE.CREATE.{TURN_LOG.name}.{CONSUMER}", config)
+
+
+async def _settle(bus: Bus, message: Msg) -> None:
+    """Acknowledge one outcome when nothing is left to be done for it; else give it back until then.
+
+    Raises:
+        Unavailable: the broker does not answer; the outcome comes again.
+    """
+    try:
+        outcome = TurnOutcome.model_validate_json(message.data)
+    except ValidationError as error:
+        log.warning("unreadable outcome", extra={"subject": message.subject, "faults": error.error_count()})
+        await bus.send(message.reply, b"+ACK")
+        return
+    if outcome.content_until is not None:
+        rest = (outcome.content_until - utc_now()).total_seconds()
+        if rest > 0:
+            await bus.send(message.reply, f'-NAK {{"delay": {int(rest * NANOSECONDS)}}}'.encode())
+            return
+        await remove_content(bus, Address(outcome.team, outcome.agent, outcome.turn_id))
+        log.debug("content removed", extra={"turn": outcome.turn_id})
+    await bus.send(message.reply, b"+ACK")
+
+
+async def _take(bus: Bus) -> Sequence[Msg]:
+    """The outcomes that are there now, at most `BATCH`.
+
+    Raises:
+        Unavailable: there is no consumer, or the broker does not answer.
+    """
+    taken: list[Msg] = []
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def arrived(message: Msg) -> None:
+        status = (message.headers or {}).get("Status")
+        if status is None:
+            taken.append(message)
+        elif status not in ("404", "408") and not done.done():
+            done.set_exception(Unavailable(f"the outcomes cannot be read: {status}"))
+        if (status is not None or len(taken) == BATCH) and not done.done():
+            done.set_result(None)
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.subscribe(inbox, arrived)
+    try:
+        body = json.dumps({"batch": BATCH, "no_wait": True}).encode()
+        await bus.send(f"$JS.API.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONSUMER}", body, reply=inbox)
+        async with asyncio.timeout(_ANSWER):
+            await done
+    except TimeoutError as error:
+        raise Unavailable("the outcomes were not read in time") from error
+    finally:
+        await subscription.unsubscribe()
+    return taken

@@ -1,0 +1,142 @@
+"""Content of a real log goes when its time is over, and not before, whichever gateway looks after it."""
+
+import time
+from datetime import datetime
+
+from tests.builders import turn_outcome, turn_requested
+from tests.embedded import NatsServer
+from tests.integration.bus.conftest import Declaring
+from tests.integration.bus.turns import TOOL, attempt_of, result, text
+from tests.integration.real_parts import until
+from tests.waiting import eventually
+
+from pallas_bus.claim_checks import STOW_ABOVE
+from pallas_bus.connection import Bus, connect
+from pallas_bus.content_expiry import CONSUMER, expire_content
+from pallas_bus.direct import read
+from pallas_bus.turn_claims import Address, stored_outcome
+from pallas_bus.turn_objects import objects_of
+from pallas_bus.turn_writer import TurnWriter
+from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
+from pallas_contracts.message import utc_now
+
+LOOK = 0.05
+"""Seconds between two looks of the tests' gateways."""
+
+
+async def over(bus: Bus, team: str, *, keep: float, early: bool = True) -> TurnWriter:
+    """A turn that has ended, with content that is kept for so many seconds after that."""
+    request = turn_requested(team)
+    made = await attempt_of(bus, request)
+    writer = TurnWriter(bus, made.address, 1, made.fence, content_ttl=keep, turn_timeout=600, kept=request)
+    if early:
+        writer.emit(text("hel"))
+        writer.emit(await writer.stow(result("x" * STOW_ABOVE)))
+        await writer.tool_starting(TOOL)
+    writer.emit(result("hello"))
+    await writer.conclude(turn_outcome(request, events=writer.last_event))
+    return writer
+
+
+async def content(bus: Bus, address: Address) -> int:
+    """How many messages and parts of content there are."""
+    filters = [(TURN_LOG, address.on(contract.template)) for contract in (TURN_CONTENT, KEPT_REQUEST)]
+    found = [
+        record
+        for stream, subject in [*filters, (TURN_OBJECTS, objects_of(address))]
+        async for record in read(bus, stream.name, subject)
+    ]
+    return len(found)
+
+
+async def gone(bus: Bus, address: Address, within: float = 10.0) -> datetime:
+    """When no content of the turn was there any more."""
+
+    async def look() -> bool:
+        return not await content(bus, address)
+
+    await until(look, within)
+    return utc_now()
+
+
+async def given_back(bus: Bus, count: int) -> None:
+    """Wait until so many outcomes wait for their time, and none is in a gateway's hands only."""
+
+    async def look() -> bool:
+        info = await bus.api(f"CONSUMER.INFO.{TURN_LOG.name}.{CONSUMER}", {})
+        return info["num_ack_pending"] == count and not info["num_pending"]
+
+    await until(look)
+
+
+async def test_content_is_there_until_its_time_is_over_and_then_at_once_gone(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
+    bus = await turns(nats_server.url)
+    line = bus.spawn(expire_content(bus, look=LOOK))
+    writer = await over(bus, team, keep=2)
+    outcome = await stored_outcome(bus, writer.address)
+    assert outcome is not None
+    assert outcome.content_until is not None
+    before = await content(bus, writer.address)
+    assert before >= 4
+    while utc_now() < outcome.content_until:
+        count = await content(bus, writer.address)
+        assert count == before or utc_now() >= outcome.content_until
+    late = (await gone(bus, writer.address) - outcome.content_until).total_seconds()
+    assert 0 <= late < 1.0
+    assert await stored_outcome(bus, writer.address) == outcome
+    line.cancel()
+
+
+async def test_content_of_the_end_alone_goes_by_itself(nats_server: NatsServer, turns: Declaring, team: str) -> None:
+    bus = await turns(nats_server.url)
+    writer = await over(bus, team, keep=2, early=False)
+    ended = time.monotonic()
+    assert await content(bus, writer.address) == 2
+    await gone(bus, writer.address)
+    assert 1.9 < time.monotonic() - ended < 5
+
+
+async def test_a_turn_whose_content_is_kept_long_holds_up_no_other(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
+    bus = await turns(nats_server.url)
+    long = await over(bus, team, keep=3600)
+    short = await over(bus, team, keep=1)
+    line = bus.spawn(expire_content(bus, look=LOOK))
+    await gone(bus, short.address)
+    assert await content(bus, long.address) >= 4
+    await given_back(bus, 1)
+    line.cancel()
+
+
+async def test_another_gateway_removes_what_one_that_died_was_waiting_for(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
+    bus = await turns(nats_server.url)
+    async with connect(nats_server.url, GATEWAY) as first:
+        first.spawn(expire_content(first, look=LOOK))
+        writer = await over(bus, team, keep=3)
+        await given_back(bus, 1)
+    assert await content(bus, writer.address) >= 4
+    line = bus.spawn(expire_content(bus, look=LOOK))
+    await gone(bus, writer.address)
+    await given_back(bus, 0)
+    line.cancel()
+
+
+async def test_what_waits_outlives_a_crash_of_the_broker(nats_server: NatsServer, turns: Declaring, team: str) -> None:
+    bus = await turns(nats_server.url)
+    line = bus.spawn(expire_content(bus, look=LOOK))
+    writer = await over(bus, team, keep=3)
+    outcome = await stored_outcome(bus, writer.address)
+    await given_back(bus, 1)
+    breaks = bus.breaks
+    nats_server.restart(kill=True)
+    await eventually(lambda: bus.breaks > breaks and bus.connected)
+    removed = await gone(bus, writer.address, within=30)
+    assert outcome is not None
+    assert outcome.content_until is not None
+    assert removed >= outcome.content_until
+    line.cancel()

@@ -1,0 +1,179 @@
+"""`pallas turns forget`, on a real log."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from tests.builders import turn_outcome, turn_requested
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.integration.bus.turns import TOOL, result, stored, text
+
+from pallas_bus.claim_checks import STOW_ABOVE
+from pallas_bus.connection import Bus
+from pallas_bus.direct import read
+from pallas_bus.streams import declare
+from pallas_bus.turn_claims import Address, claim, stored_outcome
+from pallas_bus.turn_objects import objects_of
+from pallas_bus.turn_queue import submit
+from pallas_bus.turn_writer import TurnWriter
+from pallas_cli.refused import Refused
+from pallas_cli.turns_forget import forget, hash_of
+from pallas_contracts.catalog import (
+    DEAD_LETTER,
+    DEAD_LETTERS,
+    DEAD_ORIGINAL,
+    GATEWAY,
+    KEPT_REQUEST,
+    TURN_LOG,
+    TURN_OBJECTS,
+    TURN_QUEUE,
+)
+from pallas_contracts.keyed import LogKey
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Claimed, DeadLetter, DeadOriginal, TurnRequested
+
+KEY = LogKey("k" * 32)
+MARK = "what was said in confidence "
+
+
+@pytest.fixture
+async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
+    connection = await bus(GATEWAY, url=nats_server.url)
+    await declare(connection, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, TURN_OBJECTS)
+    return connection
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What has been printed since it was last asked for."""
+    return lambda: capsys.readouterr().out
+
+
+async def begun(platform: Bus, talk: str) -> tuple[TurnRequested, TurnWriter]:
+    """A turn of that conversation which runs."""
+    request = turn_requested("red", arguments={"message": MARK}).model_copy(
+        update={"conversation": KEY.conversation(talk)}
+    )
+    claimed = Claimed(attempt=1, worker="w1", conversation=request.conversation, at=utc_now())
+    fence = await claim(platform, Address.of(request), claimed, after=0)
+    return request, TurnWriter(platform, Address.of(request), 1, fence, kept=request)
+
+
+async def over(platform: Bus, talk: str) -> TurnWriter:
+    """A turn of that conversation which has ended, with content of every kind."""
+    request, writer = await begun(platform, talk)
+    writer.emit(text(MARK))
+    await writer.tool_starting(TOOL)
+    writer.emit(await writer.stow(result(MARK * (STOW_ABOVE // 10))))
+    await writer.conclude(turn_outcome(request, events=writer.last_event))
+    await bury(platform, request)
+    return writer
+
+
+async def bury(platform: Bus, request: TurnRequested) -> None:
+    """A dead letter of the turn, with its original."""
+    team, agent, turn_id = request.team, request.agent, request.turn_id
+    letter = DeadLetter(
+        letter=turn_id,
+        team=team,
+        agent=agent,
+        turn_id=turn_id,
+        subject="s",
+        code="worker_lost",
+        reason="r",
+        at=utc_now(),
+    )
+    original = DeadOriginal(letter=turn_id, team=team, agent=agent, data=MARK)
+    ids = {"team": team, "agent": agent, "letter": turn_id}
+    await platform.put(DEAD_LETTER.template.subject(**ids), letter.model_dump_json().encode())
+    await platform.put(DEAD_ORIGINAL.template.subject(**ids), original.model_dump_json().encode())
+
+
+async def held(platform: Bus, address: Address) -> set[str]:
+    """The kinds of messages that are there of the turn, in all streams."""
+    kinds = {record.subject.split(".")[3] for record in await stored(platform, address)}
+    others = {
+        TURN_LOG: address.on(KEPT_REQUEST.template),
+        TURN_OBJECTS: objects_of(address),
+        DEAD_LETTERS: f"pallas.v1.dead.*.*.*.{address.turn_id}",
+    }
+    for stream, subject in others.items():
+        kinds |= {".".join(record.subject.split(".")[2:4]) async for record in read(platform, stream.name, subject)}
+    return kinds
+
+
+EVENTS = {"claim", "event", "outcome", "dead.letter"}
+CONTENT = {"content", "kept.request", "object.part", "dead.original"}
+
+
+async def test_a_forgotten_turn_keeps_what_happened_and_nothing_that_was_said(
+    platform: Bus, nats_server: NatsServer, said: Callable[[], str]
+) -> None:
+    mine, other = await over(platform, "a"), await over(platform, "a")
+    outcome = await stored_outcome(platform, mine.address)
+    assert await held(platform, mine.address) == EVENTS | CONTENT
+    await forget(platform, turn_id=mine.address.turn_id, conversation=None, as_json=True)
+    [row] = json.loads(said())["forgotten"]
+    assert (row["turn"], row["dead_letter"]) == (mine.address.turn_id, True)
+    assert row["messages"] >= 3
+    assert row["parts"] >= 2
+    assert await held(platform, mine.address) == EVENTS
+    assert await held(platform, other.address) == EVENTS | CONTENT
+    assert await stored_outcome(platform, mine.address) == outcome
+    await forget(platform, turn_id=mine.address.turn_id, conversation=None, as_json=False)
+    assert said() == f"Turn {mine.address.turn_id} had no content any more.\n"
+
+
+async def test_what_was_forgotten_is_not_on_the_disk_of_the_broker_either(
+    platform: Bus, nats_server: NatsServer
+) -> None:
+    writer = await over(platform, "a")
+    await forget(platform, turn_id=writer.address.turn_id, conversation=None, as_json=True)
+    nats_server.stop()
+    for stream in (TURN_LOG, TURN_OBJECTS):
+        files = [path for path in nats_server.folder.rglob("*.blk") if stream.name in str(path)]
+        assert not any(MARK.encode() in path.read_bytes() for path in files), stream.name
+
+
+async def test_all_turns_of_a_conversation_are_forgotten_and_no_others(platform: Bus, said: Callable[[], str]) -> None:
+    mine, foreign = [await over(platform, "a") for _ in range(3)], await over(platform, "b")
+    await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
+    lines = said().splitlines()
+    assert sorted(line.split()[1] for line in lines) == sorted(each.address.turn_id for each in mine)
+    for each in mine:
+        assert await held(platform, each.address) == EVENTS
+    assert await held(platform, foreign.address) == EVENTS | CONTENT
+
+
+async def test_a_turn_under_way_is_named_and_kept_and_the_others_are_forgotten(
+    platform: Bus, said: Callable[[], str]
+) -> None:
+    ended = await over(platform, "a")
+    running, _ = await begun(platform, "a")
+    waiting = turn_requested("red").model_copy(update={"conversation": KEY.conversation("a")})
+    await submit(platform, waiting)
+    with pytest.raises(typer.Exit) as code:
+        await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
+    assert code.value.exit_code == 1
+    printed = said()
+    assert f"Turn {ended.address.turn_id} forgotten" in printed
+    for turn, state in ((running, "running"), (waiting, "waiting")):
+        assert f"Turn {turn.turn_id} is {state}: cancel it first (pallas turns cancel {turn.turn_id})." in printed
+
+
+async def test_what_the_log_does_not_have_is_refused(platform: Bus) -> None:
+    with pytest.raises(Refused, match="the log has no turn 'nothing'"):
+        await forget(platform, turn_id="nothing", conversation=None, as_json=False)
+    with pytest.raises(Refused, match="no turn of that conversation"):
+        await forget(platform, turn_id=None, conversation=KEY.conversation("c"), as_json=False)
+
+
+def test_a_conversation_is_hashed_with_the_key_of_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALLAS_LOG_KEY", "k" * 32)
+    assert hash_of("a", tmp_path) == KEY.conversation("a")
+    monkeypatch.delenv("PALLAS_LOG_KEY")
+    with pytest.raises(Refused, match="PALLAS_LOG_KEY"):
+        hash_of("a", tmp_path)

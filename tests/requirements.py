@@ -1,7 +1,8 @@
 """What Pallas promises, one testable statement a row, and the marker that ties a test to the rows it shows.
 
-Ids are stable. P rows are the MCP interface contract by section, K rows the shape of the system. A row without a test
-stands in `PENDING`, which has to be exactly those rows: giving a row its test means taking it out of there.
+Ids are stable. P rows are the MCP interface contract by section, A rows the one of authorisation, K rows the shape of
+the system. A row without a test stands in `PENDING`, which has to be exactly those rows: giving a row its test means
+taking it out of there.
 """
 
 import pytest
@@ -113,6 +114,30 @@ REQUIREMENTS: dict[str, str] = {
     "K-shape-6": "the health monitor publishes what its probes find",
     "K-shape-7": "the registry shows what the probes found",
     "K-use-1": "an MCP host uses it with nothing but MCP",
+    # Who may read what. Left out: what Daedalus does (A-4.2, A-8, A-9.1 to A-9.5, A-10, A-11, A-14.2), and one key for
+    # both kinds of JWT (A-4.1.12): Daedalus, which has the keys of per-turn tokens, could sign JWTs of teams.
+    "A-3.2.3": "the JWT of a team is valid for ten years",
+    "A-4.1.8": "a team has the id that Daedalus gives it",
+    "A-4.1.10": "a team is attached to a workspace once",
+    "A-5.2.1": "the JWT of a team claims iss, aud, sub, typ, iat, exp and jti",
+    "A-5.2.2": "its sub is `team:` and the team's id, its typ is `team`",
+    "A-5.2.3": "it claims no workspace and no library",
+    "A-7.1.1": "creating a team answers 201 with id, name and JWT",
+    "A-7.1.2": "a team's JWT is shown once",
+    "A-7.1.3": "creating a team that is there answers it without a JWT",
+    "A-7.2.1": "a deleted team stays, inactive",
+    "A-7.3.1": "workspaces of a team are replaced, as often as one likes",
+    "A-7.3.2": "replacing workspaces answers 200 with them",
+    "A-7.3.3": "workspaces that nobody knows are accepted",
+    "A-7.4.1": "rotating answers another JWT with another jti",
+    "A-7.5.1": "a team is shown with id, name, active, active_jti and workspace_ids, never with its JWT",
+    "A-8.1.3": "that a team was provisioned is logged as pallas_team_provisioned",
+    "A-13.2.1": "a team of no workspaces is paused: it reads nothing",
+    "A-13.2.2": "a deleted team is not revived by its id",
+    "A-13.3.1": "of an opaque token only the SHA-256 is stored",
+    "A-13.3.2": "the secrets of signing keys have 256 bits and are stored encrypted",
+    "A-13.4.2": "what happens to teams is logged under the contract's names with the caller's request id",
+    "A-14.1.6": "assignments are replaced, not united, and may be repeated",
 }
 """What is promised, by id."""
 

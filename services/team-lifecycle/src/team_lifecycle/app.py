@@ -1,32 +1,146 @@
-"""The service, put together."""
+"""The service, put together. Without the broker it answers over HTTP, and what it has to say waits in Postgres."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
-from pallas_bus.connection import connect_when_possible
-from pallas_contracts.catalog import LIFECYCLE
+from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.types import ASGIApp
+
+from pallas_bus.ask import answer, answering
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.streams import declare
+from pallas_contracts.catalog import CHANGES, LIFECYCLE, LOOK_UP
+from pallas_contracts.errors import Rejected, Unavailable
+from pallas_lookups.cache import open_cache
 from pallas_runtime.run import BROKER, Process
-from team_lifecycle.settings import TeamLifecycleSettings
+from pallas_runtime.settings import PREFIX
+from team_lifecycle.adapters.database import open_engine, ping
+from team_lifecycle.changes import Changes
+from team_lifecycle.entry.http import make_http
+from team_lifecycle.entry.lookups import answer_lookups
+from team_lifecycle.entry.parts import Parts
+from team_lifecycle.handlers.keys import ensure_current_key
+from team_lifecycle.health import Needs
+from team_lifecycle.metrics import Metrics, make_metrics
+from team_lifecycle.migrate import migrate
+from team_lifecycle.model import Who
+from team_lifecycle.relay import Relay
+from team_lifecycle.settings import TeamLifecycleSettings, fernet_keys
+from team_lifecycle.signing import Seal
+
+log = logging.getLogger(__name__)
+
+RETRY = 0.5
 
 
 @dataclass(frozen=True)
 class TeamLifecycle:
     """The service at work."""
 
-    http: None = None
+    http: ASGIApp
 
     async def drain(self) -> None:
-        """Nothing is under way."""
+        """Nothing is under way but requests, which the HTTP server finishes; events wait in Postgres."""
 
 
 @asynccontextmanager
 async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGenerator[TeamLifecycle]:
-    """Connect."""
+    """Bring the tables up to date, and serve.
+
+    Raises:
+        Rejected: there is no Fernet key.
+    """
+    keys = fernet_keys(settings.fernet_keys)
+    if not keys:
+        raise Rejected("PALLAS_FERNET_KEYS: must be set, it encrypts the signing keys", code="bad_settings")
+    seal, metrics, committed = Seal(keys), make_metrics(process.probes.metrics), asyncio.Event()
+    async with AsyncExitStack() as stack:
+        engine = open_engine(settings.postgres_url.get_secret_value(), pool=settings.postgres_pool)
+        stack.push_async_callback(engine.dispose)
+        cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value()))
+        needs = Needs({"postgres": partial(ping, engine), "redis": cache.check})
+        for word in needs.pings:
+            process.probes.checks[word] = partial(needs.missing, word)
+        await _spawn(stack, process, needs.watch(), "look at what is needed")
+        changes = Changes(engine, cache, metrics, committed.set)
+        await _prepare(engine, changes, settings, seal, process)
+        speak = _speak(settings, process, engine, metrics, committed)
+        await _spawn(stack, process, speak, "events and look-ups")
+        _warn_of_closed_accounts(settings)
+        parts = Parts(engine, changes, seal, settings.jwt_algorithm)
+        service, admin = settings.service_password_hash, settings.admin_password_hash
+        yield TeamLifecycle(
+            make_http(
+                parts,
+                service_hash=service.get_secret_value() if service else None,
+                admin_hash=admin.get_secret_value() if admin else None,
+            )
+        )
+
+
+async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, None, None], name: str) -> None:
+    """Run `work` until the stack is left; the process ends with it."""
+    task = process.vital(asyncio.create_task(work, name=name))
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait({task})
+
+    stack.push_async_callback(end)
+
+
+async def _prepare(
+    engine: AsyncEngine, changes: Changes, settings: TeamLifecycleSettings, seal: Seal, process: Process
+) -> None:
+    """Wait for Postgres, make the tables, and a key if there is none to sign with."""
+    told = False
+    while True:
+        try:
+            await migrate(engine)
+            who = Who("team-lifecycle", process.instance)
+            await changes.make(who, partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal))
+        except Unavailable as error:
+            if not told:
+                log.warning("waiting for the database", extra={"reason": error.message})
+                told = True
+            await asyncio.sleep(RETRY)
+        else:
+            return
+
+
+async def _speak(
+    settings: TeamLifecycleSettings, process: Process, engine: AsyncEngine, metrics: Metrics, committed: asyncio.Event
+) -> None:
+    """Answer look-ups and relay events, from when the broker is there."""
+    connected: list[Bus] = []
+    process.probes.checks["broker"] = lambda: None if connected and connected[0].connected else "not connected"
     url = settings.nats_url.get_secret_value()
     async with (
         connect_when_possible(url, LIFECYCLE, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
     ):
-        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
-        yield TeamLifecycle()
+        connected.append(bus)
+        service = await answering(bus, description="who may read what")
+        await answer(bus, service, LOOK_UP, partial(answer_lookups, engine=engine))
+        await _declare(bus, settings.stream_replicas)
+        await Relay(bus, engine, metrics, committed).run()
+
+
+async def _declare(bus: Bus, replicas: int) -> None:
+    while True:
+        try:
+            await declare(bus, CHANGES, replicas=replicas)
+        except Unavailable as error:
+            log.warning("waiting for the stream of changes", extra={"reason": error.message})
+        else:
+            return
+
+
+def _warn_of_closed_accounts(settings: TeamLifecycleSettings) -> None:
+    for name in ("service_password_hash", "admin_password_hash"):
+        if getattr(settings, name) is None:
+            log.warning("an account is closed: it has no password", extra={"setting": f"{PREFIX}{name.upper()}"})

@@ -1,0 +1,1 @@
+"""What the service hears: HTTP, and the question for look-ups."""

@@ -1,0 +1,91 @@
+"""Errors as HTTP answers: `{"error": sentence, "code": word}`; bad input also says which `field`, and all `faults`.
+
+Nothing of what the caller sent is repeated but names and ids.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from pallas_contracts.errors import PallasError, find_error
+
+STATUS = {"rejected": 422, "not_found": 404, "denied": 403, "conflict": 409, "unavailable": 503, "internal": 500}
+RETRY_AFTER_SECONDS = 2
+LONGEST_FIELD = 100
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with a request."""
+
+    field: str
+    reason: str
+
+
+class Problem(BaseModel):
+    """Why a request was refused. `field` and `faults` are there for bad input."""
+
+    error: str
+    code: str
+    field: str | None = None
+    faults: list[Fault] | None = None
+
+
+def problem(status: int, sentence: str, code: str, **facts: Any) -> JSONResponse:
+    """An error."""
+    return JSONResponse({"error": sentence, "code": code, **facts}, status_code=status)
+
+
+def unavailable(error: PallasError) -> Response:
+    """An answer that says when to try again."""
+    answer = problem(503, error.message, error.code)
+    answer.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return answer
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer all errors of the application."""
+    app.add_exception_handler(PallasError, _pallas_error)
+    app.add_exception_handler(RequestValidationError, _bad_input)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unknown_error)
+
+
+async def _pallas_error(_request: Request, error: Exception) -> Response:
+    known = find_error(error)
+    assert known is not None
+    if known.kind == "unavailable":
+        return unavailable(known)
+    field = known.facts.get("field")
+    return problem(STATUS[known.kind], known.message, known.code, **({"field": field} if field else {}))
+
+
+async def _bad_input(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [{"field": _field(fault["loc"]), "reason": str(fault["msg"])} for fault in error.errors()]
+    first = faults[0]
+    return problem(422, f"{first['field']}: {first['reason']}", "invalid", field=first["field"], faults=faults)
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = problem(error.status_code, error.detail, "http")
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+async def _unknown_error(_request: Request, _error: Exception) -> Response:
+    return problem(500, "something went wrong here", "internal")
+
+
+def _field(loc: Sequence[str | int]) -> str:
+    """`("body", "workspace_ids", 3)` is `workspace_ids.3`; what is no JSON at some position is `body`."""
+    named = ".".join(str(part) for part in loc[1:])
+    readable = named.encode(errors="replace").decode()[:LONGEST_FIELD]
+    return readable if readable and not readable.isdigit() else str(loc[0])

@@ -1,0 +1,68 @@
+"""All routes, and who may use them."""
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Response
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBasic
+from sqlalchemy import select
+
+from pallas_contracts.errors import NotFound
+from team_lifecycle.adapters.database import reading
+from team_lifecycle.entry.credentials import keys_router, lists_router, tokens_router
+from team_lifecycle.entry.errors import add_error_handlers
+from team_lifecycle.entry.fields import REFUSALS
+from team_lifecycle.entry.front import Front
+from team_lifecycle.entry.parts import Parts
+from team_lifecycle.entry.passwords import Account, Gatekeeper
+from team_lifecycle.entry.people import libraries_router, memberships_router, users_router
+from team_lifecycle.entry.teams import teams_router
+from team_lifecycle.signing import public_jwk
+from team_lifecycle.tables import SigningKey
+
+SERVICE_ACCOUNT = "daedalus-service"
+ADMIN_ACCOUNT = "admin"
+TEAMS = "/mcp_server/api/teams"
+ADMIN = "/admin/api"
+
+
+def make_http(parts: Parts, *, service_hash: str | None, admin_hash: str | None) -> Front:
+    """The ASGI application."""
+    app = FastAPI(title="Pallas team lifecycle", version="0.1", docs_url=None, redoc_url=None, redirect_slashes=False)
+    # The front has checked the account; this only tells readers of the OpenAPI document of it.
+    told = [Depends(HTTPBasic(auto_error=False))]
+    app.include_router(teams_router(parts), prefix=TEAMS, dependencies=told)
+    app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=told)
+    app.include_router(_public_router(parts))
+    add_error_handlers(app)
+    gatekeeper = Gatekeeper()
+    accounts = {
+        "/mcp_server/": Account(SERVICE_ACCOUNT, service_hash, gatekeeper),
+        "/admin/": Account(ADMIN_ACCOUNT, admin_hash, gatekeeper),
+    }
+    return Front(app, accounts)
+
+
+def _admin_router(parts: Parts) -> APIRouter:
+    router = APIRouter()
+    for routes in (lists_router, users_router, libraries_router, memberships_router, tokens_router, keys_router):
+        router.include_router(routes(parts))
+    router.include_router(teams_router(parts), prefix="/teams")
+    return router
+
+
+def _public_router(parts: Parts) -> APIRouter:
+    router = APIRouter(tags=["public"], responses={503: REFUSALS[503], 404: REFUSALS[404]})
+
+    @router.get("/.well-known/jwks.json", response_model=None)
+    async def show_public_keys() -> Response:
+        """The public keys of team JWTs, in EdDSA mode; 404 otherwise, since the keys of HS256 are secret."""
+        if parts.algorithm != "EdDSA":
+            raise NotFound("team JWTs are not signed by public keys here", code="no_public_keys")
+        valid = SigningKey.purpose == "team", SigningKey.retired_at.is_(None), SigningKey.public.is_not(None)
+        async with reading(parts.engine) as session:
+            found = (await session.scalars(select(SigningKey).where(*valid).order_by(SigningKey.created_at))).all()
+        keys: list[dict[str, Any]] = [public_jwk(key.kid, key.public) for key in found if key.public]
+        return JSONResponse({"keys": keys}, headers={"cache-control": "public, max-age=300"})
+
+    return router

@@ -1,0 +1,155 @@
+"""Users, libraries and roles over HTTP, for admins; with `X-Pallas-User` for one of the users."""
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from team_lifecycle.adapters.database import reading
+from team_lifecycle.answers import LibraryDetail, MembershipDetail, Page, UserDetail
+from team_lifecycle.entry.fields import (
+    REFUSALS,
+    Acting,
+    After,
+    LibraryUid,
+    Limit,
+    NewLibrary,
+    NewName,
+    NewUser,
+    NewWorkspace,
+    PlainId,
+    UserChange,
+    UserName,
+    WorkspaceId,
+)
+from team_lifecycle.entry.parts import Parts
+from team_lifecycle.handlers import libraries, memberships, users
+from team_lifecycle.listing import list_libraries, list_memberships, list_users
+from team_lifecycle.model import Role
+from team_lifecycle.roles import check_admin, check_self, scoped_libraries
+
+
+def users_router(parts: Parts) -> APIRouter:
+    """The routes of users."""
+    router = APIRouter(tags=["users"], responses=REFUSALS)
+    make = parts.changes.make
+
+    @router.get("/users")
+    async def list_all_users(who: Acting, after: After = "", limit: Limit = 100) -> Page[UserDetail]:
+        """Users by name."""
+        check_admin(who)
+        async with reading(parts.engine) as session:
+            return await list_users(session, after, limit)
+
+    @router.post("/users", status_code=201, responses={200: {"description": "It was there already"}})
+    async def create_user(body: NewUser, who: Acting, response: Response) -> UserDetail:
+        """Make a user."""
+        check_admin(who)
+        user, new = await make(who, partial(users.create_user, name=body.name))
+        response.status_code = 201 if new else 200
+        return user
+
+    @router.patch("/users/{user}")
+    async def change_user(user: UserName, body: UserChange, who: Acting) -> UserDetail:
+        """Let a user's tokens in, or keep all of them out."""
+        check_admin(who)
+        return await make(who, partial(users.set_user_active, name=user, active=body.active))
+
+    @router.get("/users/{user}/scopes")
+    async def list_scopes(user: UserName, who: Acting) -> list[str]:
+        """The libraries that may go into tokens of this user: those that it owns or manages."""
+        async with reading(parts.engine) as session:
+            await check_self(session, who, user)
+            await users.find_user(session, user)
+            return await scoped_libraries(session, user)
+
+    return router
+
+
+def libraries_router(parts: Parts) -> APIRouter:
+    """The routes of libraries."""
+    router = APIRouter(tags=["libraries"], responses=REFUSALS)
+    make = parts.changes.make
+
+    @router.get("/libraries")
+    async def list_all_libraries(
+        who: Acting,
+        after: After = "",
+        limit: Limit = 100,
+        workspace_id: Annotated[WorkspaceId | None, Query()] = None,
+    ) -> Page[LibraryDetail]:
+        """Libraries by uid, all or those of a workspace."""
+        check_admin(who)
+        async with reading(parts.engine) as session:
+            return await list_libraries(session, after, limit, workspace_id)
+
+    @router.post("/libraries", status_code=201, responses={200: {"description": "It was there already"}})
+    async def create_library(body: NewLibrary, who: Acting, response: Response) -> LibraryDetail:
+        """Make a library."""
+        decide = partial(
+            libraries.create_library,
+            who=who,
+            uid=body.uid,
+            name=body.name,
+            workspace_id=body.workspace_id,
+            owner=body.owner,
+        )
+        library, new = await make(who, decide)
+        response.status_code = 201 if new else 200
+        return library
+
+    @router.put("/libraries/{library}/name")
+    async def rename_library(library: LibraryUid, body: NewName, who: Acting) -> LibraryDetail:
+        """Give a library another name."""
+        return await make(who, partial(libraries.rename_library, who=who, uid=library, name=body.name))
+
+    @router.put("/libraries/{library}/workspace")
+    async def move_library(library: LibraryUid, body: NewWorkspace, who: Acting) -> LibraryDetail:
+        """Put a library into another workspace, or into none."""
+        return await make(who, partial(libraries.move_library, who=who, uid=library, workspace_id=body.workspace_id))
+
+    @router.delete("/libraries/{library}", status_code=204)
+    async def delete_library(library: LibraryUid, who: Acting) -> None:
+        """Remove a library, with all roles on it and from all tokens."""
+        await make(who, partial(libraries.delete_library, who=who, uid=library))
+
+    return router
+
+
+def memberships_router(parts: Parts) -> APIRouter:
+    """The routes of roles."""
+    router = APIRouter(tags=["memberships"], responses=REFUSALS)
+    make = parts.changes.make
+
+    @router.get("/memberships")
+    async def list_all_memberships(
+        who: Acting,
+        after: After = "",
+        limit: Limit = 100,
+        library: Annotated[PlainId | None, Query()] = None,
+        user: Annotated[PlainId | None, Query()] = None,
+    ) -> Page[MembershipDetail]:
+        """Who has which role, all or those of a library or a user."""
+        check_admin(who)
+        async with reading(parts.engine) as session:
+            return await list_memberships(session, after, limit, library, user)
+
+    @router.put(
+        "/memberships/{library}/{user}/{role}",
+        status_code=201,
+        responses={200: {"description": "The user had it already"}},
+    )
+    async def grant_role(
+        library: LibraryUid, user: UserName, role: Role, who: Acting, response: Response
+    ) -> MembershipDetail:
+        """Give a user a role on a library."""
+        held, new = await make(who, partial(memberships.grant_role, who=who, library_uid=library, user=user, role=role))
+        response.status_code = 201 if new else 200
+        return held
+
+    @router.delete("/memberships/{library}/{user}/{role}", status_code=204)
+    async def revoke_role(library: LibraryUid, user: UserName, role: Role, who: Acting) -> None:
+        """Take a role from a user, and the library out of the tokens that needed it."""
+        await make(who, partial(memberships.revoke_role, who=who, library_uid=library, user=user, role=role))
+
+    return router

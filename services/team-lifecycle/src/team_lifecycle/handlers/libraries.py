@@ -1,0 +1,112 @@
+"""Libraries. A change of workspace touches the teams of both."""
+
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from pallas_contracts.auth import LookupKey
+from pallas_contracts.errors import Conflict, NotFound
+from pallas_contracts.message import utc_now
+from team_lifecycle.answers import LibraryDetail
+from team_lifecycle.handlers.users import find_user
+from team_lifecycle.model import Decision, Event, Who, team_key, token_key
+from team_lifecycle.roles import check_owner, check_self
+from team_lifecycle.tables import Library, Membership, OpaqueToken, TeamWorkspace, TokenLibrary
+
+
+async def create_library(
+    session: AsyncSession, who: Who, uid: str, name: str, workspace_id: str | None, owner: str | None
+) -> Decision[tuple[LibraryDetail, bool]]:
+    """Make a library; return it and whether it is new. A user who makes one owns it.
+
+    Raises:
+        NotFound: there is no such owner.
+        Denied: a user cannot make somebody else an owner.
+        Conflict: there is another library of that uid.
+    """
+    owner = owner or who.user
+    if owner is not None:
+        await check_self(session, who, owner)
+        await find_user(session, owner)
+    if (library := await session.get(Library, uid)) is not None:
+        if (library.name, library.workspace_id) != (name, workspace_id):
+            raise Conflict(f"there is another library {uid!r}", code="library_exists")
+        return Decision((LibraryDetail.model_validate(library), False), keys=await _readers(session, workspace_id))
+    library = Library(uid=uid, name=name, workspace_id=workspace_id, created_at=utc_now())
+    session.add(library)
+    await session.flush()
+    if owner is not None:
+        session.add(Membership(library_uid=uid, user_name=owner, role="owner"))
+    event = Event("library", "created", uid, _data(library) | {"owner": owner})
+    return Decision((LibraryDetail.model_validate(library), True), event, await _readers(session, workspace_id))
+
+
+async def rename_library(session: AsyncSession, who: Who, uid: str, name: str) -> Decision[LibraryDetail]:
+    """Give a library another name.
+
+    Raises:
+        NotFound: there is no such library.
+        Denied: the user does not own it.
+    """
+    library = await find_library(session, uid)
+    await check_owner(session, who, uid)
+    if library.name == name:
+        return Decision(LibraryDetail.model_validate(library))
+    library.name = name
+    return Decision(LibraryDetail.model_validate(library), Event("library", "renamed", uid, _data(library)))
+
+
+async def move_library(session: AsyncSession, who: Who, uid: str, workspace_id: str | None) -> Decision[LibraryDetail]:
+    """Put a library into another workspace, or into none: other teams read it from now on.
+
+    Raises:
+        NotFound: there is no such library.
+        Denied: the user does not own it.
+    """
+    library = await find_library(session, uid)
+    await check_owner(session, who, uid)
+    keys = await _readers(session, library.workspace_id) | await _readers(session, workspace_id)
+    if library.workspace_id == workspace_id:
+        return Decision(LibraryDetail.model_validate(library), keys=keys)
+    before, library.workspace_id = library.workspace_id, workspace_id
+    event = Event("library", "moved", uid, _data(library) | {"before": before})
+    return Decision(LibraryDetail.model_validate(library), event, keys)
+
+
+async def delete_library(session: AsyncSession, who: Who, uid: str) -> Decision[None]:
+    """Remove a library with all roles on it, and from all tokens.
+
+    Raises:
+        NotFound: there is no such library.
+        Denied: the user does not own it.
+    """
+    library = await find_library(session, uid)
+    await check_owner(session, who, uid)
+    allowed = select(OpaqueToken.digest).join(TokenLibrary, TokenLibrary.token_id == OpaqueToken.id)
+    tokens = await session.scalars(allowed.where(TokenLibrary.library_uid == uid))
+    keys = frozenset(map(token_key, tokens)) | await _readers(session, library.workspace_id)
+    data = _data(library)
+    await session.delete(library)
+    return Decision(None, Event("library", "deleted", uid, data), keys)
+
+
+async def find_library(session: AsyncSession, uid: str) -> Library:
+    """The library.
+
+    Raises:
+        NotFound: there is no such library.
+    """
+    if (library := await session.get(Library, uid)) is None:
+        raise NotFound(f"there is no library {uid!r}", code="no_library")
+    return library
+
+
+async def _readers(session: AsyncSession, workspace_id: str | None) -> frozenset[LookupKey]:
+    """The look-ups of the teams that are attached to a workspace."""
+    attached = select(TeamWorkspace.team_id).where(TeamWorkspace.workspace_id == workspace_id)
+    return frozenset(map(team_key, await session.scalars(attached)))
+
+
+def _data(library: Library) -> dict[str, Any]:
+    return {"name": library.name, "workspace_id": library.workspace_id}

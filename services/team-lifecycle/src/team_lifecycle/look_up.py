@@ -1,0 +1,90 @@
+"""The rows of the truth that a bearer is judged by, all as of one snapshot: one statement.
+
+Ids come from bearers that nobody has checked yet; what cannot be an id of ours is answered without asking Postgres.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from pydantic import TypeAdapter
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from pallas_contracts.auth import KeyRecord, LookupKey, Record, TeamRecord, TokenRecord
+
+MOST_WANTED = 1000
+"""Rows that one question may ask for."""
+
+_PLAIN = re.compile(r"[!-~]{1,128}")
+
+_STATEMENT = text("""
+select
+  (select coalesce(max(number), 0) from changes) as version,
+  (select coalesce(jsonb_agg(jsonb_build_object(
+      'kid', kid, 'algorithm', algorithm, 'purposes', jsonb_build_array(purpose), 'retired', retired_at is not null,
+      'secret', coalesce(case algorithm when 'EdDSA' then public else sealed end, ''))), '[]')
+    from signing_keys where kid = any((:keys)::text[])) as keys,
+  (select coalesce(jsonb_agg(jsonb_build_object(
+      'id', id, 'name', name, 'active', active, 'active_jti', active_jti,
+      'libraries', case when active then (
+        select coalesce(jsonb_agg(uid order by uid), '[]')
+        from libraries join team_workspaces using (workspace_id) where team_id = teams.id) else '[]' end)), '[]')
+    from teams where id = any((:teams)::uuid[])) as teams,
+  (select coalesce(jsonb_agg(jsonb_build_object(
+      'digest', digest, 'id', id, 'name', tokens.name, 'user', user_name, 'user_active', active,
+      'revoked', revoked_at is not null, 'expires_at', expires_at,
+      'libraries', (select coalesce(jsonb_agg(library_uid order by library_uid), '[]')
+                    from token_libraries where token_id = tokens.id))), '[]')
+    from tokens join users on users.name = user_name where digest = any((:tokens)::text[])) as tokens
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """`version` is the number of the last change they contain. A row that is not there is None."""
+
+    version: int
+    records: Mapping[LookupKey, Record | None]
+
+
+class _Digested(TokenRecord):
+    """A token's record with what it was found by."""
+
+    digest: str
+
+
+_KEYS = TypeAdapter(list[KeyRecord])
+_TEAMS = TypeAdapter(list[TeamRecord])
+_TOKENS = TypeAdapter(list[_Digested])
+
+
+async def look_up(session: AsyncSession, wanted: Sequence[LookupKey]) -> Rows:
+    """Read the rows; changes of this session's own transaction count."""
+    plain = [key for key in wanted if _may_exist(key)]
+    row = (
+        await session.execute(
+            _STATEMENT, {f"{kind}s": [key.id for key in plain if key.kind == kind] for kind in _KINDS}
+        )
+    ).one()
+    found: dict[LookupKey, Record] = {}
+    for record in _KEYS.validate_python(row.keys):
+        found[LookupKey(kind="key", id=record.kid)] = record
+    for record in _TEAMS.validate_python(row.teams):
+        found[LookupKey(kind="team", id=record.id)] = record
+    for record in _TOKENS.validate_python(row.tokens):
+        found[LookupKey(kind="token", id=record.digest)] = TokenRecord.model_validate(record.model_dump())
+    return Rows(row.version, {key: found.get(key) for key in wanted})
+
+
+_KINDS = ("key", "team", "token")
+
+
+def _may_exist(key: LookupKey) -> bool:
+    if key.kind != "team":
+        return _PLAIN.fullmatch(key.id) is not None
+    try:
+        return str(UUID(key.id)) == key.id
+    except ValueError:
+        return False

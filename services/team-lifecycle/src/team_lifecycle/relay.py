@@ -1,0 +1,100 @@
+"""Sends the events of committed changes to the broker, in the order of their numbers, each at least once.
+
+Over all replicas one relays at a time: it holds the row that says how far the broker is. Whoever made a change relays
+it at once when it can; a look every half second finds what was left by one that died, or while the broker was away.
+What is sent again after a crash has the same message id, and the stream drops it.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from pallas_bus.connection import Bus, trace_headers
+from pallas_contracts.auth import LifecycleChanged
+from pallas_contracts.catalog import LIFECYCLE_CHANGED
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.message import utc_now
+from team_lifecycle.adapters.database import postgres_errors
+from team_lifecycle.metrics import Metrics
+from team_lifecycle.tables import Change, RelayPosition
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+BATCH = 100
+PUT_SECONDS = 2.0
+
+
+class Relay:
+    """Relays until it is cancelled."""
+
+    def __init__(self, bus: Bus, engine: AsyncEngine, metrics: Metrics, committed: asyncio.Event) -> None:
+        self._bus = bus
+        self._engine = engine
+        self._metrics = metrics
+        self._committed = committed
+        self._told = False
+
+    async def run(self) -> None:
+        """Send what there is, and wait for more."""
+        while True:
+            self._committed.clear()
+            try:
+                more = await self._relay() if self._bus.connected else False
+                self._told = False
+            except Unavailable as error:
+                more = False
+                if not self._told:
+                    log.warning("events wait", extra={"reason": error.message})
+                    self._told = True
+            if not more:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._committed.wait()
+
+    async def _relay(self) -> bool:
+        """Send a batch, unless another replica does; return whether there is more."""
+        async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
+            position = await session.scalar(select(RelayPosition).with_for_update(skip_locked=True))
+            if position is None:
+                return False
+            waiting = select(Change).where(Change.number > position.sent).order_by(Change.number).limit(BATCH)
+            batch = (await session.scalars(waiting)).all()
+            failed: Unavailable | None = None
+            for change in batch:
+                try:
+                    await self._send(change)
+                except Unavailable as error:
+                    failed = error
+                    break
+                position.sent = change.number
+            await self._measure(session, position.sent)
+        if failed is not None:
+            raise failed
+        return len(batch) == BATCH
+
+    async def _send(self, change: Change) -> None:
+        event = LifecycleChanged.model_validate(
+            {
+                "number": change.number,
+                "kind": change.kind,
+                "action": change.action,
+                "id": change.subject,
+                "actor": change.actor,
+                "correlation": change.correlation,
+                "data": change.data,
+                "at": change.at,
+            }
+        )
+        subject = LIFECYCLE_CHANGED.template.subject(kind=change.kind, action=change.action)
+        headers = trace_headers({"Nats-Msg-Id": f"{LIFECYCLE_CHANGED.name}:{change.number}"})
+        await self._bus.put(subject, event.model_dump_json().encode(), headers, timeout=PUT_SECONDS)
+
+    async def _measure(self, session: AsyncSession, sent: int) -> None:
+        found = select(func.count(), func.min(Change.at)).where(Change.number > sent)
+        count, oldest = (await session.execute(found)).one()
+        self._metrics.unsent.set(count)
+        self._metrics.lag.set((utc_now() - oldest).total_seconds() if count else 0.0)

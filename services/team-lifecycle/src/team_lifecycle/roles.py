@@ -1,0 +1,95 @@
+"""Who may do what to a library (contract, section 4.1). An admin who acts for nobody may do all of it."""
+
+from collections.abc import Collection
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from pallas_contracts.errors import Denied
+from team_lifecycle.model import GRANTS, SCOPES, Role, Who
+from team_lifecycle.tables import Membership, User
+
+
+def check_admin(who: Who) -> None:
+    """Let admins pass.
+
+    Raises:
+        Denied: it is done for a user.
+    """
+    if who.user is not None:
+        raise Denied("users cannot do this, only admins", code="admins_only")
+
+
+async def check_owner(session: AsyncSession, who: Who, library_uid: str) -> None:
+    """Let the library's owners pass.
+
+    Raises:
+        Denied: the user is none of them.
+    """
+    if who.user is not None and "owner" not in await roles_of(session, who.user, library_uid):
+        raise Denied(f"user {who.user!r} does not own library {library_uid!r}", code="not_owner")
+
+
+async def check_grants(session: AsyncSession, who: Who, library_uid: str, role: Role) -> None:
+    """Let those pass who may grant and revoke the role on the library.
+
+    Raises:
+        Denied: the user may not.
+    """
+    if who.user is None:
+        return
+    held = await roles_of(session, who.user, library_uid)
+    if not any(role in GRANTS[mine] for mine in held):
+        as_what = f"as {' and '.join(sorted(held))}" if held else "without a role there"
+        raise Denied(
+            f"user {who.user!r} may not grant or revoke {role!r} on library {library_uid!r} {as_what}",
+            code="may_not_grant",
+        )
+
+
+async def check_self(session: AsyncSession, who: Who, name: str) -> None:
+    """Let the user pass whose own business it is.
+
+    Raises:
+        Denied: it is somebody else's, or the user is not active.
+    """
+    if who.user is None:
+        return
+    await _check_active(session, who.user)
+    if who.user != name:
+        raise Denied(f"user {who.user!r} may not do this for user {name!r}", code="not_yours")
+
+
+async def roles_of(session: AsyncSession, name: str, library_uid: str) -> frozenset[Role]:
+    """The roles of an active user on a library.
+
+    Raises:
+        Denied: there is no such user, or it is not active.
+    """
+    await _check_active(session, name)
+    held = select(Membership.role).where(Membership.user_name == name, Membership.library_uid == library_uid)
+    found = set(await session.scalars(held))
+    return frozenset(role for role in GRANTS if role in found)
+
+
+async def scoped_libraries(session: AsyncSession, name: str) -> list[str]:
+    """The libraries that a user may put into tokens, sorted."""
+    held = Membership.user_name == name, Membership.role.in_(SCOPES)
+    return sorted(set(await session.scalars(select(Membership.library_uid).where(*held))))
+
+
+async def check_scopes(session: AsyncSession, name: str, libraries: Collection[str]) -> None:
+    """Let libraries pass that the user may put into a token.
+
+    Raises:
+        Denied: naming those that the user neither owns nor manages (a library that does not exist is one of them).
+    """
+    others = sorted(set(libraries) - set(await scoped_libraries(session, name)))
+    if others:
+        shown = ", ".join(map(repr, others[:5])) + (" ..." if len(others) > 5 else "")
+        raise Denied(f"user {name!r} neither owns nor manages {shown}", code="not_scoped", libraries=others)
+
+
+async def _check_active(session: AsyncSession, name: str) -> None:
+    if not await session.scalar(select(User.active).where(User.name == name)):
+        raise Denied(f"user {name!r} is not known or not active", code="user_disabled")

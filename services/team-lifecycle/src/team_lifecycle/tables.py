@@ -1,0 +1,134 @@
+"""The tables. Their history is in `migrations`."""
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import BigInteger, DateTime, ForeignKey, Text, Uuid, func
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+    type_annotation_map: ClassVar = {str: Text(), datetime: DateTime(timezone=True), dict[str, Any]: JSONB()}
+
+
+def _created() -> Mapped[datetime]:
+    return mapped_column(server_default=func.now())
+
+
+class Team(Base):
+    """A team; it is never removed, only made inactive."""
+
+    __tablename__ = "teams"
+    id: Mapped[str] = mapped_column(Uuid(as_uuid=False), primary_key=True)
+    name: Mapped[str]
+    active: Mapped[bool] = mapped_column(default=True)
+    active_jti: Mapped[str | None]
+    created_at: Mapped[datetime] = _created()
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
+
+
+class TeamWorkspace(Base):
+    """A team is attached to a workspace, whether or not that has libraries."""
+
+    __tablename__ = "team_workspaces"
+    team_id: Mapped[str] = mapped_column(
+        Uuid(as_uuid=False), ForeignKey("teams.id", ondelete="CASCADE"), primary_key=True
+    )
+    workspace_id: Mapped[str] = mapped_column(primary_key=True, index=True)
+    created_at: Mapped[datetime] = _created()
+
+
+class User(Base):
+    """Somebody who may hold roles and tokens."""
+
+    __tablename__ = "users"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    active: Mapped[bool] = mapped_column(default=True)
+    created_at: Mapped[datetime] = _created()
+
+
+class Library(Base):
+    """A library; without a workspace no team reads it."""
+
+    __tablename__ = "libraries"
+    uid: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    workspace_id: Mapped[str | None] = mapped_column(index=True)
+    created_at: Mapped[datetime] = _created()
+
+
+class Membership(Base):
+    """A user has a role on a library; several are possible."""
+
+    __tablename__ = "memberships"
+    library_uid: Mapped[str] = mapped_column(ForeignKey("libraries.uid", ondelete="CASCADE"), primary_key=True)
+    user_name: Mapped[str] = mapped_column(ForeignKey("users.name"), primary_key=True, index=True)
+    role: Mapped[str] = mapped_column(primary_key=True)
+    created_at: Mapped[datetime] = _created()
+
+
+class OpaqueToken(Base):
+    """An opaque token, of which only the digest is known."""
+
+    __tablename__ = "tokens"
+    id: Mapped[str] = mapped_column(Uuid(as_uuid=False), primary_key=True)
+    digest: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    user_name: Mapped[str] = mapped_column(ForeignKey("users.name"), index=True)
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = _created()
+
+
+class TokenLibrary(Base):
+    """A token may read a library. The row goes when its user may not scope the library any more."""
+
+    __tablename__ = "token_libraries"
+    token_id: Mapped[str] = mapped_column(
+        Uuid(as_uuid=False), ForeignKey("tokens.id", ondelete="CASCADE"), primary_key=True
+    )
+    library_uid: Mapped[str] = mapped_column(
+        ForeignKey("libraries.uid", ondelete="CASCADE"), primary_key=True, index=True
+    )
+
+
+class SigningKey(Base):
+    """A signing key. `sealed` is what is secret of it, encrypted; `public` the public key of EdDSA in PEM.
+
+    Of the keys for team JWTs one is current: it signs.
+    """
+
+    __tablename__ = "signing_keys"
+    kid: Mapped[str] = mapped_column(primary_key=True)
+    purpose: Mapped[str]
+    algorithm: Mapped[str]
+    sealed: Mapped[str | None]
+    public: Mapped[str | None]
+    current: Mapped[bool] = mapped_column(default=False)
+    retired_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = _created()
+
+
+class Change(Base):
+    """Everything that has changed, numbered without a gap: the audit log, and the outbox of events. Kept for good."""
+
+    __tablename__ = "changes"
+    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    kind: Mapped[str]
+    action: Mapped[str]
+    subject: Mapped[str]
+    actor: Mapped[str]
+    correlation: Mapped[str]
+    data: Mapped[dict[str, Any]]
+    at: Mapped[datetime]
+
+
+class RelayPosition(Base):
+    """One row: the number of the last change that the broker has stored."""
+
+    __tablename__ = "relay_position"
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    sent: Mapped[int] = mapped_column(BigInteger)

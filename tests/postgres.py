@@ -1,0 +1,103 @@
+"""A real Postgres as a child process, for tests that need one to stop, hang, die and come back."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from tests.embedded import free_port
+
+from pallas_cli.embedded.postgres import EmbeddedPostgres
+from pallas_cli.stack.after_fork import child_setup
+
+_STARTS_WITHIN = 30.0
+_STOPS_WITHIN = 20.0
+_RETRY = 0.02
+
+
+class PostgresServer:
+    """One Postgres on loopback that keeps its port and its data over `restart`. Use it as a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = EmbeddedPostgres(folder, free_port())
+        self._log = folder / "postgres.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The database for administration."""
+        return self._server.url
+
+    def start(self) -> Self:
+        """Start the server, after making its cluster if there is none, and wait until it is ready."""
+        launch = asyncio.run(self._server.launch())
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                launch.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=child_setup(launch.orphan_signal, launch.rootless),
+            )
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if asyncio.run(self._is_ready()):
+                return self
+            time.sleep(_RETRY)
+        self.kill9()
+        raise RuntimeError(f"Postgres did not start:\n{self._log.read_text('utf-8', errors='replace')}")
+
+    async def _is_ready(self) -> bool:
+        launch = await self._server.launch()
+        return await launch.ready()
+
+    async def new_database(self, like: str = "template1") -> str:
+        """Make a database with what `like` holds, and return where it is. Nobody may be connected to `like`."""
+        name = f"d{uuid.uuid4().hex[:16]}"
+        await self.say(f"create database {name} template {like}")
+        return f"{self.url.rpartition('/')[0]}/{name}"
+
+    async def say(self, statement: str, database: str | None = None) -> list[tuple[object, ...]]:
+        """Run a statement, outside of any transaction, and return the rows of its answer."""
+        engine = create_async_engine((database or self.url).replace("postgresql:", "postgresql+asyncpg:"))
+        try:
+            async with engine.connect() as connection:
+                await connection.execution_options(isolation_level="AUTOCOMMIT")
+                answer = await connection.execute(text(statement))
+                return [tuple(row) for row in answer] if answer.returns_rows else []
+        finally:
+            await engine.dispose()
+
+    def stop(self) -> None:
+        """Ask the server to end at once and wait until it has."""
+        self._end(signal.SIGINT)
+
+    def kill9(self) -> None:
+        """End the server as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop (or kill) the server and start it on the same port with the same data."""
+        self._end(signal.SIGKILL if kill else signal.SIGINT)
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.poll() is None:
+                os.kill(process.pid, number)
+            process.wait(_STOPS_WITHIN)

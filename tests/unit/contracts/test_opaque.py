@@ -1,0 +1,36 @@
+"""The text of opaque tokens."""
+
+import hashlib
+import re
+
+import pytest
+
+from pallas_contracts.opaque import is_opaque_token, new_opaque_token, token_digest
+
+
+def test_a_token_is_one_word_of_one_length_that_a_scanner_finds() -> None:
+    made = {new_opaque_token() for _ in range(200)}
+    assert len(made) == 200
+    assert all(re.fullmatch(r"pallas_[0-9A-Za-z]{49}", token) and is_opaque_token(token) for token in made)
+
+
+def test_only_the_digest_of_a_token_is_stored() -> None:
+    token = new_opaque_token()
+    assert token_digest(token) == hashlib.sha256(token.encode()).hexdigest()
+
+
+def test_a_typing_error_anywhere_is_caught_without_a_look_up() -> None:
+    token = new_opaque_token()
+    for place in range(len("pallas_"), len(token)):
+        other = "a" if token[place] != "a" else "b"
+        assert not is_opaque_token(token[:place] + other + token[place + 1 :])
+        assert place + 1 == len(token) or token[place] == token[place + 1] or not is_opaque_token(swapped(token, place))
+
+
+def swapped(token: str, place: int) -> str:
+    return token[:place] + token[place + 1] + token[place] + token[place + 2 :]
+
+
+@pytest.mark.parametrize("text", ["", "pallas_", new_opaque_token()[:-1], new_opaque_token() + "\n", "ghp_" + "0" * 52])
+def test_anything_else_is_no_token(text: str) -> None:
+    assert not is_opaque_token(text)

@@ -129,10 +129,12 @@ class _Attempt:
         if call is None:
             call = self._add(at, "tool", f"{event.server}/{event.tool}", 1)
         call.took = event.duration_ms / 1000
-        if isinstance(event, ToolFailed):
-            call.what += f": failed ({event.code})"
         if call.kind == "agent":
             self._end_step(event.server, at)
+            if not any(it.kind == "agent" and it.what == call.what and it.took is None for it in self._calls.values()):
+                self._depths.pop(event.server, None)
+        if isinstance(event, ToolFailed):
+            call.what += f": failed ({event.code})"
 
     def _end_step(self, agent: str, at: datetime | None) -> None:
         step = self._steps.pop(agent, None)
@@ -165,10 +167,13 @@ class Times:
     rest: float
 
     def __str__(self) -> str:
-        calls = (
-            f"{self.models:.3f} s in {self.model_calls} model calls, {self.tools:.3f} s in {self.tool_calls} tool calls"
-        )
-        return f"{self.total:.3f} s: {self.queued:.3f} s waiting, {calls}, {self.rest:.3f} s else"
+        models = f"{self.models:.3f} s in {_calls(self.model_calls, 'model')}"
+        tools = f"{self.tools:.3f} s in {_calls(self.tool_calls, 'tool')}"
+        return f"{self.total:.3f} s: {self.queued:.3f} s waiting, {models}, {tools}, {self.rest:.3f} s else"
+
+
+def _calls(number: int, what: str) -> str:
+    return f"{number} {what} call{'' if number == 1 else 's'}"
 
 
 def times_of(entries: Iterable[Entry]) -> Times:

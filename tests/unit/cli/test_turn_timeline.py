@@ -1,5 +1,6 @@
 """A turn's timeline: what lies within what, how long it took, where the time went."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -112,6 +113,9 @@ def test_the_time_is_added_up_and_what_ran_side_by_side_does_not_hide_the_rest()
     assert (times.model_calls, times.tool_calls) == (3, 2)
     found = [round(value, 3) for value in (times.total, times.queued, times.models, times.tools, times.rest)]
     assert found == [2.0, 0.5, 0.6, 1.1, 0.3]
+    words = "2.000 s: 0.500 s waiting, 0.600 s in 3 model calls, 1.100 s in 2 tool calls, 0.300 s else"
+    assert str(times) == words
+    assert "in 1 tool call, " in str(replace(times, tool_calls=1))
 
 
 def test_an_attempt_ends_where_the_next_one_begins_and_an_unfinished_call_has_no_time() -> None:
@@ -136,6 +140,18 @@ def test_a_failed_call_says_how_and_a_turn_that_runs_has_no_end() -> None:
         ("attempt 1 by w1", None),
         ("argos/search: failed (tool_error)", 0.1),
     ]
+
+
+def test_an_agent_that_was_a_sub_agent_before_is_none_afterwards() -> None:
+    refused = ToolFailed(call="1", server="research", tool="search", duration_ms=0, code="unknown_tool")
+    events: list[tuple[float, AnyEvent]] = [
+        (0.1, step("research", 1, "tool")),
+        (0.1, tool("1", "research", leaf=False)),
+        (0.1, refused),
+        (0.2, step("research", 2, "llm")),
+    ]
+    depths = {entry.what: entry.depth for entry in timeline(a_turn((0.1, events), ends=0.3))}
+    assert depths["research step 1 (tool)"] == depths["research step 2 (llm)"] == 1
 
 
 def test_a_turn_of_which_nothing_is_known_has_an_empty_timeline() -> None:

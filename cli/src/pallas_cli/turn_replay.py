@@ -20,7 +20,7 @@ from pallas_cli.replay_plan import Plan, plan_replay
 from pallas_cli.turn_answer import said_in, with_content
 from pallas_cli.turn_compare import comparison_of, lines_beside
 from pallas_cli.turn_show import document_of
-from pallas_cli.turns_tail import text_of
+from pallas_cli.turns_tail import claim_text, text_of
 from pallas_cli.turns_view import find_turn
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.errors import PallasError, Rejected, Unavailable
@@ -110,10 +110,8 @@ async def _hosted(bus: Bus, key: str) -> bool:
 
 def _line_of(said: Said) -> str | None:
     match said:
-        case Claimed():
-            return f"attempt {said.attempt} by {said.worker}"
-        case CancelRequested():
-            return f"cancel: {said.reason}"
+        case Claimed() | CancelRequested():
+            return claim_text(said)
         case TurnOutcome():
             return f"{said.status} ({said.code})" if said.code not in (None, said.status) else said.status
         case TextDelta():

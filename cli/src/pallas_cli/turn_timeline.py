@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from pallas_bus.turn_history import AttemptHistory, TurnHistory
-from pallas_cli.turns_tail import text_of
+from pallas_cli.turns_tail import claim_text, text_of
 from pallas_contracts.turns import (
     AnyEvent,
     ModelCalled,
@@ -91,7 +91,7 @@ class _Attempt:
 
     def entries(self) -> list[Entry]:
         claim = self.history.claim
-        self._add(claim.at, "attempt", f"attempt {claim.attempt} by {claim.worker}", 0, until=self.end)
+        self._add(claim.at, "attempt", claim_text(claim), 0, until=self.end)
         for event in self.history.in_order():
             self._take(event, _moment(event))
         for agent in list(self._steps):

@@ -107,7 +107,7 @@ def lines_of(entry: LogEntry) -> list[str]:
             again = f", a replay of {said.replay_of}" if said.replay_of else ""
             return [f"{_time(said.requested_at)} {name} asked by {said.principal.type}:{said.principal.id}{again}"]
         case TurnClaim():
-            return [f"{_time(said.claim.at)} {name} {_claim(said.claim)}"]
+            return [f"{_time(said.claim.at)} {name} {claim_text(said.claim)}"]
         case TurnJoined():
             return [f"{_time(said.at)} {name} followed again through {said.gateway}"]
         case TurnOutcome():
@@ -118,10 +118,15 @@ def lines_of(entry: LogEntry) -> list[str]:
             return [f"{_time(_moment(event))} {name} {text_of(event)}" for event in said.events]
 
 
-def _claim(claim: Claimed | CancelRequested) -> str:
-    if isinstance(claim, Claimed):
-        return f"attempt {claim.attempt} by {claim.worker}"
-    return f"cancel: {claim.reason}"
+def claim_text(claim: Claimed | CancelRequested) -> str:
+    """A claim in a few words."""
+    match claim:
+        case CancelRequested():
+            return f"cancel: {claim.reason}"
+        case Claimed(ends=True):
+            return f"taken by {claim.worker} to be ended"
+        case Claimed():
+            return f"attempt {claim.attempt} by {claim.worker}"
 
 
 def text_of(event: AnyEvent) -> str:

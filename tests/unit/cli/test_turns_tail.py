@@ -40,6 +40,11 @@ def test_a_claim_names_attempt_and_worker() -> None:
     assert lines_of(claim(Claimed(attempt=2, worker="w1", at=AT))) == [f"09:30:15.250 {NAME} attempt 2 by w1"]
 
 
+def test_a_claim_that_only_ends_the_turn_is_no_attempt() -> None:
+    lines = lines_of(claim(Claimed(attempt=2, worker="w1", ends=True, at=AT)))
+    assert lines == [f"09:30:15.250 {NAME} taken by w1 to be ended"]
+
+
 def test_a_cancel_names_its_reason() -> None:
     assert lines_of(claim(CancelRequested(reason="enough", at=AT))) == [f"09:30:15.250 {NAME} cancel: enough"]
 

@@ -1,0 +1,39 @@
+"""`python -m tests.chaos [--seed N] [--turns N] [--seconds N]`: a storm, its table, and exit code 1 for violations.
+
+The storm and its calls follow from the seed; how they meet does not.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.chaos import report
+from tests.chaos.run import Options, run
+
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+
+
+def main() -> int:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.randrange(10_000), help="default: another one each time")
+    parser.add_argument("--turns", type=int, default=500, help="calls to make (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=180.0, help="how long blows fall at most")
+    parser.add_argument("--every", type=float, default=2.5, help="seconds between two blows on average")
+    parser.add_argument("--keep", type=Path, help="folder for the logs of all processes, which are else thrown away")
+    options = parser.parse_args()
+    wanted = Options(options.seed, options.turns, options.seconds, options.every)
+    with tempfile.TemporaryDirectory(prefix="pallas-chaos-") as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        result = asyncio.run(run(wanted, folder, lambda line: print(line, file=sys.stderr, flush=True)))
+    path = report.write(report.facts(result), RESULTS)
+    print(path.read_text("utf-8"))
+    return 1 if result.violations else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

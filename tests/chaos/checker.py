@@ -1,0 +1,132 @@
+"""What must hold after a storm, rule by rule, over the evidence alone. Nothing here talks to anything.
+
+A rule yields a sentence for everything that breaks it. `check` runs them all.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tests.chaos.caller_rules import answers_agree, everybody_is_answered, nothing_is_missed, superseded_is_silent
+from tests.chaos.evidence import Evidence, LoggedTurn
+
+from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted
+
+type Rule = Callable[[Evidence], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that did not hold, and where."""
+
+    rule: str
+    what: str
+
+
+def one_outcome(evidence: Evidence) -> Iterator[str]:
+    """Every accepted turn has exactly one outcome, and no other has more."""
+    claimed = {turn.turn for turn in evidence.turns.values() if turn.attempts}
+    for turn in sorted(evidence.accepted | claimed | set(evidence.turns)):
+        found = len(evidence.turns[turn].outcomes) if turn in evidence.turns else 0
+        if found > 1 or (found == 0 and turn in evidence.accepted | claimed):
+            yield f"turn {turn} has {found} outcomes"
+
+
+def contiguous(evidence: Evidence) -> Iterator[str]:
+    """The concluding attempt's events are numbered from 1 to what its outcome says; no number says two things."""
+    for turn in evidence.turns.values():
+        said: dict[tuple[int, int], object] = {}
+        for attempt, event in (at.said for at in turn.events):
+            if said.setdefault((attempt, event.seq), event) != event:
+                yield f"turn {turn.turn}: event {event.seq} of attempt {attempt} says two things"
+        for outcome in (at.said for at in turn.outcomes if at.said.status != "cancelled"):
+            numbers = [event.seq for event in turn.of_attempt(outcome.attempt)]
+            if numbers != list(range(1, outcome.events + 1)):
+                yield f"turn {turn.turn}: attempt {outcome.attempt} has events {numbers} of {outcome.events}"
+
+
+def effects_once(evidence: Evidence) -> Iterator[str]:
+    """An unsafe effect happens once; any effect was in the log, by the attempt that had it, before it happened."""
+    for key, count in Counter(effect.key for effect in evidence.effects).items():
+        turns = [evidence.turns[turn] for turn in evidence.by_key.get(key, ()) if turn in evidence.turns]
+        if count > 1 and not any(turn.agent in evidence.safe for turn in turns):
+            yield f"the effect of {key} happened {count} times"
+        if not any(_starts(turn) for turn in turns):
+            yield f"the effect of {key} is in no log"
+    for (turn, attempt), count in Counter((it.turn, it.attempt) for it in evidence.effects if it.turn).items():
+        if count > 1:
+            yield f"attempt {attempt} of turn {turn} had its effect {count} times"
+        if turn in evidence.turns and not any(number == attempt for number, _ in _starts(evidence.turns[turn])):
+            yield f"attempt {attempt} of turn {turn} had an effect that it did not announce"
+
+
+def unsafe_starts_once(evidence: Evidence) -> Iterator[str]:
+    """The log of a turn that may not be repeated has tools of one attempt only."""
+    for turn in evidence.turns.values():
+        attempts = {attempt for attempt, _ in _starts(turn)}
+        if turn.agent not in evidence.safe and len(attempts) > 1:
+            yield f"turn {turn.turn}: tools were started by attempts {sorted(attempts)}"
+
+
+def claims_in_order(evidence: Evidence) -> Iterator[str]:
+    """Attempts are numbered as they are claimed; only the holder of the last claim starts a tool or ends the turn."""
+    for turn in evidence.turns.values():
+        if turn.attempts != list(range(1, len(turn.attempts) + 1)):
+            yield f"turn {turn.turn}: claimed as attempts {turn.attempts}"
+        for at in turn.events:
+            attempt, event = at.said
+            if isinstance(event, ToolStarted) and event.leaf and _holder(turn, at.position) != attempt:
+                yield f"turn {turn.turn}: attempt {attempt} started a tool without having the turn"
+        for at in turn.outcomes:
+            holder = _holder(turn, at.position)
+            if holder != (None if at.said.status == "cancelled" else at.said.attempt):
+                yield f"turn {turn.turn}: attempt {at.said.attempt} ended it as {at.said.status} without having it"
+
+
+def cancel_sticks(evidence: Evidence) -> Iterator[str]:
+    """Behind a tombstone nobody claims, and the only end is the cancel."""
+    for turn in evidence.turns.values():
+        cancelled = next((at.position for at in turn.claims if isinstance(at.said, CancelRequested)), None)
+        if cancelled is None:
+            continue
+        if any(at.position > cancelled for at in turn.claims):
+            yield f"turn {turn.turn} was claimed after it had been cancelled"
+        for at in turn.outcomes:
+            if at.position > cancelled and at.said.status != "cancelled":
+                yield f"turn {turn.turn} was cancelled and ended as {at.said.status}"
+
+
+def queue_is_empty(evidence: Evidence) -> Iterator[str]:
+    """Nothing is left in the queue, in nobody's hands."""
+    yield from evidence.left
+
+
+def _starts(turn: LoggedTurn) -> list[tuple[int, ToolStarted]]:
+    found = ((attempt, event) for attempt, event in (at.said for at in turn.events))
+    return [(attempt, event) for attempt, event in found if isinstance(event, ToolStarted) and event.leaf]
+
+
+def _holder(turn: LoggedTurn, position: int) -> int | None:
+    """The attempt that has the turn at a position of the log; None for nobody, as behind a cancel."""
+    last = max((at for at in turn.claims if at.position < position), key=lambda at: at.position, default=None)
+    return last.said.attempt if last is not None and isinstance(last.said, Claimed) else None
+
+
+RULES: tuple[Rule, ...] = (
+    one_outcome,
+    contiguous,
+    effects_once,
+    unsafe_starts_once,
+    claims_in_order,
+    cancel_sticks,
+    superseded_is_silent,
+    nothing_is_missed,
+    answers_agree,
+    everybody_is_answered,
+    queue_is_empty,
+)
+
+
+def check(evidence: Evidence) -> list[Violation]:
+    """All violations of all rules."""
+    return [Violation(rule.__name__, what) for rule in RULES for what in rule(evidence)]

@@ -1,0 +1,93 @@
+"""What a storm leaves behind, as the checker is given it: the log, the callers' views, the effects, the queue."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from tests.chaos.effects import Effect
+
+from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnOutcome
+
+type Ended = Literal["answered", "refused", "broken", "closed", "unheard"]
+"""How a call ended for its caller: with the turn's answer, with a refusal, with a stream that broke and was let go,
+with a stream that the caller closed itself, or not at all within its patience."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A tool result: `code` is None for a result, else the code of the tool error."""
+
+    turn: str | None
+    code: str | None
+    text: str
+
+
+@dataclass
+class CallerView:
+    """One call as its caller saw it. `streams` are the progress messages of one stream each; a call that went on
+    elsewhere has several.
+
+    `goes_on` means that the caller can follow its turn on another gateway: it sent a key, or resumes its stream.
+    """
+
+    key: str
+    agent: str
+    kind: str
+    ended: Ended = "unheard"
+    answer: Answer | None = None
+    goes_on: bool = False
+    streams: list[list[str]] = field(default_factory=list[list[str]])
+    gaps: list[float] = field(default_factory=list[float])
+
+
+@dataclass(frozen=True, slots=True)
+class At[T]:
+    """Something in the log: at which position, when, and what."""
+
+    position: int
+    time: datetime
+    said: T
+
+
+@dataclass
+class LoggedTurn:
+    """All that the log holds of one turn, in its order; `events` with the attempt that said each."""
+
+    turn: str
+    agent: str
+    claims: list[At[Claimed | CancelRequested]] = field(default_factory=list["At[Claimed | CancelRequested]"])
+    events: list[At[tuple[int, AnyEvent]]] = field(default_factory=list["At[tuple[int, AnyEvent]]"])
+    outcomes: list[At[TurnOutcome]] = field(default_factory=list["At[TurnOutcome]"])
+
+    @property
+    def conversation(self) -> str | None:
+        """The keyed hash of the caller's key, when a worker has claimed the turn."""
+        claims = (at.said for at in self.claims)
+        return next((claim.conversation for claim in claims if isinstance(claim, Claimed)), None)
+
+    @property
+    def attempts(self) -> list[int]:
+        """The attempts that were claimed."""
+        return [at.said.attempt for at in self.claims if isinstance(at.said, Claimed)]
+
+    def of_attempt(self, attempt: int) -> list[AnyEvent]:
+        """The events of one attempt, by number."""
+        found = {event.seq: event for number, event in (at.said for at in self.events) if number == attempt}
+        return [found[seq] for seq in sorted(found)]
+
+
+@dataclass
+class Evidence:
+    """Everything together. `accepted` are the turns whose requests the broker has confirmed, `by_key` leads from a
+    caller's key to its turns, `left` says what is still in the queue, `broker_gone` when the broker was hit.
+    """
+
+    turns: dict[str, LoggedTurn]
+    callers: Sequence[CallerView] = ()
+    effects: Sequence[Effect] = ()
+    accepted: frozenset[str] = frozenset()
+    by_key: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    left: Sequence[str] = ()
+    broker_gone: Sequence[datetime] = ()
+    safe: frozenset[str] = frozenset({"notes"})

@@ -1,0 +1,173 @@
+"""The processes of a storm: each keeps its address over its deaths, as its successor would in production."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+from tests.embedded import NatsServer, free_port
+
+_READY_WITHIN = 60.0
+_LOOK_AGAIN = 0.1
+SECRET = "for-storms-only-" * 3
+
+
+class Part:
+    """One process, started again and again. `instance` is the name that it has in the log in its present life."""
+
+    def __init__(self, name: str, command: list[str], folder: Path, env: Mapping[str, str], ready: str = "") -> None:
+        self.name = name
+        self.port = free_port()
+        self.lives = 0
+        self._command = [word.format(port=self.port) for word in command]
+        self._folder = folder
+        self._env = env
+        self._ready = ready
+        self._process: subprocess.Popen[bytes] | None = None
+        self.paused = False
+
+    @property
+    def instance(self) -> str:
+        """The name of the process that runs, or ran last."""
+        return f"{self.name}-{self.lives}"
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> Path:
+        """What all its lives have written."""
+        return self._folder / f"{self.name}.log"
+
+    def start(self) -> None:
+        """Start it; nothing happens while it runs."""
+        if self.up:
+            return
+        self.lives += 1
+        own = {"PALLAS_PORT": str(self.port), "PALLAS_INSTANCE": self.instance}
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **self._env, **own},
+                start_new_session=True,
+            )
+        self.paused = False
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, if there is a process."""
+        if self._process is not None and self.up:
+            self._process.send_signal(number)
+            self.paused = number == signal.SIGSTOP or (self.paused and number != signal.SIGCONT)
+
+    async def ended(self) -> None:
+        """Wait until the process is gone."""
+        if self._process is not None:
+            await asyncio.to_thread(self._process.wait)
+
+    async def ready(self) -> None:
+        """Wait until it answers.
+
+        Raises:
+            TimeoutError: it did not.
+        """
+        async with httpx.AsyncClient(timeout=1.0) as http, asyncio.timeout(_READY_WITHIN):
+            while True:
+                with suppress(httpx.TransportError):
+                    answer = await http.get(f"http://127.0.0.1:{self.port}/{self._ready}")
+                    if not self._ready or answer.is_success:
+                        return
+                await asyncio.sleep(_LOOK_AGAIN)
+
+    def close(self) -> None:
+        """End it the hard way."""
+        if self._process is not None and self.up:
+            self._process.kill()
+            self._process.wait()
+
+
+class Stage:
+    """All parts: a broker, two gateways, three workers, the counting downstream server, and a redis where there is one.
+
+    `effects` is the file in which every effect is written down.
+    """
+
+    def __init__(self, folder: Path, team: Path) -> None:
+        self.effects = folder / "effects"
+        self.nats = NatsServer(folder / "nats")
+        self.counter = Part(
+            "counter", [sys.executable, "-m", "tests.chaos.counter", "{port}", str(self.effects)], folder, {}
+        )
+        common = {
+            "PALLAS_NATS_URL": self.nats.url,
+            "PALLAS_DRAIN_SECONDS": "3",
+            "PALLAS_AGENT_PORTS": "false",
+            "PALLAS_TEAMS": str(team),
+            "PALLAS_SLOTS": "40",
+            "PALLAS_LOG_KEY": SECRET,
+            "PALLAS_REQUEST_STATE_KEY": SECRET,
+            "CHAOS_EFFECTS": str(self.effects),
+            "CHAOS_COUNTER_URL": f"http://127.0.0.1:{self.counter.port}/mcp",
+        }
+        self.redis = _redis(folder)
+        if self.redis is not None:
+            common["PALLAS_REDIS_URL"] = f"redis://127.0.0.1:{self.redis.port}"
+        self.gateways = [_service("agent_gateway", number, folder, common) for number in (1, 2)]
+        self.workers = [_service("agent_worker", number, folder, common) for number in (1, 2, 3)]
+
+    @property
+    def parts(self) -> list[Part]:
+        """Everything but the broker."""
+        others = [self.counter, *([self.redis] if self.redis is not None else [])]
+        return [*others, *self.gateways, *self.workers]
+
+    async def start(self) -> None:
+        """Start everything and wait until it can be used."""
+        await asyncio.to_thread(self.nats.start)
+        for part in self.parts:
+            part.start()
+        await self.ready()
+
+    async def heal(self) -> None:
+        """Let everything run that does not, and wait until it can be used."""
+        for part in self.parts:
+            part.send(signal.SIGCONT)
+            part.start()
+        await self.ready()
+
+    async def ready(self) -> None:
+        """Wait until every service can be used."""
+        await asyncio.gather(*(part.ready() for part in (self.counter, *self.gateways, *self.workers)))
+
+    def close(self) -> None:
+        """End everything."""
+        for part in self.parts:
+            part.close()
+        self.nats.close()
+
+
+def _service(module: str, number: int, folder: Path, env: Mapping[str, str]) -> Part:
+    name = f"{module.removeprefix('agent_')}-{number}"
+    return Part(name, [sys.executable, "-m", module], folder, env, "readyz")
+
+
+def _redis(folder: Path) -> Part | None:
+    """A redis-server, where this environment has one."""
+    from pallas_cli.embedded.redis import EmbeddedRedis
+    from pallas_cli.refused import Refused
+
+    try:
+        binary = EmbeddedRedis.binary()
+    except Refused:
+        return None
+    options = ["--bind", "127.0.0.1", "--port", "{port}", "--dir", str(folder), "--appendonly", "yes", "--save", ""]
+    return Part("redis", [str(binary), *options], folder, {})

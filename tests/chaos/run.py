@@ -1,0 +1,119 @@
+"""A storm from its first process to the checker's word."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import httpx
+from tests.chaos.callers import Callers
+from tests.chaos.checker import Violation, check
+from tests.chaos.collect import left_in_queue, read_log
+from tests.chaos.effects import read_effects
+from tests.chaos.evidence import CallerView, Evidence, LoggedTurn
+from tests.chaos.parts import SECRET, Stage
+from tests.chaos.recovery import recoveries
+from tests.chaos.script import ScriptedCall, scripted_blows, scripted_calls
+from tests.chaos.storm import Fallen, Storm
+from tests.chaos.witness import Witness, witnessing
+
+from pallas_bus.connection import Bus, connect_when_possible
+from pallas_contracts.keyed import LogKey
+
+TEAM = Path(__file__).parent / "team"
+IN_FLIGHT = 64
+_SETTLES_WITHIN = 60.0
+_LOOK_AGAIN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What makes a storm: blows fall for at most `seconds`, one `every` so many; calls take `longest` seconds."""
+
+    seed: int
+    turns: int = 500
+    seconds: float = 180.0
+    every: float = 2.5
+    longest: float = 12.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of it."""
+
+    options: Options
+    seconds: float
+    evidence: Evidence
+    fallen: Sequence[Fallen]
+    recoveries: dict[str, list[float]]
+    violations: Sequence[Violation]
+
+
+async def run(options: Options, folder: Path, tell: Callable[[str], None]) -> Result:
+    """Start everything, let it storm while the calls are made, heal everything, and check what is left."""
+    stage = Stage(folder, TEAM)
+    try:
+        await stage.start()
+        tell(f"seed {options.seed}: {options.turns} calls")
+        async with connect_when_possible(stage.nats.url, "chaos", instance="chaos") as bus, witnessing(bus) as witness:
+            return await _storm(options, stage, bus, witness, tell)
+    finally:
+        await asyncio.to_thread(stage.close)
+
+
+async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, tell: Callable[[str], None]) -> Result:
+    began = time.monotonic()
+    storm = Storm(stage, tell)
+    blows = scripted_blows(Random(f"{options.seed} blows"), options.seconds, options.every)
+    raging = asyncio.create_task(storm.rage(blows))
+    calls = scripted_calls(Random(f"{options.seed} calls"), options.turns, options.longest)
+    views = await _make_calls(calls, [gateway.port for gateway in stage.gateways])
+    raging.cancel()
+    await storm.settle()
+    await stage.heal()
+    took = time.monotonic() - began
+    tell(f"all calls are over after {took:.0f} s; waiting for what nobody waits for")
+    left = await _settled(bus)
+    tell(f"the queue is {'not ' if left else ''}empty after {time.monotonic() - began:.0f} s")
+    turns, records = await read_log(bus)
+    by_key = _keys(calls, witness, turns)
+    evidence = Evidence(
+        turns, views, read_effects(stage.effects), frozenset(witness.accepted), by_key, left, storm.broker_gone
+    )
+    return Result(options, took, evidence, storm.fallen, recoveries(storm.fallen, turns, records), check(evidence))
+
+
+async def _make_calls(calls: Sequence[ScriptedCall], gateways: Sequence[int]) -> list[CallerView]:
+    room = asyncio.Semaphore(IN_FLIGHT)
+    async with httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None)) as http:
+        callers = Callers(http, gateways)
+
+        async def make(call: ScriptedCall) -> CallerView:
+            async with room:
+                return await callers.call(call)
+
+        return await asyncio.gather(*(make(call) for call in calls))
+
+
+async def _settled(bus: Bus) -> list[str]:
+    """Wait until the queue is empty, and say what is left in it when that takes too long."""
+    left: list[str] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLES_WITHIN):
+            while left := await left_in_queue(bus):  # noqa: ASYNC110 - there is no event to wait for
+                await asyncio.sleep(_LOOK_AGAIN)
+    return left
+
+
+def _keys(calls: Sequence[ScriptedCall], witness: Witness, turns: dict[str, LoggedTurn]) -> dict[str, list[str]]:
+    """The turns of each caller's key, by what was requested and by what the log keeps of the key."""
+    by_hash = {turn.conversation: turn.turn for turn in turns.values()}
+    found = {call.key: list(witness.by_key.get(call.key, ())) for call in calls}
+    for key, known in found.items():
+        logged = by_hash.get(LogKey(SECRET).conversation(key))
+        if logged is not None and logged not in known:
+            known.append(logged)
+    return found

@@ -1,0 +1,85 @@
+"""What happens in a storm, made from its seed alone: which calls are made, and which blows fall when."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+type Kind = Literal["plain", "legacy", "cancelled", "legacy_cancelled", "keyed", "resumed"]
+"""How a call is made: in the modern or the handshake era, and whether its caller cancels it. A keyed caller sends an
+idempotency key and calls again with it, a resumed one asks another gateway for the rest of its stream."""
+
+type Target = Literal["worker", "gateway", "nats", "redis"]
+type Manner = Literal["kill", "term", "stop"]
+
+_AGENTS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3))
+_KINDS: tuple[tuple[Kind, int], ...] = (
+    ("plain", 6),
+    ("legacy", 4),
+    ("cancelled", 2),
+    ("legacy_cancelled", 1),
+)
+_BLOWS: tuple[tuple[tuple[Target, Manner], int], ...] = (
+    (("worker", "kill"), 8),
+    (("worker", "term"), 3),
+    (("worker", "stop"), 4),
+    (("gateway", "kill"), 2),
+    (("gateway", "term"), 2),
+    (("nats", "kill"), 2),
+    (("nats", "term"), 2),
+    (("redis", "kill"), 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedCall:
+    """One call: `seconds` of work in `steps` steps. `cancel_after` is when its caller loses interest."""
+
+    key: str
+    agent: str
+    kind: Kind
+    seconds: float
+    steps: int
+    gateway: int
+    cancel_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """`at` seconds into the storm, to the `number`th of its kind, which is down (or paused) for `down` seconds."""
+
+    at: float
+    target: Target
+    manner: Manner
+    number: int
+    down: float
+
+
+def scripted_calls(random: Random, count: int, longest: float) -> list[ScriptedCall]:
+    """As many calls, of up to `longest` seconds of work each."""
+    return [_call(random, f"k{number}", longest) for number in range(1, count + 1)]
+
+
+def _call(random: Random, key: str, longest: float) -> ScriptedCall:
+    agent, kind = _pick(random, _AGENTS), _pick(random, _KINDS)
+    seconds = random.uniform(0.3, longest)
+    cancel_after = random.uniform(0.0, seconds * 1.2) if "cancelled" in kind else None
+    steps = max(2, min(12, round(seconds / 0.4)))
+    return ScriptedCall(key, agent, kind, seconds, steps, random.randrange(2), cancel_after)
+
+
+def scripted_blows(random: Random, seconds: float, every: float) -> list[Blow]:
+    """Blows over so many seconds, one `every` so many on average. None is short of all workers for long."""
+    blows: list[Blow] = []
+    at = random.uniform(1.0, 2.0)
+    while at < seconds:
+        target, manner = _pick(random, _BLOWS)
+        down = random.uniform(1.0, 14.0) if manner == "stop" else random.uniform(0.0, 2.0)
+        blows.append(Blow(at, target, manner, random.randrange(6), down))
+        at += random.uniform(0.4, 1.6) * every
+    return blows
+
+
+def _pick[T](random: Random, weighted: Sequence[tuple[T, int]]) -> T:
+    [picked] = random.choices([what for what, _ in weighted], [weight for _, weight in weighted])
+    return picked

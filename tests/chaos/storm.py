@@ -1,0 +1,104 @@
+"""Lets the blows of a script fall on a stage, and heals each after its time."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tests.chaos.parts import Part, Stage
+from tests.chaos.script import Blow
+
+from pallas_contracts.message import utc_now
+
+_SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}
+
+
+@dataclass(slots=True)
+class Fallen:
+    """A blow that has fallen: when, on which instance, and when that was there again, though perhaps not yet ready."""
+
+    blow: Blow
+    instance: str
+    time: datetime = field(default_factory=utc_now)
+    healed: datetime | None = None
+
+
+@dataclass
+class Storm:
+    """`fallen` are the blows that hit something; one that finds its target down or paused hits nothing."""
+
+    stage: Stage
+    tell: Callable[[str], None]
+    fallen: list[Fallen] = field(default_factory=list[Fallen])
+    _healing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    _nats_down: bool = False
+
+    async def rage(self, blows: list[Blow]) -> None:
+        """Let them fall, each at its time; cancelling this stops the storm."""
+        began = time.monotonic()
+        for blow in blows:
+            await asyncio.sleep(max(0.0, began + blow.at - time.monotonic()))
+            self._strike(blow)
+
+    async def settle(self) -> None:
+        """Wait until everything that was hit has been healed."""
+        await asyncio.gather(*self._healing)
+
+    @property
+    def broker_gone(self) -> list[datetime]:
+        """When the broker was hit."""
+        return [each.time for each in self.fallen if each.blow.target == "nats"]
+
+    def _strike(self, blow: Blow) -> None:
+        if blow.target == "nats":
+            if not self._nats_down:
+                self._nats_down = True
+                self._heal(self._restart_nats(blow), self._fell(blow, "nats"))
+            return
+        part = self._target(blow)
+        if part is None or not part.up or part.paused:
+            return
+        fallen = self._fell(blow, part.instance)
+        part.send(_SIGNALS[blow.manner])
+        self._heal(self._restart(part, blow), fallen)
+
+    def _target(self, blow: Blow) -> Part | None:
+        match blow.target:
+            case "worker":
+                return self.stage.workers[blow.number % len(self.stage.workers)]
+            case "gateway":
+                return self.stage.gateways[blow.number % len(self.stage.gateways)]
+            case _:
+                return self.stage.redis
+
+    def _fell(self, blow: Blow, instance: str) -> Fallen:
+        self.fallen.append(Fallen(blow, instance))
+        self.tell(f"{blow.at:6.1f} s  {blow.manner} {instance}, back after {blow.down:.1f} s")
+        return self.fallen[-1]
+
+    def _heal(self, work: Coroutine[None, None, None], fallen: Fallen) -> None:
+        async def heal() -> None:
+            await work
+            fallen.healed = utc_now()
+
+        task = asyncio.create_task(heal())
+        self._healing.add(task)
+        task.add_done_callback(self._healing.discard)
+
+    async def _restart(self, part: Part, blow: Blow) -> None:
+        if blow.manner == "stop":
+            await asyncio.sleep(blow.down)
+            part.send(signal.SIGCONT)
+            return
+        await part.ended()
+        await asyncio.sleep(blow.down)
+        part.start()
+
+    async def _restart_nats(self, blow: Blow) -> None:
+        nats = self.stage.nats
+        await asyncio.to_thread(nats.kill9 if blow.manner == "kill" else nats.stop)
+        await asyncio.sleep(blow.down)
+        await asyncio.to_thread(nats.start)
+        self._nats_down = False

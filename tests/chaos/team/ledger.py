@@ -1,0 +1,37 @@
+"""A function that reports its steps and has one effect on the way, written down where the platform cannot see it."""
+
+import asyncio
+import os
+
+from agent_worker.functions import CallContext, FunctionAgent, JsonObject
+
+agent = FunctionAgent()
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"key": {"type": "string"}, "seconds": {"type": "number"}, "steps": {"type": "integer"}},
+    "required": ["key", "seconds", "steps"],
+}
+
+
+@agent.tool("append", "Write a line down once", input_schema=_SCHEMA, correlation="key")
+async def append(ctx: CallContext, arguments: JsonObject) -> str:
+    """Take `seconds` for `steps` steps; the effect is behind the middle one."""
+    key, steps, attempt = arguments["key"], arguments["steps"], ctx.turn.attempt
+    for step in range(1, steps + 1):
+        await asyncio.sleep(arguments["seconds"] / steps)
+        ctx.progress(step, steps, f"{key} attempt {attempt} step {step}")
+        if step == (steps + 1) // 2:
+            await ctx.side_effect("append")
+            _write_down(f"{key} {ctx.turn.turn_id} {attempt}\n")
+    return f"{key} done by attempt {attempt}"
+
+
+def _write_down(line: str) -> None:
+    """One whole line at the end of the file, on the disk before this returns."""
+    handle = os.open(os.environ["CHAOS_EFFECTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, line.encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,230 @@
+"""Every rule of the checker can fail: sound evidence is doctored in one place, and the rule says so."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.chaos.checker import RULES, check
+from tests.chaos.effects import Effect
+from tests.chaos.evidence import Answer, At, CallerView, Evidence, LoggedTurn
+from tests.chaos.report import facts, markdown
+from tests.chaos.run import Options, Result
+
+from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, Progress, ToolStarted, TurnOutcome
+from pallas_contracts.turns import Result as Said
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ONE, TWO, STOPPED = "a" * 32, "b" * 32, "c" * 32
+
+
+def at[T](position: int, said: T) -> At[T]:
+    return At(position, NOON + timedelta(seconds=position), said)
+
+
+def claim(attempt: int) -> Claimed:
+    return Claimed(attempt=attempt, worker=f"w{attempt}", at=NOON)
+
+
+def outcome(turn: str, attempt: int, events: int, **fields: object) -> TurnOutcome:
+    given = {"status": "completed", "requested_at": NOON, "ended_at": NOON} | fields
+    return TurnOutcome.model_validate(
+        {"turn_id": turn, "team": "chaos", "agent": "ledger", "attempt": attempt, "events": events} | given
+    )
+
+
+def step(seq: int, attempt: int, number: int) -> tuple[int, AnyEvent]:
+    return attempt, Progress(seq=seq, progress=number, message=f"k1 attempt {attempt} step {number}")
+
+
+def started(seq: int, attempt: int) -> tuple[int, AnyEvent]:
+    return attempt, ToolStarted(seq=seq, call="1", server="ledger", tool="append")
+
+
+def answered(seq: int, attempt: int, text: str) -> tuple[int, AnyEvent]:
+    return attempt, Said(seq=seq, content=({"type": "text", "text": text},))
+
+
+def sound() -> Evidence:
+    """A turn with an effect, a safe one with two attempts and two effects, and a cancelled one."""
+    once = LoggedTurn(ONE, "ledger")
+    once.claims = [at(1, claim(1))]
+    once.events = [at(2, step(1, 1, 1)), at(3, started(2, 1)), at(4, step(3, 1, 2)), at(5, answered(4, 1, "k1 done"))]
+    once.outcomes = [at(6, outcome(ONE, 1, 4))]
+    twice = LoggedTurn(TWO, "notes")
+    twice.claims = [at(11, claim(1)), at(14, claim(2))]
+    twice.events = [at(12, step(1, 1, 1)), at(13, started(2, 1))]
+    twice.events += [at(15, step(1, 2, 1)), at(16, started(2, 2)), at(17, answered(3, 2, "k2 done"))]
+    twice.outcomes = [at(18, outcome(TWO, 2, 3))]
+    stopped = LoggedTurn(STOPPED, "ledger")
+    stopped.claims = [at(21, claim(1)), at(22, CancelRequested(reason="enough", at=NOON))]
+    stopped.outcomes = [at(23, outcome(STOPPED, 1, 0, status="cancelled", code="cancelled"))]
+    lines = ["k1 attempt 1 step 1", "ledger/append: started", "k1 attempt 1 step 2"]
+    again = ["k1 attempt 1 step 1", "ledger/append: started", "k1 attempt 2 step 1", "ledger/append: started"]
+    return Evidence(
+        turns={turn.turn: turn for turn in (once, twice, stopped)},
+        callers=[
+            CallerView("k1", "ledger", "plain", "answered", Answer(ONE, None, "k1 done"), streams=[lines]),
+            CallerView("k2", "notes", "legacy", "answered", Answer(TWO, None, "k2 done"), streams=[again]),
+            CallerView("k3", "ledger", "cancelled", "closed", streams=[[]]),
+        ],
+        effects=[Effect("k1", ONE, 1), Effect("k2", TWO, 1), Effect("k2", TWO, 2)],
+        accepted=frozenset({ONE, TWO, STOPPED}),
+        by_key={"k1": [ONE], "k2": [TWO], "k3": [STOPPED]},
+    )
+
+
+def test_sound_evidence_breaks_no_rule() -> None:
+    assert check(sound()) == []
+
+
+def lost(it: Evidence) -> None:
+    it.turns[ONE].outcomes.clear()
+
+
+def forgotten(it: Evidence) -> None:
+    it.accepted |= {"d" * 32}
+
+
+def ended_twice(it: Evidence) -> None:
+    it.turns[ONE].outcomes.append(at(7, outcome(ONE, 1, 4)))
+
+
+def gap(it: Evidence) -> None:
+    del it.turns[ONE].events[2]
+
+
+def rewritten(it: Evidence) -> None:
+    it.turns[ONE].events.append(at(7, step(1, 1, 9)))
+
+
+def repeated_effect(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k1", ONE, 1)]
+
+
+def repeated_downstream(it: Evidence) -> None:
+    it.effects = [Effect("k1"), Effect("k1"), *it.effects[1:]]
+
+
+def unannounced_effect(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k2", TWO, 3)]
+
+
+def effect_of_nobody(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k3")]
+
+
+def started_twice(it: Evidence) -> None:
+    it.turns[TWO].agent = "ledger"
+
+
+def started_late(it: Evidence) -> None:
+    it.turns[TWO].events[1] = at(19, started(2, 1))
+
+
+def started_after_cancel(it: Evidence) -> None:
+    it.turns[STOPPED].events.append(at(24, started(1, 1)))
+
+
+def ended_by_another(it: Evidence) -> None:
+    it.turns[TWO].outcomes = [at(18, outcome(TWO, 1, 2))]
+
+
+def claimed_twice(it: Evidence) -> None:
+    it.turns[TWO].claims[1] = at(14, claim(1))
+
+
+def claimed_after_cancel(it: Evidence) -> None:
+    it.turns[STOPPED].claims.append(at(25, claim(2)))
+
+
+def ended_after_cancel(it: Evidence) -> None:
+    it.turns[STOPPED].outcomes = [at(23, outcome(STOPPED, 1, 0))]
+
+
+def told_late(it: Evidence) -> None:
+    it.callers[1].streams[0].append("k1 attempt 1 step 2")
+
+
+def told_twice(it: Evidence) -> None:
+    it.callers[0].streams[0].append("k1 attempt 1 step 2")
+
+
+def told_too_little(it: Evidence) -> None:
+    del it.callers[0].streams[0][1]
+
+
+def told_another_text(it: Evidence) -> None:
+    it.callers[0].answer = Answer(ONE, None, "k1 redone")
+
+
+def told_another_code(it: Evidence) -> None:
+    it.callers[0].answer = Answer(ONE, "worker_lost", "lost")
+
+
+def told_of_no_outcome(it: Evidence) -> None:
+    it.callers[0].answer = Answer("e" * 32, None, "k1 done")
+
+
+def refused_and_executed(it: Evidence) -> None:
+    it.callers[0].ended = "refused"
+
+
+def left_waiting(it: Evidence) -> None:
+    it.callers[0].ended = "unheard"
+
+
+def let_go(it: Evidence) -> None:
+    it.callers[0].ended, it.callers[0].goes_on = "broken", True
+
+
+def left_queued(it: Evidence) -> None:
+    it.left = ["1 messages are left in the queue"]
+
+
+DOCTORED: list[tuple[Callable[[Evidence], None], str]] = [
+    (lost, "one_outcome"),
+    (forgotten, "one_outcome"),
+    (ended_twice, "one_outcome"),
+    (gap, "contiguous"),
+    (rewritten, "contiguous"),
+    (repeated_effect, "effects_once"),
+    (repeated_downstream, "effects_once"),
+    (unannounced_effect, "effects_once"),
+    (effect_of_nobody, "effects_once"),
+    (started_twice, "unsafe_starts_once"),
+    (started_late, "claims_in_order"),
+    (started_after_cancel, "claims_in_order"),
+    (ended_by_another, "claims_in_order"),
+    (claimed_twice, "claims_in_order"),
+    (claimed_after_cancel, "cancel_sticks"),
+    (ended_after_cancel, "cancel_sticks"),
+    (told_late, "superseded_is_silent"),
+    (told_twice, "superseded_is_silent"),
+    (told_too_little, "nothing_is_missed"),
+    (told_another_text, "answers_agree"),
+    (told_another_code, "answers_agree"),
+    (told_of_no_outcome, "answers_agree"),
+    (refused_and_executed, "answers_agree"),
+    (left_waiting, "everybody_is_answered"),
+    (let_go, "everybody_is_answered"),
+    (left_queued, "queue_is_empty"),
+]
+
+
+@pytest.mark.parametrize(("doctor", "rule"), DOCTORED, ids=lambda it: getattr(it, "__name__", it))
+def test_doctored_evidence_breaks_the_rule(doctor: Callable[[Evidence], None], rule: str) -> None:
+    evidence = sound()
+    doctor(evidence)
+    assert rule in {violation.rule for violation in check(evidence)}
+
+
+def test_every_rule_has_been_seen_to_fail() -> None:
+    assert {rule for _, rule in DOCTORED} == {rule.__name__ for rule in RULES}
+
+
+def test_a_violation_is_in_the_report() -> None:
+    evidence = replace(sound(), left=["1 messages are left in the queue"])
+    text = markdown(facts(Result(Options(7), 1.0, evidence, (), {}, check(evidence))))
+    assert "Violations: 1" in text
+    assert "queue_is_empty: 1 messages are left in the queue" in text

@@ -11,7 +11,7 @@ UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 RUN := $(UV) run --frozen
 INSTALLED := .venv/.installed
 
-.PHONY: help install fmt check test integration e2e conformance bench up demo gen
+.PHONY: help install fmt check test integration e2e conformance bench chaos up demo gen
 
 ## help         print this list
 help:
@@ -54,6 +54,10 @@ conformance: $(INSTALLED)
 ## bench        measure against other servers, side by side; results go to bench/results/
 bench: $(INSTALLED)
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
+
+## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7")
+chaos: $(INSTALLED)
+	@$(RUN) python -m tests.chaos $(ARGS)
 
 ## fmt          put the code into its format and fix what can be fixed
 fmt: $(INSTALLED)

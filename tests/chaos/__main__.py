@@ -6,6 +6,7 @@ The storm and its calls follow from the seed; how they meet does not.
 import argparse
 import asyncio
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -26,8 +27,11 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for the logs of all processes, which are else thrown away")
     options = parser.parse_args()
     wanted = Options(options.seed, options.turns, options.seconds, options.every)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="pallas-chaos-") as temporary:
         folder = options.keep or Path(temporary)
+        if folder.exists() and any(folder.iterdir()):
+            parser.error(f"{folder} is not empty: what another storm has left there would be counted")
         folder.mkdir(parents=True, exist_ok=True)
         result = asyncio.run(run(wanted, folder, lambda line: print(line, file=sys.stderr, flush=True)))
     path = report.write(report.facts(result), RESULTS)

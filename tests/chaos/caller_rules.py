@@ -62,8 +62,8 @@ def _missing(wanted: Sequence[str], told: Sequence[str]) -> list[str]:
 
 def _has_seen_the_broker_go(logged: LoggedTurn, evidence: Evidence) -> bool:
     return any(
-        logged.claims[0].time <= gone <= at.time + _RECONNECTS
-        for gone in evidence.broker_gone
+        logged.claims[0].time <= back + _RECONNECTS and gone <= at.time
+        for gone, back in evidence.broker_gone
         for at in logged.outcomes
     )
 

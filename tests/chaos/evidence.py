@@ -80,7 +80,8 @@ class LoggedTurn:
 @dataclass
 class Evidence:
     """Everything together. `accepted` are the turns whose requests the broker has confirmed, `by_key` leads from a
-    caller's key to its turns, `left` says what is still in the queue, `broker_gone` when the broker was hit.
+    caller's key to its turns, `left` says what is still in the queue, `broker_gone` from when until when
+    the broker was away.
     """
 
     turns: dict[str, LoggedTurn]
@@ -89,5 +90,5 @@ class Evidence:
     accepted: frozenset[str] = frozenset()
     by_key: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     left: Sequence[str] = ()
-    broker_gone: Sequence[datetime] = ()
+    broker_gone: Sequence[tuple[datetime, datetime]] = ()
     safe: frozenset[str] = frozenset({"notes"})

@@ -18,7 +18,7 @@ SECRET = "for-storms-only-" * 3
 
 
 class Part:
-    """One process, started again and again. `instance` is the name that it has in the log in its present life."""
+    """One process, started again and again."""
 
     def __init__(self, name: str, command: list[str], folder: Path, env: Mapping[str, str], ready: str = "") -> None:
         self.name = name
@@ -30,6 +30,13 @@ class Part:
         self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
         self.paused = False
+        self._was_ready = False
+        self._ends = False
+
+    @property
+    def works(self) -> bool:
+        """Whether it was ready in its present life, is not paused and has not been told to end."""
+        return self.up and self._was_ready and not self.paused and not self._ends
 
     @property
     def instance(self) -> str:
@@ -61,13 +68,14 @@ class Part:
                 env={**os.environ, **self._env, **own},
                 start_new_session=True,
             )
-        self.paused = False
+        self.paused = self._was_ready = self._ends = False
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if there is a process."""
         if self._process is not None and self.up:
             self._process.send_signal(number)
             self.paused = number == signal.SIGSTOP or (self.paused and number != signal.SIGCONT)
+            self._ends = self._ends or number not in (signal.SIGSTOP, signal.SIGCONT)
 
     async def ended(self) -> None:
         """Wait until the process is gone."""
@@ -85,6 +93,7 @@ class Part:
                 with suppress(httpx.TransportError):
                     answer = await http.get(f"http://127.0.0.1:{self.port}/{self._ready}")
                     if not self._ready or answer.is_success:
+                        self._was_ready = True
                         return
                 await asyncio.sleep(_LOOK_AGAIN)
 

@@ -27,7 +27,9 @@ class Fallen:
 
 @dataclass
 class Storm:
-    """`fallen` are the blows that hit something; one that finds its target down or paused hits nothing."""
+    """`fallen` are the blows that hit something. One that finds its target down or paused hits nothing, and the last
+    worker that works is spared.
+    """
 
     stage: Stage
     tell: Callable[[str], None]
@@ -44,12 +46,13 @@ class Storm:
 
     async def settle(self) -> None:
         """Wait until everything that was hit has been healed."""
-        await asyncio.gather(*self._healing)
+        await asyncio.gather(*self._healing, return_exceptions=True)
 
     @property
-    def broker_gone(self) -> list[datetime]:
-        """When the broker was hit."""
-        return [each.time for each in self.fallen if each.blow.target == "nats"]
+    def broker_gone(self) -> list[tuple[datetime, datetime]]:
+        """From when until when the broker was away."""
+        gone = [each for each in self.fallen if each.blow.target == "nats"]
+        return [(each.time, each.healed) for each in gone if each.healed is not None]
 
     def _strike(self, blow: Blow) -> None:
         if blow.target == "nats":
@@ -58,11 +61,15 @@ class Storm:
                 self._heal(self._restart_nats(blow), self._fell(blow, "nats"))
             return
         part = self._target(blow)
-        if part is None or not part.up or part.paused:
+        if part is None or not part.up or part.paused or self._last_one(part):
             return
         fallen = self._fell(blow, part.instance)
         part.send(_SIGNALS[blow.manner])
         self._heal(self._restart(part, blow), fallen)
+
+    def _last_one(self, part: Part) -> bool:
+        """Whether no other worker works: how long a turn stands still says something only while there is one."""
+        return part in self.stage.workers and not any(it.works for it in self.stage.workers if it is not part)
 
     def _target(self, blow: Blow) -> Part | None:
         match blow.target:
@@ -95,6 +102,19 @@ class Storm:
         await part.ended()
         await asyncio.sleep(blow.down)
         part.start()
+        if part in self.stage.workers:
+            self._ready(part)
+
+    def _ready(self, part: Part) -> None:
+        """Note when it works; a process that is hit before that never does."""
+        task = asyncio.create_task(part.ready())
+        self._healing.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._healing.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def _restart_nats(self, blow: Blow) -> None:
         nats = self.stage.nats

@@ -93,7 +93,7 @@ class TurnLife(RuleBasedStateMachine):
         self.present: list[str] = []
         self.feeds: list[TurnFeed] = []
 
-    @initialize(safe=st.booleans(), cancels=st.sampled_from((False, False, True)))
+    @initialize(safe=st.sampled_from((False, False, True)), cancels=st.sampled_from((False, False, True)))
     def request(self, safe: bool, cancels: bool) -> None:
         """A gateway puts the turn into its queue, and follows it. Not every caller cancels: it ends too many lives."""
         self.cancels = cancels
@@ -244,6 +244,13 @@ class TurnLife(RuleBasedStateMachine):
         """A gateway gives any delivery back, or its time is up: rightly or not, late or twice."""
         self.do(self.deliveries[pick % len(self.deliveries)].give_back())
 
+    @precondition(lambda self: self.deliveries and not self.left)
+    @rule(place=st.integers(0, 1))
+    def take_over(self, place: int) -> None:
+        """Both at once, as when a worker is thought to be lost: the last delivery is given back and made again."""
+        self.do(self.deliveries[-1].give_back())
+        self.do(self._deliver(self.workers[place]))
+
     @precondition(lambda self: any(each.settling for each in self.deliveries))
     @rule(pick=st.integers(0, 9))
     def acknowledge(self, pick: int) -> None:
@@ -341,6 +348,6 @@ class TurnLife(RuleBasedStateMachine):
         assert numbers == sorted(set(numbers))
         if outcome.status == "cancelled":
             return
-        last = max(place for place, each in enumerate(before) if isinstance(each, Claimed))
+        last = max((place for place, each in enumerate(before) if isinstance(each, Claimed)), default=0)
         events = [each.seq for each in before[last:] if not isinstance(each, Claimed | CancelRequested | TurnOutcome)]
         assert events == list(range(1, outcome.events + 1))

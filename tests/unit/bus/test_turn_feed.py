@@ -7,7 +7,8 @@ from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_reader import TurnFeed
-from pallas_contracts.turns import Step, TurnEvents
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome
 
 REQUEST = turn_requested("t")
 THREE = [
@@ -20,6 +21,11 @@ THREE = [
     )
     for number in (1, 2, 3)
 ]
+
+
+def claim(attempt: int) -> bytes:
+    said = Claimed(attempt=attempt, worker="w1", at=utc_now())
+    return TurnClaim(turn_id=REQUEST.turn_id, team="t", agent="harper", claim=said).model_dump_json().encode()
 
 
 async def numbers(feed: TurnFeed) -> list[int]:
@@ -47,6 +53,34 @@ async def test_a_gap_is_waited_for_and_given_up_only_as_far_as_the_log_was_read(
     assert (feed.waits_for_gap, feed.ended) == (True, False)
     feed.give_up_gaps(feed.known)
     assert (feed.ended, await numbers(feed)) == (True, [2])
+
+
+async def test_a_claim_that_is_heard_late_is_told_before_its_events() -> None:
+    feed = TurnFeed(Address.of(REQUEST))
+    feed.hear("event", THREE[0].model_dump_json().encode())
+    assert feed.waits_for_gap
+    feed.hear("claim", claim(1))
+    feed.hear("claim", claim(1))
+    feed.hear("event", THREE[1].model_dump_json().encode())
+    feed.hear("outcome", turn_outcome(REQUEST, events=2).model_dump_json().encode())
+    assert [type(said) async for said in feed] == [Claimed, Step, Step, TurnOutcome]
+
+
+async def test_a_claim_that_is_not_in_the_log_is_not_waited_for() -> None:
+    feed = TurnFeed(Address.of(REQUEST))
+    feed.hear("event", THREE[0].model_dump_json().encode())
+    feed.give_up_gaps(feed.known)
+    assert not feed.waits_for_gap
+    feed.hear("claim", claim(1))
+    feed.hear("outcome", turn_outcome(REQUEST, events=1).model_dump_json().encode())
+    assert [type(said) async for said in feed] == [Step, TurnOutcome]
+
+
+async def test_nothing_is_told_behind_the_outcome() -> None:
+    feed = TurnFeed(Address.of(REQUEST))
+    feed.hear("outcome", turn_outcome(REQUEST).model_dump_json().encode())
+    feed.hear("claim", claim(2))
+    assert [type(said) async for said in feed] == [TurnOutcome]
 
 
 async def test_kinds_of_a_later_release_are_passed_over() -> None:

@@ -57,6 +57,7 @@ class TurnFeed:
     skip: frozenset[str] = frozenset()
     position: int = 0
     attempt: int = 0
+    _claim: int = 0
     _next: int = 1
     _early: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
     _outcome: TurnOutcome | None = None
@@ -82,7 +83,11 @@ class TurnFeed:
         return not self.ended and (bool(self._early) or self._outcome is not None)
 
     def hear(self, kind: str, data: bytes) -> None:
-        """Take one message of the turn, live or from the log; what was heard before changes nothing."""
+        """Take one message of the turn, live or from the log; what was heard before or comes behind the end changes
+        nothing.
+        """
+        if self.ended:
+            return
         match kind:
             case "claim":
                 self._claimed(TurnClaim.model_validate_json(data).claim)
@@ -100,8 +105,9 @@ class TurnFeed:
             if not self._cancelled:
                 self._cancelled = True
                 self._say(claim)
-        elif claim.attempt > self.attempt:
+        elif claim.attempt >= self.attempt and claim.attempt > self._claim:
             self._advance(claim.attempt)
+            self._claim = claim.attempt
             self._say(claim)
 
     def _happened(self, batch: TurnEvents) -> None:
@@ -116,10 +122,13 @@ class TurnFeed:
             self._early.clear()
 
     def _drain(self) -> None:
-        while (event := self._early.pop(self._next, None)) is not None:
+        """Say what is there in its order: the claim, events by number, the outcome. Behind an end no claim matters."""
+        outcome = self._outcome
+        if outcome is not None and outcome.attempt == self.attempt:
+            self._claim = self.attempt
+        while self._claim == self.attempt and (event := self._early.pop(self._next, None)) is not None:
             self._next += 1
             self._say(event)
-        outcome = self._outcome
         if outcome is None or self.ended:
             return
         if self._next > outcome.events or outcome.attempt < self.attempt:
@@ -145,11 +154,14 @@ class TurnFeed:
         return self._outcome.events + 1 if self._outcome is not None else 0
 
     def give_up_gaps(self, known: tuple[int, int]) -> None:
-        """Go on without the events below `known`, an earlier value of it, that are still missing.
+        """Go on without the claim, and the events below `known`, an earlier value of it, that are still missing.
 
         Call it when the log has been read after that: they have expired or were never stored.
         """
         attempt, highest = known
+        if self.attempt == attempt and not self.ended:
+            self._claim = attempt
+            self._drain()
         while self.waits_for_gap and self.attempt == attempt:
             following = min(self._early, default=self._beyond)
             if following > highest:

@@ -19,6 +19,7 @@ from tests.chaos.recovery import recoveries
 from tests.chaos.script import ScriptedCall, scripted_blows, scripted_calls
 from tests.chaos.storm import Fallen, Storm
 from tests.chaos.witness import Witness, witnessing
+from tests.integration.real_parts import until
 
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_contracts.keyed import LogKey
@@ -26,7 +27,6 @@ from pallas_contracts.keyed import LogKey
 TEAM = Path(__file__).parent / "team"
 IN_FLIGHT = 64
 _SETTLES_WITHIN = 60.0
-_LOOK_AGAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,14 @@ async def _make_calls(calls: Sequence[ScriptedCall], gateways: Sequence[int]) ->
 async def _settled(bus: Bus) -> list[str]:
     """Wait until the queue is empty, and say what is left in it when that takes too long."""
     left: list[str] = []
+
+    async def look() -> bool:
+        nonlocal left
+        left = await left_in_queue(bus)
+        return not left
+
     with suppress(TimeoutError):
-        async with asyncio.timeout(_SETTLES_WITHIN):
-            while left := await left_in_queue(bus):  # noqa: ASYNC110 - there is no event to wait for
-                await asyncio.sleep(_LOOK_AGAIN)
+        await until(look, _SETTLES_WITHIN)
     return left
 
 

@@ -1,25 +1,30 @@
 """A call that may be sent again: with an idempotency key there is one turn of it, whoever asks how often, and where."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.conftest import Connecting
 from tests.e2e import wire
-from tests.integration.agent_gateway.conftest import Platform
+from tests.embedded import NatsServer
+from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
 from pallas_bus.claim_checks import STOW_ABOVE
 from pallas_bus.turn_claims import Address
-from pallas_bus.turn_queue import ensure_consumer, queue_state
+from pallas_bus.turn_queue import NANOSECONDS, ensure_consumer, queue_state
 from pallas_contracts.agents import Limits
-from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
+from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import CancelRequested, Claimed
 
 KEY = "pallas/idempotency-key"
 LOG_KEY = "one key for all replicas of a test"
 GRACE = 1.0
+REPEATS = 0.1
 
 
 @pytest.fixture
@@ -311,6 +316,47 @@ async def test_a_turn_that_waits_is_joined_whatever_its_queue_allows_and_leaves_
     assert (await platform.outcome(cancel)).status == "cancelled"
     await until(lambda: waiting(platform, 0))
     assert fault(await result(http, fronts[0], platform, params))["code"] == "cancelled"
+
+
+@pytest.fixture
+async def alone(nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
+    """A platform on a broker of the test's own."""
+    connection = await bus("agent-gateway", url=nats_server.url)
+    async for made in make_platform(connection, nats_server.url, team, tmp_path):
+        yield made
+
+
+@pytest.mark.parametrize("when", ["waits", "runs", "over"])
+async def test_a_turn_is_found_when_the_broker_would_store_it_again(
+    alone: Platform, http: httpx.AsyncClient, when: str
+) -> None:
+    await alone.publish()
+    await ensure_consumer(alone.bus, alone.team, "bench", max_concurrency=None)
+    if when != "waits":
+        await alone.worker()
+    fronts = await two_gateways(alone)
+    await forget_repeats(alone)
+    params = keyed("wait", {"file": str(alone.file())})
+    first = calling(http, fronts[0], alone, params)
+    if when == "over":
+        alone.files[0].touch()
+        await asyncio.wait({first})
+    await asyncio.sleep(5 * REPEATS)  # it is the time itself that has to pass
+    again = calling(http, fronts[1], alone, params)
+    await eventually(lambda: joined(*fronts, platform=alone) == 1)
+    stored = await alone.bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", {})
+    assert stored["state"]["last_seq"] == 1
+    alone.files[0].touch()
+    if when == "waits":
+        await alone.worker()
+    assert await first == await again
+
+
+async def forget_repeats(platform: Platform) -> None:
+    """Let the queue's broker take the same message again after a moment, as it does after two minutes otherwise."""
+    info = await platform.bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", {})
+    config = info["config"] | {"duplicate_window": int(REPEATS * NANOSECONDS)}
+    await platform.bus.api(f"STREAM.UPDATE.{TURN_QUEUE.name}", config)
 
 
 async def test_a_turn_without_a_key_is_cancelled_at_once_by_leaving(

@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_reader import BEGINNING, Place
 from pallas_contracts.turns import ClientContext, Fault, InputRequired, JsonObject, Principal, Result, TurnOutcome
+
+type JsonRpcId = str | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +24,26 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedCall:
+    """A handshake-era call that became a turn: which one, and how its caller wants to be told of it."""
+
+    address: Address
+    request_id: JsonRpcId
+    progress_token: JsonRpcId | None
+    log_level: str | None
+    caller: Principal
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended, with the last thing that was said. `said` None means its content is not there any more."""
+    """How a turn ended, with the last thing that was said; `place` is how far it has been told.
+
+    `said` None means its content is not there any more.
+    """
 
     outcome: TurnOutcome
     said: Result | InputRequired | Fault | None
+    place: Place = BEGINNING
 
 
 type Limit = Literal["queue", "caller", "rate", "caller_rate", "store", "broker"]

@@ -6,14 +6,18 @@ from typing import Protocol
 
 from agent_gateway.handlers.relay_turn import Listener
 from agent_gateway.handlers.submit_turn import Submitted
-from agent_gateway.model import Call, Refusal, TurnEnd
+from agent_gateway.model import Call, FollowedCall, Refusal, TurnEnd
 from pallas_bus.turn_claims import Address
+from pallas_bus.turn_reader import Place
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
+from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import TurnRequested
 
 
 class Turns(Protocol):
-    """All an agent's server can do with the platform."""
+    """All an agent's server can do with the platform. `key` is what event ids are signed with."""
+
+    key: LogKey
 
     def request(
         self, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
@@ -36,6 +40,10 @@ class Turns(Protocol):
 
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
         """Follow the turn to its end."""
+        ...
+
+    async def resume(self, call: FollowedCall, behind: Place, listener: Listener) -> TurnEnd | None:
+        """Follow a turn again, behind what was told of it, to its end. None: nothing is known of it any more."""
         ...
 
     def abandon(self, request: TurnRequested, limits: Limits, position: int) -> None:

@@ -12,7 +12,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.direct import Record, read, read_at, read_newest
 from pallas_bus.turn_claims import Address, claim_state
 from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
-from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnRequested
+from pallas_contracts.turns import CancelRequested, Claimed, Principal, TurnClaim, TurnRequested
 
 _BATCH = 32
 
@@ -33,6 +33,14 @@ class TurnFound:
     seen: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A turn that waits or runs; `position` is its place in the queue's stream."""
+
+    request: TurnRequested
+    position: int
+
+
 async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> TurnFound | None:
     """Look for the turn that `request` would make, as it stands right now.
 
@@ -42,18 +50,21 @@ async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> Turn
     Raises:
         Unavailable: the broker did not answer.
     """
-    if (found := await _in_log(bus, request)) is not None:
+    if (found := await find_in_log(bus, Address.of(request))) is not None:
         return found
     waiting = await _waiting(bus, request, position)
     if waiting is not None:
-        return TurnFound(position=waiting[0], digest=waiting[1].digest)
+        return TurnFound(position=waiting.position, digest=waiting.request.digest)
     # It leaves its queue only when the log has its end, so it cannot have slipped through in between.
-    return await _in_log(bus, request)
+    return await find_in_log(bus, Address.of(request))
 
 
-async def _in_log(bus: Bus, request: TurnRequested) -> TurnFound | None:
-    """What claims and outcome say, in this order: behind a cancel no outcome but `cancelled` can come."""
-    address = Address.of(request)
+async def find_in_log(bus: Bus, address: Address) -> TurnFound | None:
+    """What claims and outcome say, in this order: behind a cancel no outcome but `cancelled` can come.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
     state = await claim_state(bus, address)
     outcome = await read_newest(bus, TURN_LOG.name, address.on(TURN_OUTCOME.template))
     if state.claim is None and outcome is None:
@@ -67,21 +78,30 @@ async def _in_log(bus: Bus, request: TurnRequested) -> TurnFound | None:
     )
 
 
-async def _waiting(bus: Bus, request: TurnRequested, position: int) -> tuple[int, TurnRequested] | None:
+async def _waiting(bus: Bus, request: TurnRequested, position: int) -> Waiting | None:
     """The turn's message in the queue. Without `position` all of its caller's are read, if anybody has joined it."""
     if position:
         record = await read_at(bus, TURN_QUEUE.name, position)
         return _decoded(record, request.turn_id) if record is not None else None
     if await read_newest(bus, TURN_LOG.name, Address.of(request).on(TURN_JOINED.template)) is None:
         return None
-    subject = TURN_REQUESTED.template.subject(team=request.team, agent=request.agent, caller=request.principal.token)
+    return await find_waiting(bus, Address.of(request), request.principal)
+
+
+async def find_waiting(bus: Bus, address: Address, caller: Principal) -> Waiting | None:
+    """Look for the turn among all of its caller's in the agent's queue.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    subject = TURN_REQUESTED.template.subject(team=address.team, agent=address.agent, caller=caller.token)
     async for record in read(bus, TURN_QUEUE.name, subject, batch=_BATCH):
-        if (found := _decoded(record, request.turn_id)) is not None:
+        if (found := _decoded(record, address.turn_id)) is not None:
             return found
     return None
 
 
-def _decoded(record: Record, turn_id: str) -> tuple[int, TurnRequested] | None:
+def _decoded(record: Record, turn_id: str) -> Waiting | None:
     """The request in a message of the queue, if it is that turn's; most are not, and may be large."""
     if turn_id.encode() not in record.data:
         return None
@@ -89,7 +109,7 @@ def _decoded(record: Record, turn_id: str) -> tuple[int, TurnRequested] | None:
         stored = TurnRequested.model_validate_json(record.data)
     except ValidationError:
         return None
-    return (record.seq, stored) if stored.turn_id == turn_id else None
+    return Waiting(stored, record.seq) if stored.turn_id == turn_id else None
 
 
 async def _first_digest(bus: Bus, address: Address) -> str | None:

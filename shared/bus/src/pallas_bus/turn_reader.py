@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nats.aio.msg import Msg
 from pydantic import ValidationError
@@ -20,7 +21,7 @@ from pallas_bus.streams import live_subject
 from pallas_bus.turn_claims import Address
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.errors import Unavailable
-from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvents, TurnOutcome
+from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvent, TurnEvents, TurnOutcome
 
 log = logging.getLogger(__name__)
 
@@ -42,28 +43,45 @@ _PASSING = frozenset(
     }
 )
 
+_ANSWERS = frozenset({"result", "input_required", "fault"})
+
 type Said = Claimed | CancelRequested | AnyEvent | TurnOutcome
+
+
+class Place(NamedTuple):
+    """How far a reader has come in a turn: an attempt, and the number of its last event that was told. 0 is none."""
+
+    attempt: int = 0
+    event: int = 0
+
+
+BEGINNING = Place()
+"""Nothing was told yet."""
 
 
 @dataclass
 class TurnFeed:
     """One turn as it happens: claims, then the attempt's events by number, at last the outcome.
 
-    `position` is the place in the log up to which this feed has seen everything that is stored. Events whose type is
-    in `skip` are left out; a reader that is `MAX_UNREAD` behind misses what only reports progress.
+    `position` is the position in the log up to which this feed has seen everything that is stored. Events whose type is
+    in `skip` are left out, and so are those up to `behind`, but for the answer of that attempt; a reader that is
+    `MAX_UNREAD` behind misses what only reports progress. `place` is the one of the last event that was read from here.
     """
 
     address: Address
     skip: frozenset[str] = frozenset()
     position: int = 0
+    behind: Place = BEGINNING
+    place: Place = BEGINNING
     attempt: int = 0
     _claim: int = 0
     _next: int = 1
     _early: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
     _outcome: TurnOutcome | None = None
-    _said: deque[Said] = field(default_factory=deque["Said"])
+    _said: deque[tuple[Place, Said]] = field(default_factory=deque["tuple[Place, Said]"])
     _wake: asyncio.Future[None] | None = None
     _cancelled: bool = False
+    catching_up: bool = False
     ended: bool = False
 
     def __aiter__(self) -> AsyncIterator[Said]:
@@ -75,7 +93,13 @@ class TurnFeed:
                 raise StopAsyncIteration
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
-        return self._said.popleft()
+        self.place, said = self._said.popleft()
+        return said
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing at all is known of the turn."""
+        return not self.attempt and not self._cancelled
 
     @property
     def waits_for_gap(self) -> bool:
@@ -137,9 +161,14 @@ class TurnFeed:
 
     def _say(self, said: Said) -> None:
         kind = getattr(said, "type", None)
-        if kind in self.skip or (len(self._said) >= MAX_UNREAD and kind in _PASSING):
+        if kind in self.skip or (len(self._said) >= MAX_UNREAD and kind in _PASSING and not self.catching_up):
             return
-        self._said.append(said)
+        place = self._said[-1][0] if self._said else self.place
+        if isinstance(said, TurnEvent):
+            place = Place(self.attempt, said.seq)
+            if place <= self.behind and not (kind in _ANSWERS and self.attempt == self.behind.attempt):
+                return
+        self._said.append((place, said))
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -184,12 +213,18 @@ class TurnFeeds:
         self._feeds.setdefault(address.turn_id, []).append(feed)
         return feed
 
-    async def resume(self, address: Address, after: int = 0, *, skip: frozenset[str] = frozenset()) -> TurnFeed:
-        """Follow a turn that may be under way or over, from its beginning, behind position `after`."""
+    async def resume(
+        self, address: Address, after: int = 0, *, behind: Place = BEGINNING, skip: frozenset[str] = frozenset()
+    ) -> TurnFeed:
+        """Follow a turn that may be under way or over, from its beginning.
+
+        Messages up to position `after` are not read, events up to `behind` are not told. What the log has by now is
+        told in full, however much it is.
+        """
         feed = self.open(address, skip=skip)
-        feed.position = after
+        feed.position, feed.behind, feed.place = after, behind, behind
         try:
-            await self._catch_up(feed)
+            await self.catch_up(feed)
         except BaseException:
             self.close(feed)
             raise
@@ -214,9 +249,17 @@ class TurnFeeds:
 
     async def reread(self) -> None:
         """After a reconnect: read what was stored meanwhile."""
-        await asyncio.gather(*(self._catch_up(feed) for feeds in list(self._feeds.values()) for feed in list(feeds)))
+        await asyncio.gather(*(self._read_on(feed) for feeds in list(self._feeds.values()) for feed in list(feeds)))
 
-    async def _catch_up(self, feed: TurnFeed) -> None:
+    async def catch_up(self, feed: TurnFeed) -> None:
+        """Read the log to its end for a reader that has not begun yet and so is not too slow: nothing is dropped."""
+        feed.catching_up = True
+        try:
+            await self._read_on(feed)
+        finally:
+            feed.catching_up = False
+
+    async def _read_on(self, feed: TurnFeed) -> None:
         """Read the log to its end; what is missing in it was never stored, for a turn is stored in order."""
         await self._repair(feed)
         feed.give_up_gaps(feed.known)

@@ -1,7 +1,7 @@
 """The platform side of the gateway: turns over the bus, with what is counted about them."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -14,15 +14,17 @@ from agent_gateway.handlers.get_health import get_health
 from agent_gateway.handlers.lost_workers import WorkerWatch
 from agent_gateway.handlers.queue_place import QueuePlace
 from agent_gateway.handlers.relay_turn import Listener, relay_turn
+from agent_gateway.handlers.resume_turn import resume_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
 from agent_gateway.handlers.whole_answer import whole_answer
-from agent_gateway.model import Call, Refusal, TurnEnd
+from agent_gateway.model import Call, FollowedCall, Refusal, TurnEnd
 from pallas_bus import tables
 from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_bus.tables import Table
 from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import TurnFeeds
+from pallas_bus.turn_lookup import Waiting
+from pallas_bus.turn_reader import Place, TurnFeeds
 from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition, WorkerPresence
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
@@ -41,6 +43,9 @@ class TurnMetrics:
         )
         self.seconds = Histogram(
             "pallas_turn_duration_seconds", "From request to outcome", ["team", "agent"], registry=registry
+        )
+        self.resumed = Counter(
+            "pallas_streams_resumed", "Streams taken up with Last-Event-ID", ["team", "agent"], registry=registry
         )
         self.in_flight = Gauge(
             "pallas_turns_in_flight", "Turns this gateway puts into their queues or follows", registry=registry
@@ -140,9 +145,48 @@ class BusTurns:
         )
         return end
 
-    def _place(self, submitted: Submitted) -> AbstractContextManager[QueuePlace]:
-        request = submitted.request
-        return self.admission.places.place(request.team, request.agent, request.principal.token, submitted.position)
+    async def resume(self, call: FollowedCall, behind: Place, listener: Listener) -> TurnEnd | None:
+        """Follow a turn again, behind what was told of it, to its end. None: nothing is known of it any more.
+
+        Its outcome was or will be counted by the gateway that put it in.
+        """
+        address, progress = call.address, call.progress_token is not None
+        self.metrics.resumed.labels(address.team, address.agent).inc()
+        resumed = await resume_turn(self.bus, self.feeds, address, call.caller, behind, progress=progress)
+        if resumed is None:
+            return None
+        waiting = resumed.waiting
+
+        def cancelled() -> None:
+            if waiting is not None:
+                self.bus.spawn(withdraw_turn(self.bus, waiting.request, waiting.position))
+
+        try:
+            with (
+                self.metrics.in_flight.track_inprogress(),
+                nullcontext() if waiting is None else self._place(waiting) as place,
+                self.workers.holding(address.turn_id) as taken,
+                self.keyed.followers.following(address),
+            ):
+
+                def claimed(claim: Claimed) -> None:
+                    if place is not None:
+                        place.leave()
+                    taken(claim)
+                    if claim.digest is not None:
+                        self.keyed.followers.announce(address)
+
+                async def ahead() -> int | None:
+                    return await place.ahead() if place is not None else None
+
+                end = await relay_turn(resumed.feed, listener, ahead, claimed, cancelled)
+            return await whole_answer(self.bus, end)
+        finally:
+            self.feeds.close(resumed.feed)
+
+    def _place(self, queued: Submitted | Waiting) -> AbstractContextManager[QueuePlace]:
+        request = queued.request
+        return self.admission.places.place(request.team, request.agent, request.principal.token, queued.position)
 
     def abandon(self, request: TurnRequested, limits: Limits, position: int) -> None:
         """The caller has closed its stream: cancel the turn, or leave it if it has a key; unless we go."""

@@ -25,9 +25,10 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from starlette.requests import Request
 
+from agent_gateway.entry.caller import principal_of
 from agent_gateway.entry.catalogue import (
     GET_HEALTH,
     HEALTH_TOOL,
@@ -36,16 +37,18 @@ from agent_gateway.entry.catalogue import (
     templates_of,
     tools_of,
 )
+from agent_gateway.entry.event_stream import PRIMED_SINCE, SCOPE_KEY, EventStream, StreamRelay
 from agent_gateway.entry.idempotency import idempotency_key
 from agent_gateway.entry.progress import ProgressRelay, wanted_levels
 from agent_gateway.entry.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
-from agent_gateway.model import Call, Refusal
+from agent_gateway.handlers.submit_turn import Submitted
+from agent_gateway.model import Call, FollowedCall, Refusal
 from agent_gateway.ports import Turns
 from pallas_bus.turn_claims import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead
 from pallas_contracts.errors import NotFound, PallasError
-from pallas_contracts.turns import ClientContext, LogMessage, Principal, TurnRequested
+from pallas_contracts.turns import ClientContext, LogMessage, TurnRequested
 from pallas_runtime.logs import log_context
 
 type Context = ServerRequestContext[Any, Request]
@@ -190,13 +193,27 @@ class AgentServer:
             if isinstance(submitted, Refusal):
                 return refused(submitted)
             position = submitted.position
-            listener = _listener(context, self.definition.agent, self._log_level(context), modern=modern)
+            level = self._log_level(context)
+            if (stream := _event_stream(context)) is not None and (request_id := context.request_id) is not None:
+                token = (context.meta or {}).get("progress_token")
+                call = FollowedCall(Address.of(request), request_id, token, level, request.principal)
+                return await self._tell_numbered(stream, call, submitted, context.protocol_version)
+            listener = _listener(context, self.definition.agent, level, modern=modern)
             return result_of(await self.turns.relay(submitted, listener), modern=modern)
         except asyncio.CancelledError:
             # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
             if modern:
                 self.turns.abandon(request, limits, position)
             raise
+
+    async def _tell_numbered(
+        self, stream: EventStream, call: FollowedCall, submitted: Submitted, version: str
+    ) -> WireResult:
+        """Follow a handshake-era turn on a stream that can be taken up again."""
+        relay = StreamRelay(self.turns.key, call, stream.write, primes=is_version_at_least(version, PRIMED_SINCE))
+        end = await self.turns.relay(submitted, relay)
+        stream.number_answer(relay.id_at(end.place))
+        return result_of(end, modern=False)
 
     async def _remember(self, context: Context, address: Address) -> None:
         """Keep which turn a handshake-era request is, for its `notifications/cancelled`."""
@@ -239,10 +256,15 @@ def _session_of(context: Context) -> str | None:
     return session_token(session) if session else None
 
 
+def _event_stream(context: Context) -> EventStream | None:
+    """The stream of a handshake-era request; None in the modern era."""
+    stream = context.request.scope.get(SCOPE_KEY) if context.request else None
+    return stream if isinstance(stream, EventStream) else None
+
+
 def _call_of(context: Context, params: types.CallToolRequestParams, key: str | None, log_level: str | None) -> Call:
     session = context.session
     capabilities = session.client_capabilities
-    peer = context.request.client if context.request else None
     return Call(
         tool=params.name,
         arguments=params.arguments or {},
@@ -252,7 +274,7 @@ def _call_of(context: Context, params: types.CallToolRequestParams, key: str | N
             log_level=log_level,
             progress="progress_token" in (context.meta or {}),
         ),
-        principal=Principal(type="peer", id=peer.host if peer else "unknown"),
+        principal=principal_of(context.request.scope if context.request else {}),
         key=key,
         input_responses=(context.params or {}).get("inputResponses"),
         request_state=(context.params or {}).get("requestState"),

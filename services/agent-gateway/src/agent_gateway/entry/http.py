@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from mcp.server.transport_security import TransportSecurityMiddleware
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from prometheus_client import CollectorRegistry, Counter
 from starlette.requests import ClientDisconnect
@@ -20,7 +21,10 @@ from starlette.types import Message, Receive, Scope, Send
 from agent_gateway.entry.agent_server import SESSION_HEADER, request_token, session_token
 from agent_gateway.entry.coalesce import CoalescedSend
 from agent_gateway.entry.endpoints import Endpoint, Endpoints
+from agent_gateway.entry.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.entry.peers import Network, name_caller
+from agent_gateway.entry.refusals import refuse
+from agent_gateway.entry.resumption import LAST_EVENT_ID, Resumption
 from agent_gateway.entry.under_way import UnderWay
 
 log = logging.getLogger(__name__)
@@ -45,6 +49,7 @@ class GatewayHttp:
             "pallas_clients_gone", "Clients that left in the middle of a request", registry=self.metrics
         )
         self._under_way = UnderWay()
+        self._resumption = Resumption(self.endpoints.turns, TransportSecurityMiddleware(self.endpoints.security))
 
     async def finish(self) -> None:
         """End the streams of changes and wait until every other request that is being served has its answer.
@@ -66,7 +71,7 @@ class GatewayHttp:
         if isinstance(found, Endpoint):
             await self.serve(found, scope, receive, send)
         else:
-            await _refuse(send, 404, found or "There is nothing here; an agent is at /teams/{team}/mcp/{agent}.")
+            await refuse(send, 404, found or "There is nothing here; an agent is at /teams/{team}/mcp/{agent}.")
 
     def own_port(self, team: str, agent: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """The application of an agent's own port: its endpoint is `/mcp`."""
@@ -76,7 +81,7 @@ class GatewayHttp:
             if isinstance(found, Endpoint):
                 await self.serve(found, scope, receive, send)
             else:
-                await _refuse(send, 404, found or "There is nothing here; the agent is at /mcp.")
+                await refuse(send, 404, found or "There is nothing here; the agent is at /mcp.")
 
         return app
 
@@ -91,16 +96,21 @@ class GatewayHttp:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         version = headers.get(_VERSION)
         legacy = version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
-        if legacy and scope["method"] != "POST":
-            await _refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
+        resuming = legacy and scope["method"] == "GET" and bool(headers.get(LAST_EVENT_ID))
+        if legacy and scope["method"] != "POST" and not resuming:
+            await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
         sending = CoalescedSend(send)
         waited_for = headers.get(b"mcp-method") != b"subscriptions/listen"
         try:
             with endpoint.kept(), self._under_way.serving(waited_for=waited_for):
+                if resuming:
+                    await self._resumption.serve(endpoint.agent.definition, scope, receive, sending)
+                    return
                 send = sending
                 if legacy:
                     receive, send = await self._handshake_era(headers, receive, sending)
+                    send = scope[SCOPE_KEY] = EventStream(send)
                 await endpoint.handle(scope, receive, send)
         except ClientDisconnect:
             self._gone.inc()
@@ -185,20 +195,11 @@ def _replayed(messages: list[Message], receive: Receive) -> Receive:
 async def _cut_off(sending: CoalescedSend) -> None:
     """End a response without the answer. It is not said to try again: a turn of it goes on."""
     if not sending.started:
-        await _refuse(sending, 503, "This gateway has stopped before it had the answer.", ((b"connection", b"close"),))
+        await refuse(sending, 503, "This gateway has stopped before it had the answer.", ((b"connection", b"close"),))
     elif not sending.ended:
         await sending({"type": "http.response.body", "body": b""})
 
 
 async def _refuse_stopping(send: Send) -> None:
     headers = ((b"retry-after", b"1"), (b"connection", b"close"))
-    await _refuse(send, 503, "This gateway is stopping. Try again.", headers)
-
-
-async def _refuse(send: Send, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-    """An HTTP error with a JSON-RPC error body, as MCP clients expect one."""
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": message}}
-    body = json.dumps(error).encode()
-    start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": start})
-    await send({"type": "http.response.body", "body": body})
+    await refuse(send, 503, "This gateway is stopping. Try again.", headers)

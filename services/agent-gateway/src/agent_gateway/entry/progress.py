@@ -8,6 +8,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from pallas_bus.turn_reader import BEGINNING, Place
 from pallas_contracts.turns import LogMessage, Progress, Step, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
 
 type Report = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -71,7 +72,10 @@ class ProgressRelay:
     write_log: WriteLog
     _last: float = -math.inf
 
-    async def tell(self, said: object) -> None:
+    async def begin(self) -> None:
+        """Nothing is said before something happens."""
+
+    async def tell(self, said: object, _place: Place = BEGINNING) -> None:
         """Pass an event on, if it is of interest."""
         if isinstance(said, LogMessage):
             await self.write_log(said)

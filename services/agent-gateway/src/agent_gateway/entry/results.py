@@ -48,10 +48,16 @@ def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
             raise MCPError(code=code, message=message, data=data)
         case Fault(message=message):
             return tool_error(end.outcome.code or "internal", message, turn_id, retryable=end.outcome.retryable)
-        case None:
-            code = end.outcome.code or "content_expired"
-            message = TURN_ERRORS.get(code, "What the turn answered is not kept any more.")
+        case None if (code := end.outcome.code) is not None:
+            message = TURN_ERRORS.get(code, TURN_ERRORS["internal"])
             return tool_error(code, message, turn_id, retryable=end.outcome.retryable)
+        case None:
+            return content_expired(turn_id)
+
+
+def content_expired(turn_id: str) -> WireResult:
+    """The tool error of a turn whose answer is not there any more."""
+    return tool_error("content_expired", TURN_ERRORS["content_expired"], turn_id)
 
 
 def _completed(said: Result, turn_id: str) -> WireResult:

@@ -6,6 +6,7 @@ and nothing else is kept.
 
 import asyncio
 import logging
+from dataclasses import replace
 
 from agent_gateway.handlers.submit_turn import ONLY_THE_END, RETRY_AFTER_MS, Submitted, not_relayed
 from agent_gateway.model import Refusal, TurnEnd
@@ -47,7 +48,7 @@ async def _answer(feeds: TurnFeeds, request: TurnRequested, found: TurnFound) ->
     if found.cancelled is not None and not found.ended:
         # It can have no other end, and it has none at all when it was cancelled before it was in its queue.
         return Refusal("cancelled", _why_cancelled(found.cancelled), turn_id=request.turn_id)
-    skip = ONLY_THE_END if found.ended else not_relayed(request)
+    skip = ONLY_THE_END if found.ended else not_relayed(progress=request.client.progress)
     while True:
         feed = await feeds.resume(Address.of(request), skip=skip)
         if feed.position >= found.seen:
@@ -67,7 +68,7 @@ async def explain_cancel(bus: Bus, end: TurnEnd) -> TurnEnd:
     except PallasError:
         return end
     reason = claim.reason if isinstance(claim, CancelRequested) else "nothing says why"
-    return TurnEnd(end.outcome, Fault(message=_why_cancelled(reason)))
+    return replace(end, said=Fault(message=_why_cancelled(reason)))
 
 
 def _why_cancelled(reason: str) -> str:

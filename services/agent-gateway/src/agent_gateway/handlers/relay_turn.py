@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from agent_gateway.model import TurnEnd
-from pallas_bus.turn_reader import TurnFeed
+from pallas_bus.turn_reader import Place, TurnFeed
 from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Result, TurnOutcome
 
 QUEUE_PATIENCE = 0.25
@@ -16,8 +16,12 @@ QUEUE_INTERVAL = 1.0
 class Listener(Protocol):
     """The caller's side of a turn. Telling it may be slow; it never fails."""
 
-    async def tell(self, said: object) -> None:
-        """Something happened in the turn."""
+    async def begin(self) -> None:
+        """The turn is followed from here on."""
+        ...
+
+    async def tell(self, said: object, place: Place, /) -> None:
+        """Something happened in the turn; `place` is how far it has come with that."""
         ...
 
     async def tell_queued(self, ahead: int) -> None:
@@ -43,6 +47,8 @@ async def relay_turn(
     """
     said: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
+    if listener is not None:
+        await listener.begin()
     async with _telling_queue(listener, claimed, ahead):
         async for item in feed:
             waited = not claimed.is_set()
@@ -51,18 +57,19 @@ async def relay_turn(
                 case Result() | InputRequired() | Fault():
                     said = item
                 case TurnOutcome():
-                    return TurnEnd(item, said)
+                    return TurnEnd(item, said, feed.place)
                 case Claimed():
                     said = None
                     taken(item)
-                    if listener is not None and item.attempt > 1 and not item.ends:
+                    again = item.attempt > 1 and Place(item.attempt) > feed.behind
+                    if listener is not None and again and not item.ends:
                         await listener.tell_again(item.attempt)
                 case CancelRequested() if waited:
                     cancelled()
                 case CancelRequested():
                     pass
                 case _ if listener is not None:
-                    await listener.tell(item)
+                    await listener.tell(item, feed.place)
                 case _:
                     pass
     raise AssertionError("a feed ends with an outcome")

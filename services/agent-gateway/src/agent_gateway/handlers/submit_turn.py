@@ -83,9 +83,9 @@ def make_request(
     )
 
 
-def not_relayed(request: TurnRequested) -> frozenset[str]:
-    """The types of events that the caller of the turn is not told."""
-    return _NOT_RELAYED if request.client.progress else ONLY_THE_END
+def not_relayed(*, progress: bool) -> frozenset[str]:
+    """The types of events that a caller is not told, by whether it wants progress."""
+    return _NOT_RELAYED if progress else ONLY_THE_END
 
 
 async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
@@ -94,7 +94,7 @@ async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Sub
     A refusal means that it is not executed, in there or not; with an idempotency key it may be in there.
     """
     light: TurnRequested | None = None
-    feed = feeds.open(Address.of(request), skip=not_relayed(request))
+    feed = feeds.open(Address.of(request), skip=not_relayed(progress=request.client.progress))
     try:
         light = await stow_request(bus, request)
         stored = await _put(bus, light)

@@ -30,7 +30,7 @@ async def whole_answer(bus: Bus, end: TurnEnd) -> TurnEnd:
             return replace(end, said=await whole_result(bus, address, end.said))
         except (NotFound, Rejected) as error:
             log.warning("the answer cannot be read", extra={"turn": outcome.turn_id, "reason": error.message})
-            return TurnEnd(outcome.model_copy(update={"code": error.code}), None)
+            return replace(end, outcome=outcome.model_copy(update={"code": error.code}), said=None)
         except Unavailable as error:
             log.warning("the answer cannot be read yet", extra={"turn": outcome.turn_id, "reason": error.message})
             await asyncio.sleep(_RETRY)

@@ -32,8 +32,9 @@ class Link:
         for client in self._clients:
             client.write(data)
 
-    async def mend(self) -> None:
-        """Let connections through (again)."""
+    async def mend(self, target: str | None = None) -> None:
+        """Let connections through (again), to another server when `target` is one."""
+        self._target = urlsplit(target) if target is not None else self._target
         self._swallows = False
         self.swallowed.clear()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)

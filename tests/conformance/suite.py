@@ -25,8 +25,9 @@ class Suite:
 
     @property
     def expected(self) -> Path:
-        """The file of scenarios that are expected to fail."""
-        return HERE / "expected" / f"{self.revision}.yaml"
+        """The file of scenarios that are expected to fail: the suite's own where it has one, else the revision's."""
+        own = HERE / "expected" / f"{self.revision}.{self.package}.yaml"
+        return own if own.exists() else HERE / "expected" / f"{self.revision}.yaml"
 
     def run(self, url: str, results: Path) -> "Run":
         """Try all scenarios, those that are still drafts included, on the server at `url`."""

@@ -38,8 +38,8 @@ def test_every_scenario_that_a_revision_requires_is_tried(
     assert wanted <= tried
 
 
-@pytest.mark.parametrize("revision", sorted({suite.revision for suite in SUITES}))
-def test_every_expected_failure_has_a_reason(revision: str) -> None:
-    lines = Suite("", revision).expected.read_text("utf-8").splitlines()
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: f"{suite.package}@{suite.revision}")
+def test_every_expected_failure_has_a_reason(suite: Suite) -> None:
+    lines = suite.expected.read_text("utf-8").splitlines()
     entries = [line for line in lines if line.lstrip().startswith("- ")]
     assert [line for line in entries if not line.partition(" # ")[2].strip()] == []

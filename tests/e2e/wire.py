@@ -50,11 +50,21 @@ async def shake_hands(http: httpx.AsyncClient, url: str) -> str:
     return session
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event. `message` is None when it has no data."""
+
+    id: str | None
+    message: Message | None
+    retry: int | None
+
+
 @dataclass
 class Stream:
     """The answer to one request, message by message."""
 
     response: httpx.Response
+    _events: AsyncIterator[Event] | None = None
 
     async def messages(self) -> AsyncIterator[Message]:
         """Yield the JSON-RPC messages until the stream ends."""
@@ -65,6 +75,34 @@ class Stream:
         async for line in self.response.aiter_lines():
             if line.startswith("data:") and line[5:].strip():
                 yield json.loads(line[5:])
+
+    def events(self) -> AsyncIterator[Event]:
+        """The events, with their ids, until the stream ends; asked again, those that follow."""
+        if self._events is None:
+            self._events = self._read_events()
+        return self._events
+
+    async def _read_events(self) -> AsyncIterator[Event]:
+        assert self.response.headers["content-type"].startswith("text/event-stream"), self.response
+        fields: dict[str, str] = {}
+        async for line in self.response.aiter_lines():
+            name, _, value = line.partition(":")
+            if line and name:
+                fields[name] = value.strip()
+            elif fields:
+                data, retry = fields.get("data"), fields.get("retry")
+                yield Event(fields.get("id"), json.loads(data) if data else None, int(retry) if retry else None)
+                fields = {}
+
+
+@asynccontextmanager
+async def resumed(
+    http: httpx.AsyncClient, url: str, last_event_id: str, version: str = LATEST_HANDSHAKE_VERSION
+) -> AsyncGenerator[Stream]:
+    """Take up a stream behind an event; leaving the block closes it."""
+    headers = {"accept": "text/event-stream", "mcp-protocol-version": version, "last-event-id": last_event_id}
+    async with http.stream("GET", url, headers=headers) as response:
+        yield Stream(response)
 
 
 @asynccontextmanager

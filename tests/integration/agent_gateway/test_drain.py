@@ -21,9 +21,9 @@ DRAIN_SECONDS = "2"
 
 
 @asynccontextmanager
-async def a_gateway_process(nats_url: str, port: int) -> AsyncGenerator[Process]:
-    """A gateway as `python -m agent_gateway` starts it."""
-    given = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": str(port), "PALLAS_DRAIN_SECONDS": DRAIN_SECONDS}
+async def a_gateway_process(nats_url: str, port: int, **more: str) -> AsyncGenerator[Process]:
+    """A gateway as `python -m agent_gateway` starts it, with `more` variables."""
+    given = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": str(port), "PALLAS_DRAIN_SECONDS": DRAIN_SECONDS, **more}
     environ = {**os.environ, **given, "PALLAS_AGENT_PORTS": "false"}
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_gateway", env=environ, stderr=PIPE)
     try:

@@ -27,6 +27,7 @@ from tests.waiting import soon
 
 from pallas_bus.direct import read
 from pallas_bus.turn_claims import Address, request_cancel
+from pallas_bus.turn_reader import MAX_UNREAD, Place
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
 from pallas_contracts.turns import (
     CancelRequested,
@@ -127,6 +128,58 @@ async def test_a_turn_can_be_joined_behind_a_position(turns: Declaring, team: st
     async with following(gateway) as feeds:
         feed = await soon(feeds.resume(writer.address, after=position))
         assert in_short(await whole(feed)) == ["step 1", "completed"]
+
+
+@pytest.mark.parametrize("event", range(4))
+async def test_a_turn_can_be_joined_behind_an_event_and_its_answer_is_always_told(
+    turns: Declaring, team: str, event: int
+) -> None:
+    gateway, request = await turns(), turn_requested(team)
+    writer = await attempt_of(gateway, request)
+    writer.emit(step(1))
+    writer.emit(step(2))
+    writer.emit(result("hello"))
+    await writer.conclude(turn_outcome(request, events=writer.last_event))
+    async with following(gateway) as feeds:
+        feed = await soon(feeds.resume(writer.address, behind=Place(1, event)))
+        steps = ["step 1", "step 2"][event:]
+        assert in_short(await whole(feed)) == ["claimed 1", *steps, "result", "completed"]
+        assert feed.place == Place(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("behind", "steps"),
+    [
+        (Place(1, 1), ["step 2", "result", "tool_started", "claimed 2", "step 10", "step 11"]),
+        (Place(2, 1), ["claimed 2", "step 11"]),
+    ],
+)
+async def test_of_a_newer_attempt_everything_is_told_and_of_an_older_one_nothing(
+    turns: Declaring, team: str, behind: Place, steps: list[str]
+) -> None:
+    gateway, request = await turns(), turn_requested(team)
+    first = await attempt_of(gateway, request)
+    first.emit(step(1))
+    first.emit(step(2))
+    first.emit(result("void"))
+    await first.tool_starting(TOOL)
+    second = await attempt_of(gateway, request, 2, after=first.fence)
+    second.emit(step(10))
+    second.emit(step(11))
+    await second.conclude(turn_outcome(request, attempt=2, events=second.last_event))
+    async with following(gateway) as feeds:
+        said = in_short(await whole(await soon(feeds.resume(first.address, behind=behind))))
+    assert said == ["claimed 1", *steps, "completed"]
+
+
+async def test_a_reader_that_comes_late_is_not_one_that_is_slow(turns: Declaring, team: str) -> None:
+    gateway, request = await turns(), turn_requested(team)
+    writer = await attempt_of(gateway, request)
+    for number in range(MAX_UNREAD + 200):
+        writer.emit(step(number))
+    await writer.conclude(turn_outcome(request, events=writer.last_event))
+    async with following(gateway) as feeds:
+        assert len(await whole(await soon(feeds.resume(writer.address)))) == MAX_UNREAD + 202
 
 
 async def test_a_finished_turn_whose_content_has_expired_still_ends(turns: Declaring, team: str) -> None:

@@ -39,6 +39,18 @@ async def think(ctx: CallContext, arguments: JsonObject) -> str:
     return "thought"
 
 
+@agent.tool("count", "Count to 20, and in the middle wait until a file exists", input_schema=_ANY)
+async def count(ctx: CallContext, arguments: JsonObject) -> str:
+    """Say every number twice: as progress and, by its attempt, as a log message."""
+    file = Path(arguments["file"])
+    for number in range(1, 21):
+        ctx.progress(number, 20)
+        ctx.log("info", f"{number} in attempt {ctx.turn.attempt}")
+        while number == 10 and not _is_there(file):  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.01)
+    return f"counted in attempt {ctx.turn.attempt}"
+
+
 @agent.tool("effect", "Have an effect, then wait until a file exists", input_schema=_ANY)
 async def effect(ctx: CallContext, arguments: JsonObject) -> Answer:
     """Say that an effect begins, then do as `wait` does."""

@@ -93,6 +93,7 @@ async def test_an_attempt_that_was_superseded_meanwhile_is_told_up_to_its_end_an
     assert heard.logs == [f"{number} in attempt 1" for number in range(1, 11)] + [
         f"{number} in attempt 2" for number in range(1, 21)
     ]
+    assert str(heard.messages).count("bench attempt 2: taken up again") == 1
     assert heard.text == "counted in attempt 2"
     assert len(set(heard.ids)) == len(heard.ids)
     again = Heard()

@@ -24,8 +24,7 @@ async def wait(ctx: CallContext, arguments: JsonObject) -> str:
     file = Path(arguments["file"])
     ctx.progress(1, None, f"waiting in attempt {ctx.turn.attempt}")
     try:
-        while not _is_there(file):  # noqa: ASYNC110 - another process makes it
-            await asyncio.sleep(0.01)
+        await _until_there(file)
     except asyncio.CancelledError:
         file.with_suffix(".stopped").touch()
         raise
@@ -46,8 +45,8 @@ async def count(ctx: CallContext, arguments: JsonObject) -> str:
     for number in range(1, 21):
         ctx.progress(number, 20)
         ctx.log("info", f"{number} in attempt {ctx.turn.attempt}")
-        while number == 10 and not _is_there(file):  # noqa: ASYNC110 - another process makes it
-            await asyncio.sleep(0.01)
+        if number == 10:
+            await _until_there(file)
     return f"counted in attempt {ctx.turn.attempt}"
 
 
@@ -87,6 +86,11 @@ async def _write(ctx: CallContext, arguments: JsonObject) -> None:
 def _append(path: Path, line: str) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(line)
+
+
+async def _until_there(file: Path) -> None:
+    while not _is_there(file):  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(0.01)
 
 
 def _is_there(file: Path) -> bool:

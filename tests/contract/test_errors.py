@@ -9,6 +9,7 @@ import pytest
 
 from pallas_bus import ask
 from pallas_contracts.errors import PallasError, find_error
+from team_lifecycle.entry.errors import status_of
 
 
 def kinds(of: type[PallasError] = PallasError) -> Iterator[type[PallasError]]:
@@ -25,8 +26,8 @@ def bus_kind(error: BaseException) -> type[PallasError]:
     return ask.kind_of(known.kind)
 
 
-BOUNDARIES: dict[str, Callable[[BaseException], object]] = {"bus": bus_kind}
-"""The maps from an error to what its boundary says. To come: the gateway's MCP errors, HTTP statuses."""
+BOUNDARIES: dict[str, Callable[[BaseException], object]] = {"bus": bus_kind, "team-lifecycle over HTTP": status_of}
+"""The maps from an error to what its boundary says. To come: the gateway's MCP errors."""
 
 each_kind = pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.__name__)
 each_boundary = pytest.mark.parametrize("said", BOUNDARIES.values(), ids=BOUNDARIES)

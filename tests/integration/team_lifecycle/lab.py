@@ -115,3 +115,4 @@ async def a_lifecycle(**settings: str) -> AsyncGenerator[Lifecycle]:
             admin=await client(("admin", ADMIN_PASSWORD)),
             stranger=await client(None),
         )
+        assert not process.failed.is_set(), "vital work has ended"

@@ -25,10 +25,10 @@ from team_lifecycle.entry.lookups import answer_lookups
 from team_lifecycle.entry.parts import Parts
 from team_lifecycle.handlers.keys import ensure_current_key
 from team_lifecycle.health import Needs
-from team_lifecycle.metrics import Metrics, make_metrics
+from team_lifecycle.metrics import make_metrics
 from team_lifecycle.migrate import migrate
 from team_lifecycle.model import Who
-from team_lifecycle.relay import Relay
+from team_lifecycle.relay import Relay, watch_lag
 from team_lifecycle.settings import TeamLifecycleSettings, fernet_keys
 from team_lifecycle.signing import Seal
 
@@ -68,7 +68,8 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
         await _spawn(stack, process, needs.watch(), "look at what is needed")
         changes = Changes(engine, cache, metrics, committed.set)
         await _prepare(engine, changes, settings, seal, process)
-        speak = _speak(settings, process, engine, metrics, committed)
+        await _spawn(stack, process, watch_lag(engine, metrics), "measure what was not sent")
+        speak = _speak(settings, process, engine, committed)
         await _spawn(stack, process, speak, "events and look-ups")
         _warn_of_closed_accounts(settings)
         parts = Parts(engine, changes, seal, settings.jwt_algorithm)
@@ -113,7 +114,7 @@ async def _prepare(
 
 
 async def _speak(
-    settings: TeamLifecycleSettings, process: Process, engine: AsyncEngine, metrics: Metrics, committed: asyncio.Event
+    settings: TeamLifecycleSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event
 ) -> None:
     """Answer look-ups and relay events, from when the broker is there."""
     connected: list[Bus] = []
@@ -127,7 +128,7 @@ async def _speak(
         service = await answering(bus, description="who may read what")
         await answer(bus, service, LOOK_UP, partial(answer_lookups, engine=engine))
         await _declare(bus, settings.stream_replicas)
-        await Relay(bus, engine, metrics, committed).run()
+        await Relay(bus, engine, committed).run()
 
 
 async def _declare(bus: Bus, replicas: int) -> None:

@@ -17,7 +17,7 @@ from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from team_lifecycle.adapters.database import postgres_errors
+from team_lifecycle.adapters.database import postgres_errors, reading
 from team_lifecycle.metrics import Metrics
 from team_lifecycle.tables import Change, RelayPosition
 
@@ -31,10 +31,9 @@ PUT_SECONDS = 2.0
 class Relay:
     """Relays until it is cancelled."""
 
-    def __init__(self, bus: Bus, engine: AsyncEngine, metrics: Metrics, committed: asyncio.Event) -> None:
+    def __init__(self, bus: Bus, engine: AsyncEngine, committed: asyncio.Event) -> None:
         self._bus = bus
         self._engine = engine
-        self._metrics = metrics
         self._committed = committed
         self._told = False
 
@@ -71,7 +70,6 @@ class Relay:
                     failed = error
                     break
                 position.sent = change.number
-            await self._measure(session, position.sent)
         if failed is not None:
             raise failed
         return len(batch) == BATCH
@@ -93,8 +91,15 @@ class Relay:
         headers = trace_headers({"Nats-Msg-Id": f"{LIFECYCLE_CHANGED.name}:{change.number}"})
         await self._bus.put(subject, event.model_dump_json().encode(), headers, timeout=PUT_SECONDS)
 
-    async def _measure(self, session: AsyncSession, sent: int) -> None:
-        found = select(func.count(), func.min(Change.at)).where(Change.number > sent)
-        count, oldest = (await session.execute(found)).one()
-        self._metrics.unsent.set(count)
-        self._metrics.lag.set((utc_now() - oldest).total_seconds() if count else 0.0)
+
+async def watch_lag(engine: AsyncEngine, metrics: Metrics) -> None:
+    """Measure what has not been sent yet, whoever sends it and whether or not the broker is there."""
+    while True:
+        with suppress(Unavailable):
+            async with reading(engine) as session:
+                sent = select(RelayPosition.sent).scalar_subquery()
+                found = select(func.count(), func.min(Change.at)).where(Change.number > sent)
+                count, oldest = (await session.execute(found)).one()
+            metrics.unsent.set(count)
+            metrics.lag.set((utc_now() - oldest).total_seconds() if count else 0.0)
+        await asyncio.sleep(LOOK_SECONDS)

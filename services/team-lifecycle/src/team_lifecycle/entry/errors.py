@@ -50,19 +50,26 @@ def unavailable(error: PallasError) -> Response:
 
 def add_error_handlers(app: FastAPI) -> None:
     """Answer all errors of the application."""
-    app.add_exception_handler(PallasError, _pallas_error)
+    app.add_exception_handler(PallasError, _any_error)
     app.add_exception_handler(RequestValidationError, _bad_input)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _unknown_error)
+    app.add_exception_handler(Exception, _any_error)
 
 
-async def _pallas_error(_request: Request, error: Exception) -> Response:
+def status_of(error: BaseException) -> int:
+    """The status that stands for an error, or for the one of ours that caused it."""
     known = find_error(error)
-    assert known is not None
+    return STATUS[known.kind if known is not None else "internal"]
+
+
+async def _any_error(_request: Request, error: Exception) -> Response:
+    known = find_error(error)
+    if known is None:
+        return problem(500, "something went wrong here", "internal")
     if known.kind == "unavailable":
         return unavailable(known)
     field = known.facts.get("field")
-    return problem(STATUS[known.kind], known.message, known.code, **({"field": field} if field else {}))
+    return problem(status_of(known), known.message, known.code, **({"field": field} if field else {}))
 
 
 async def _bad_input(_request: Request, error: Exception) -> Response:
@@ -78,10 +85,6 @@ async def _http_error(_request: Request, error: Exception) -> Response:
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value
     return answer
-
-
-async def _unknown_error(_request: Request, _error: Exception) -> Response:
-    return problem(500, "something went wrong here", "internal")
 
 
 def _field(loc: Sequence[str | int]) -> str:

@@ -64,7 +64,7 @@ class Front:
                 await unavailable(error)(scope, receive, send)
                 return
             if not welcome:
-                log.warning("refused a request", extra={"account": account.name, "path": _shown(path)})
+                log.warning("refused a request", extra={"account": account.name})
                 await _who_are_you()(scope, receive, send)
                 return
         body = await _read(scope, receive)
@@ -121,7 +121,3 @@ def _who_are_you() -> Response:
     answer = problem(401, "name and password of the service's account are needed", "unauthorized")
     answer.headers["www-authenticate"] = 'Basic realm="pallas", charset="UTF-8"'
     return answer
-
-
-def _shown(path: str) -> str:
-    return path[:100]

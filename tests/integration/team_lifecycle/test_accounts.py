@@ -1,0 +1,101 @@
+"""Who may call: accounts over HTTP Basic, checked before anything else of a request."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator
+
+import pytest
+from argon2 import PasswordHasher
+from tests.integration.team_lifecycle.lab import ADMIN, ADMIN_PASSWORD, SERVICE_PASSWORD, TEAMS, Lifecycle, a_lifecycle
+from tests.requirements import requirement
+
+ID = str(uuid.uuid4())
+ROUTES = [
+    ("POST", TEAMS),
+    ("GET", f"{TEAMS}{ID}/"),
+    ("DELETE", f"{TEAMS}{ID}/"),
+    ("PUT", f"{TEAMS}{ID}/workspaces/"),
+    ("POST", f"{TEAMS}{ID}/rotate/"),
+    ("GET", "/mcp_server/api/nothing"),
+    ("GET", f"{ADMIN}/users"),
+    ("POST", f"{ADMIN}/keys"),
+    ("GET", f"{ADMIN}/nothing"),
+]
+WRONG: list[dict[str, str]] = [
+    {},
+    {"Authorization": ""},
+    {"Authorization": "Basic"},
+    {"Authorization": "Basic !!!"},
+    {"Authorization": "Basic " + "A" * 5000},
+    {"Authorization": "Basic Zm9v"},
+    {"Authorization": "Basic /////w=="},
+    {"Authorization": "Bearer pallas_x"},
+]
+
+
+@requirement("A-7.0.1", "A-14.1.7")
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_every_route_asks_who_is_there_before_it_looks_at_anything(
+    lifecycle: Lifecycle, method: str, path: str
+) -> None:
+    for headers in WRONG:
+        answer = await lifecycle.stranger.request(method, path, headers=headers, content=b"{not json")
+        assert answer.status_code == 401, headers
+        assert answer.headers["www-authenticate"].startswith("Basic realm=")
+        assert answer.json()["code"] == "unauthorized"
+    right = SERVICE_PASSWORD if path.startswith("/mcp_server") else ADMIN_PASSWORD
+    name = "daedalus-service" if path.startswith("/mcp_server") else "admin"
+    for account in [(name, "wrong"), (name, ""), ("", right), ("somebody", right), (name.upper(), right)]:
+        assert (await lifecycle.stranger.request(method, path, auth=account)).status_code == 401, account
+    assert (await lifecycle.stranger.request(method, path, auth=(name, right))).status_code != 401
+
+
+async def test_an_account_is_for_its_own_routes(lifecycle: Lifecycle) -> None:
+    assert (await lifecycle.admin.get(f"{TEAMS}{ID}/")).status_code == 401
+    assert (await lifecycle.daedalus.get(f"{ADMIN}/users")).status_code == 401
+    assert (await lifecycle.stranger.get("/openapi.json")).status_code == 200
+
+
+async def test_an_account_without_a_password_is_closed(addresses: dict[str, str]) -> None:
+    async with a_lifecycle(**addresses, admin_password_hash="") as lifecycle:
+        assert (await lifecycle.admin.get(f"{ADMIN}/users")).status_code == 401
+        assert (await lifecycle.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
+
+
+@pytest.fixture
+async def dear(addresses: dict[str, str]) -> AsyncGenerator[Lifecycle]:
+    """A service whose password takes as long to check as Argon2 recommends."""
+    async with a_lifecycle(**addresses, service_password_hash=PasswordHasher().hash(SERVICE_PASSWORD)) as lifecycle:
+        yield lifecycle
+
+
+async def test_a_right_password_is_checked_once_and_a_wrong_name_costs_as_much_as_a_wrong_password(
+    dear: Lifecycle,
+) -> None:
+    async def seconds(name: str, password: str) -> float:
+        began = time.perf_counter()
+        for _ in range(3):
+            await dear.stranger.get(f"{TEAMS}{ID}/", auth=(name, password))
+        return time.perf_counter() - began
+
+    password, name = await seconds("daedalus-service", "wrong"), await seconds("nobody", SERVICE_PASSWORD)
+    assert 1 / 3 < password / name < 3
+    assert (await dear.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
+    assert await seconds("daedalus-service", SERVICE_PASSWORD) < name / 2
+
+
+async def test_checking_passwords_does_not_hold_up_whoever_is_known(dear: Lifecycle) -> None:
+    assert (await dear.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
+    guesses = [
+        asyncio.create_task(dear.stranger.get(TEAMS, auth=("daedalus-service", f"guess {number}")))
+        for number in range(60)
+    ]
+    answered = 0
+    while not all(guess.done() for guess in guesses):
+        assert (await dear.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
+        answered += 1
+    assert answered > 10
+    said = [guess.result().status_code for guess in guesses]
+    assert set(said) == {401, 503}
+    assert all("retry-after" in guess.result().headers for guess in guesses if guess.result().status_code == 503)

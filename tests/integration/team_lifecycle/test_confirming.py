@@ -1,0 +1,148 @@
+"""A change and the cache: what is done when Redis is lost at each step of it."""
+
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from prometheus_client import CollectorRegistry
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from tests.embedded import RedisServer
+from tests.postgres import PostgresServer
+
+from pallas_contracts.auth import LookupKey, Record, TeamRecord
+from pallas_contracts.errors import Unavailable
+from pallas_lookups.cache import Condemned, LookupCache, open_cache
+from team_lifecycle.adapters.database import open_engine, reading
+from team_lifecycle.changes import Changes
+from team_lifecycle.handlers import teams
+from team_lifecycle.look_up import Rows, look_up
+from team_lifecycle.metrics import make_metrics
+from team_lifecycle.model import Who, team_key
+from team_lifecycle.tables import Team
+
+WHO = Who("test", "a correlation")
+TEAM = str(uuid.uuid4())
+
+
+@dataclass
+class Losing:
+    """A cache that fails when the test says so; `lost` happens before each failure."""
+
+    inner: LookupCache
+    condemns: list[bool] = field(default_factory=list[bool])
+    renews: list[bool] = field(default_factory=list[bool])
+    short: bool = False
+    lost: Callable[[], Awaitable[None]] | None = None
+
+    async def condemn(self, keys: Collection[LookupKey]) -> Condemned:
+        """Fail when the next of `condemns` is False."""
+        if self.condemns and not self.condemns.pop(0):
+            raise Unavailable("Redis does not answer")
+        condemned = await self.inner.condemn(keys)
+        return Condemned(condemned.keys, condemned.generation, 0.0) if self.short else condemned
+
+    async def renew(self, condemned: Condemned, version: int, records: Mapping[LookupKey, Record | None]) -> None:
+        """Fail when the next of `renews` is False."""
+        if self.renews and not self.renews.pop(0):
+            if self.lost is not None:
+                await self.lost()
+            raise Unavailable("Redis does not answer")
+        await self.inner.renew(condemned, version, records)
+
+
+@pytest.fixture
+async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
+    """A database with one active team."""
+    engine = open_engine(await postgres.new_database(like="model"), pool=3)
+    async with AsyncSession(engine) as session, session.begin():
+        session.add(Team(id=TEAM, name="Kottos", active=True))
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+async def cache(redis: RedisServer) -> AsyncGenerator[Losing]:
+    """A cache to lose."""
+    async with open_cache(redis.url) as cache:
+        yield Losing(cache)
+
+
+@pytest.fixture
+def changes(engine: AsyncEngine, cache: Losing, monkeypatch: pytest.MonkeyPatch) -> Changes:
+    """The way to change."""
+    monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
+    return Changes(engine, cache, make_metrics(CollectorRegistry()), lambda: None)
+
+
+delete = partial(teams.delete_team, team_id=TEAM)
+
+
+async def truth(engine: AsyncEngine) -> Rows:
+    async with reading(engine) as session:
+        return await look_up(session, [team_key(TEAM)])
+
+
+async def is_active(engine: AsyncEngine) -> bool:
+    record = (await truth(engine)).records[team_key(TEAM)]
+    assert isinstance(record, TeamRecord)
+    return record.active
+
+
+async def cached(cache: Losing) -> Record | None:
+    """What a warm resolver would answer; it fails where that asks the truth."""
+    return (await cache.inner.read([team_key(TEAM)])).records[team_key(TEAM)]
+
+
+async def test_what_cannot_be_condemned_is_not_changed(changes: Changes, cache: Losing, engine: AsyncEngine) -> None:
+    cache.condemns = [False]
+    with pytest.raises(Unavailable):
+        await changes.make(WHO, delete)
+    assert await is_active(engine)
+    assert (await truth(engine)).version == 0
+
+
+async def test_tombstones_without_time_left_stop_the_commit(
+    changes: Changes, cache: Losing, engine: AsyncEngine
+) -> None:
+    cache.short = True
+    with pytest.raises(Unavailable, match="too long"):
+        await changes.make(WHO, delete)
+    assert await is_active(engine)
+
+
+async def test_a_renewal_that_fails_is_made_up_for_even_by_a_redis_that_has_forgotten_everything(
+    changes: Changes, cache: Losing, redis: RedisServer, engine: AsyncEngine
+) -> None:
+    before = await truth(engine)
+
+    async def forget() -> None:
+        # Redis starts anew after the change has condemned, and is filled by a reader of before the commit.
+        redis.say("FLUSHALL")
+        snapshot = await cache.inner.read([team_key(TEAM)])
+        assert await cache.inner.fill(snapshot, before.version, before.records) == 1
+
+    cache.lost, cache.renews = forget, [False]
+    await changes.make(WHO, delete)
+    assert team_key(TEAM) in (await cache.inner.read([team_key(TEAM)])).missing
+    assert not await is_active(engine)
+
+
+async def test_a_change_that_cannot_be_confirmed_is_confirmed_by_sending_it_again(
+    changes: Changes, cache: Losing, engine: AsyncEngine
+) -> None:
+    before, snapshot = await truth(engine), await cache.inner.read([team_key(TEAM)])
+    await cache.inner.fill(snapshot, before.version, before.records)
+    cache.condemns, cache.renews = [True, *[False] * 5], [False]
+    with pytest.raises(Unavailable, match="send it again"):
+        await changes.make(WHO, delete)
+    assert not await is_active(engine), "it was made all the same"
+    cache.condemns = [False]
+    with pytest.raises(Unavailable):
+        await changes.make(WHO, delete)
+    await changes.make(WHO, delete)
+    record = await cached(cache)
+    assert isinstance(record, TeamRecord)
+    assert record.active is False
+    assert (await truth(engine)).version == 1, "repeating it is no further event"

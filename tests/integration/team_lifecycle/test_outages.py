@@ -1,0 +1,129 @@
+"""What happens while Postgres, Redis or the broker is away, and that it is over when they are back."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+import httpx
+import pytest
+from sqlalchemy import text
+from tests.embedded import NatsServer, RedisServer
+from tests.integration.real_parts import until
+from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle, a_lifecycle
+from tests.postgres import PostgresServer
+from tests.waiting import eventually, soon
+
+from team_lifecycle.adapters.database import open_engine
+from team_lifecycle.changes import CHANGES_LOCK
+
+
+@pytest.fixture
+def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> "PostgresServer":
+    """A Postgres of this test alone, not yet running."""
+    return PostgresServer(tmp_path_factory.mktemp("own"))
+
+
+async def missing(lifecycle: Lifecycle) -> set[str]:
+    ready = await lifecycle.stranger.get("/readyz")
+    return set(ready.json().get("missing", {}))
+
+
+def misses(lifecycle: Lifecycle, *words: str) -> Callable[[], Awaitable[bool]]:
+    async def look() -> bool:
+        return await missing(lifecycle) == set(words)
+
+    return look
+
+
+def refused(answer: httpx.Response) -> bool:
+    return answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
+
+
+async def test_without_redis_changes_are_refused_and_reads_go_on(lifecycle: Lifecycle, redis: RedisServer) -> None:
+    team_id, _ = await lifecycle.team()
+    await until(misses(lifecycle))
+    await asyncio.to_thread(redis.kill9)
+    for method, path, body in [
+        ("PUT", f"{TEAMS}{team_id}/workspaces/", {"workspace_ids": ["ws"]}),
+        ("POST", f"{TEAMS}{team_id}/rotate/", None),
+        ("DELETE", f"{TEAMS}{team_id}/", None),
+    ]:
+        assert refused(await lifecycle.daedalus.request(method, path, json=body)), path
+    shown = await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")
+    assert (shown.status_code, shown.json()["active"], shown.json()["workspace_ids"]) == (200, True, [])
+    await until(misses(lifecycle, "redis"))
+    await asyncio.to_thread(redis.start)
+    await until(misses(lifecycle))
+    await lifecycle.attach(team_id, "ws")
+
+
+async def test_a_redis_that_hangs_delays_a_change_by_little(lifecycle: Lifecycle, redis: RedisServer) -> None:
+    team_id, _ = await lifecycle.team()
+    os.kill(redis.pid, signal.SIGSTOP)
+    try:
+        assert refused(await soon(lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/"), within=3))
+    finally:
+        os.kill(redis.pid, signal.SIGCONT)
+    await until(misses(lifecycle))
+    assert (await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")).status_code == 200
+
+
+async def test_without_the_broker_http_goes_on_and_events_wait(
+    addresses: dict[str, str], nats_server: NatsServer
+) -> None:
+    nats_server.stop()
+    async with a_lifecycle(**addresses) as lifecycle:
+        await until(misses(lifecycle, "broker"))
+        team_id, _ = await lifecycle.team()
+        await lifecycle.attach(team_id, "ws")
+        await eventually(lambda: lifecycle.measured("pallas_lifecycle_unsent_events") == 3)
+        await eventually(lambda: lifecycle.measured("pallas_lifecycle_lag_seconds") > 0)
+        await asyncio.to_thread(nats_server.start)
+        await until(misses(lifecycle))
+        await eventually(lambda: lifecycle.measured("pallas_lifecycle_unsent_events") == 0)
+        await asyncio.to_thread(nats_server.stop)
+        await until(misses(lifecycle, "broker"))
+        await lifecycle.attach(team_id)
+        await asyncio.to_thread(nats_server.start)
+        await until(misses(lifecycle))
+
+
+async def test_without_postgres_everything_is_503_until_it_is_back(
+    own_postgres: PostgresServer, redis: RedisServer, nats_server: NatsServer
+) -> None:
+    await asyncio.to_thread(own_postgres.start)
+    try:
+        async with a_lifecycle(
+            postgres_url=own_postgres.url, redis_url=redis.url, nats_url=nats_server.url
+        ) as lifecycle:
+            team_id, _ = await lifecycle.team()
+            await until(misses(lifecycle))
+            await asyncio.to_thread(own_postgres.kill9)
+            assert refused(await lifecycle.daedalus.get(f"{TEAMS}{team_id}/"))
+            assert refused(await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/"))
+            assert refused(await lifecycle.admin.get(f"{ADMIN}/users"))
+            await until(misses(lifecycle, "postgres"))
+            await asyncio.to_thread(own_postgres.start)
+            await until(misses(lifecycle), within=20)
+            answers = await asyncio.gather(*(lifecycle.daedalus.get(f"{TEAMS}{team_id}/") for _ in range(20)))
+            assert {answer.status_code for answer in answers} == {200}
+            assert (await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")).status_code == 200
+    finally:
+        await asyncio.to_thread(own_postgres.stop)
+
+
+async def test_a_change_that_waits_too_long_for_another_is_refused(
+    lifecycle: Lifecycle, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("team_lifecycle.changes.TURN_SECONDS", 0.3)
+    team_id, _ = await lifecycle.team()
+    url = addresses["postgres_url"]
+    engine = open_engine(url, pool=3)
+    async with engine.connect() as stuck:
+        await stuck.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
+        waiting = [lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/") for _ in range(5)]
+        assert all(map(refused, await soon(asyncio.gather(*waiting), within=20)))
+        assert (await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")).status_code == 200
+    await engine.dispose()
+    assert (await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")).status_code == 200

@@ -7,23 +7,28 @@ from asyncio.subprocess import DEVNULL
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab, stopped
 from tests.integration.real_parts import a_worker, until
-from tests.waiting import soon
+from tests.waiting import Collected, soon
 
 from agent_worker.handlers import claim_turn
+from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, claim, claim_state, request_cancel, stored_outcome
 from pallas_bus.turn_queue import consumer_name, queue_state, submit
 from pallas_bus.turn_reader import follow_turns
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.agents import WorkerPresence
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Conflict
+from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Result, ToolStarted
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
@@ -328,3 +333,18 @@ async def test_a_worker_that_is_killed_loses_its_turn_to_another_one(lab: Lab, n
     file.touch()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt) == ("completed", 2)
+
+
+async def test_a_turn_whose_worker_may_live_is_looked_at_every_second_however_often_it_was_delivered(lab: Lab) -> None:
+    lost = await lab.lose(lab.request("say"))
+    await lost.writer.tool_starting(EFFECT)
+    await tables.put(lab.bus, WORKERS, WorkerPresence(worker="lost", slots=1, at=utc_now()), worker="lost")
+    worker = await lab.worker()
+    said = Collected[bytes]()
+
+    async def heard(message: Msg) -> None:
+        said.add(message.data)
+
+    await lab.bus.subscribe(f"settled.{lab.team}", heard)
+    await worker.taking.take_turn(f"{lab.team}.bench", replace(lost.delivery, reply=f"settled.{lab.team}", delivered=5))
+    assert await said.count(1) == [b'-NAK {"delay": 1000000000}']

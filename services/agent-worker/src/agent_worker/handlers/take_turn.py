@@ -34,7 +34,10 @@ from pallas_runtime.logs import log_context
 log = logging.getLogger(__name__)
 
 NOT_NOW = 1.0
-"""Seconds until a turn that cannot be taken now is delivered again, the first time."""
+"""Seconds until a turn that cannot be taken now is delivered again, the first time.
+
+A turn that another worker may still have is looked at as often as this until that one's presence has expired.
+"""
 
 MUCH_LATER = 30.0
 """And at most."""
@@ -86,6 +89,8 @@ class TakeTurn:
             match end:
                 case _End.CONCLUDED:
                     await delivery.ack()
+                case _End.HELD:
+                    await delivery.give_back(NOT_NOW)
                 case _End.LATER:
                     await delivery.give_back(min(NOT_NOW * delivery.delivered, MUCH_LATER))
                 case _End.DEAD:
@@ -105,7 +110,7 @@ class TakeTurn:
             case Over():
                 return _End.CONCLUDED
             case NotYet():
-                return _End.LATER
+                return _End.HELD
             case Conclude(attempt, fence, why, used_up):
                 if why is not None and used_up:
                     names = (address.team, address.agent, address.turn_id)
@@ -172,6 +177,7 @@ class _End(Enum):
     """What becomes of a delivery."""
 
     CONCLUDED = "concluded"
+    HELD = "held"
     LATER = "later"
     ELSEWHERE = "elsewhere"
     DEAD = "dead"

@@ -1,6 +1,7 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
-A whole run writes `latest`; one that leaves something out writes `partial`, so that it never replaces a whole one.
+A whole run writes `latest`, one of everything about recovery `recovery`; any other writes `partial`, so that it never
+replaces a whole one. What is measured of recovery has to be asked for: it takes minutes.
 """
 
 import argparse
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import machine, memory, report, scaling, throughput
+from tests.bench import history, machine, memory, recovery, report, scaling, throughput
 from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 PARTS = ("throughput", "scaling", "memory")
+RECOVERY = ("kill", "rejoin", "history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,13 @@ class Extent:
     scaling_seconds: float
     modern: tuple[int, ...]
     legacy: tuple[int, ...]
+    kills: int
+    rejoins: int
+    logged: int
 
 
-WHOLE = Extent(6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,))
-QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,))
+WHOLE = Extent(6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 25, 100, 50_000)
+QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 3, 10, 1_000)
 
 
 def main() -> None:
@@ -42,17 +47,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look in less than a minute; too short to compare")
     parser.add_argument(
-        "--only", action="append", choices=[*PARTS, *throughput.SUBJECTS], help="a part or a subject; repeatable"
+        "--only",
+        action="append",
+        choices=[*PARTS, "recovery", *RECOVERY, *throughput.SUBJECTS],
+        help="a part or a subject; repeatable",
     )
     options = parser.parse_args()
     wanted: set[str] = set(options.only or PARTS)
+    if "recovery" in wanted:
+        wanted = wanted - {"recovery"} | set(RECOVERY)
     _raise_open_files()
     with tempfile.TemporaryDirectory(prefix="pallas-bench-") as folder:
         results = run(Path(folder), QUICK if options.quick else WHOLE, wanted, tell)
-    whole = not options.quick and wanted >= set(PARTS)
-    path = report.write(results, RESULTS, "latest" if whole else "partial")
+    path = report.write(results, RESULTS, _name(wanted) if not options.quick else "partial")
     print(path.read_text("utf-8"))
     tell(f"written to {path} and {path.with_suffix('.json')}")
+
+
+def _name(wanted: set[str]) -> str:
+    """What the results are called."""
+    if wanted >= set(PARTS):
+        return "latest"
+    return "recovery" if wanted == set(RECOVERY) else "partial"
 
 
 def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], None]) -> dict[str, Any]:
@@ -67,6 +83,12 @@ def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], No
             results["scaling"] = scaling.measure(folder, load, extent.workers, extent.scaling_seconds, tell)
         if "memory" in wanted:
             results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, tell)
+    if "kill" in wanted:
+        results["kill"] = recovery.measure_kills(folder, extent.kills, tell)
+    if "rejoin" in wanted:
+        results["rejoin"] = recovery.measure_rejoins(folder, extent.rejoins, tell)
+    if "history" in wanted:
+        results["history"] = history.measure(extent.logged, 200, tell)
     facts["load_after"] = machine.load_average()
     results["targets"] = judged(results)
     return results

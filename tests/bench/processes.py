@@ -24,6 +24,7 @@ class Measured:
 
     def __init__(self, name: str, pid: int) -> None:
         self.name = name
+        self.pid = pid
         self._ps = psutil.Process(pid)
 
     def cpu_seconds(self) -> float:

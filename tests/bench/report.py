@@ -28,6 +28,8 @@ def markdown(results: Results) -> str:
         sections.append(_scaling(results["scaling"]))
     if "memory" in results:
         sections.append(_memory(results["memory"]))
+    if any(part in results for part in ("kill", "rejoin", "history")):
+        sections.append(_recovery(results))
     if faults := list(_faults(results)):
         sections.append("## Wrong answers\n\n" + "\n".join(f"- {fault}" for fault in faults))
     return "\n\n".join(sections) + "\n"
@@ -123,6 +125,25 @@ def _memory(figures: dict[str, Any]) -> str:
         "Each is claimed by a worker and has been sent one progress notification; one gateway holds them all.\n\n"
         + _table(("waiting turns", "gateway, KiB a turn", "gateway, MiB", "workers, KiB a turn"), rows)
     )
+
+
+def _recovery(results: Results) -> str:
+    rows: list[tuple[str, str, str, str]] = []
+    for part, what in (
+        ("kill", "worker killed (-9) -> next event at the caller"),
+        ("rejoin", "called again with its key at another gateway -> first event"),
+    ):
+        if part in results:
+            it = results[part]
+            rows.append((what, str(it["times"]), f"{1000 * it['p50_s']:.1f}", f"{1000 * it['p99_s']:.1f}"))
+    if "history" in results:
+        log = results["history"]
+        for how, what in (("by_address", "team, agent and id"), ("by_id", "its id alone")):
+            it = log[how]
+            read = f"one turn read out of {log['messages']} messages of {log['turns']} turns, by {what}"
+            rows.append((read, str(it["reads"]), f"{it['p50_ms']:.1f}", f"{it['p99_ms']:.1f}"))
+    note = "Turns that report twenty times a second and may be executed again; three workers."
+    return f"## Recovery\n\n{note}\n\n" + _table(("", "times", "p50 ms", "p99 ms"), rows)
 
 
 def _faults(results: Results) -> Iterable[str]:

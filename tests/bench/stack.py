@@ -29,15 +29,22 @@ def broker() -> Generator[tuple[str, Measured]]:
 @contextmanager
 def gateway(folder: Path, nats_url: str) -> Generator[Process]:
     """An agent-gateway."""
-    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_AGENT_PORTS": "false"}
+    env = {
+        "PALLAS_NATS_URL": nats_url,
+        "PALLAS_PORT": "{port}",
+        "PALLAS_AGENT_PORTS": "false",
+        "PALLAS_LOG_KEY": "for-measurements-only-" * 2,
+    }
     with running("agent-gateway", folder, "agent_gateway", env=env | _QUICK) as process:
         yield process.wait_for("readyz")
 
 
 @contextmanager
-def workers(folder: Path, nats_url: str, *, count: int = 1, slots: int = 64) -> Generator[list[Process]]:
-    """Agent-workers that host the benchmark's team; they start at once, for their imports take seconds."""
-    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(TEAM), "PALLAS_SLOTS": str(slots)}
+def workers(
+    folder: Path, nats_url: str, *, count: int = 1, slots: int = 64, team: Path = TEAM
+) -> Generator[list[Process]]:
+    """Agent-workers that host the benchmark's team, or another; they start at once, for their imports take seconds."""
+    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(team), "PALLAS_SLOTS": str(slots)}
     with ExitStack() as parts:
         started = [
             parts.enter_context(running("agent-worker", folder, "agent_worker", env=env | _QUICK)) for _ in range(count)

@@ -67,6 +67,8 @@ TARGETS = (
         False,
         "KiB",
     ),
+    Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),
+    Target("worker killed -> next event at the caller: p99", lambda it: it["kill"]["p99_s"], 3.0, False, "s"),
     Target("1 -> 4 workers, of linear", lambda it: it["scaling"]["workers"]["4"]["of_linear"], 0.9, True, "x"),
 )
 

@@ -34,7 +34,7 @@ class Callers:
 
     async def call(self, call: ScriptedCall) -> CallerView:
         """Make one call, until it is answered or its caller has to give up."""
-        view = CallerView(call.key, call.agent, call.kind)
+        view = CallerView(call.key, call.agent, call.kind, goes_on=call.kind == "keyed")
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._try(call, view)
@@ -43,23 +43,28 @@ class Callers:
         return view
 
     async def _try(self, call: ScriptedCall, view: CallerView) -> None:
+        """Call until there is an answer. Without a key only what has been refused may be called again."""
         gateway = call.gateway
         while True:
+            began = False
             try:
                 await self._once(call, view, gateway)
             except Unanswered as error:
-                if error.sent:
+                began = error.sent
+                if began and not view.goes_on:
                     view.ended = "broken"
                     return
             else:
                 if view.ended != "refused":
                     return
+            if not began:
+                view.streams.pop()
             await asyncio.sleep(_AGAIN)
             view.ended, gateway = "unheard", gateway + 1
-            view.streams.clear()
 
     async def _once(self, call: ScriptedCall, view: CallerView, gateway: int) -> None:
         """One stream of the call. A cancel in the modern era closes it."""
+        view.streams.append([])
         url = f"http://127.0.0.1:{self.gateways[gateway % len(self.gateways)]}/teams/chaos/mcp/{call.agent}"
         if "legacy" in call.kind:
             session = await self._session(url)
@@ -96,8 +101,7 @@ class Callers:
             return
 
     async def _follow(self, view: CallerView, url: str, request: tuple[wire.Message, dict[str, str]]) -> None:
-        lines: list[str] = []
-        view.streams.append(lines)
+        lines = view.streams[-1]
         body, headers = request
         try:
             async with self.http.stream("POST", url, json=body, headers=headers) as response:
@@ -138,7 +142,8 @@ def params_of(call: ScriptedCall) -> dict[str, Any]:
             tool, arguments = "answer", {"key": call.key}
         case _:
             tool, arguments = "append", {"key": call.key, "seconds": round(call.seconds, 2), "steps": call.steps}
-    return {"name": tool, "arguments": arguments, "_meta": {"progressToken": call.key}}
+    key = {"pallas/idempotency-key": call.key} if call.kind == "keyed" else {}
+    return {"name": tool, "arguments": arguments, "_meta": {"progressToken": call.key, **key}}
 
 
 def _take(view: CallerView, message: dict[str, Any]) -> None:

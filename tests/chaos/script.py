@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-type Kind = Literal["plain", "legacy", "cancelled", "legacy_cancelled", "keyed", "resumed"]
+type Kind = Literal["plain", "keyed", "legacy", "cancelled", "legacy_cancelled"]
 """How a call is made: in the modern or the handshake era, and whether its caller cancels it. A keyed caller sends an
-idempotency key and calls again with it, a resumed one asks another gateway for the rest of its stream."""
+idempotency key, and calls again with it when its stream breaks."""
 
 type Target = Literal["worker", "gateway", "nats", "redis"]
 type Manner = Literal["kill", "term", "stop"]
@@ -15,6 +15,7 @@ type Manner = Literal["kill", "term", "stop"]
 _AGENTS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3))
 _KINDS: tuple[tuple[Kind, int], ...] = (
     ("plain", 6),
+    ("keyed", 5),
     ("legacy", 4),
     ("cancelled", 2),
     ("legacy_cancelled", 1),

@@ -4,6 +4,7 @@ Only a turn whose id follows from an idempotency key can have been asked for bef
 `turn.joined`, so the queue is searched only for turns that have been in it.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -50,7 +51,11 @@ async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> Turn
     Raises:
         Unavailable: the broker did not answer.
     """
-    if (found := await find_in_log(bus, Address.of(request))) is not None:
+    joined = Address.of(request).on(TURN_JOINED.template)
+    found, was_joined = await asyncio.gather(
+        find_in_log(bus, Address.of(request)), read_newest(bus, TURN_LOG.name, joined)
+    )
+    if found is not None or (was_joined is None and not position):
         return found
     waiting = await _waiting(bus, request, position)
     if waiting is not None:
@@ -60,13 +65,16 @@ async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> Turn
 
 
 async def find_in_log(bus: Bus, address: Address) -> TurnFound | None:
-    """What claims and outcome say, in this order: behind a cancel no outcome but `cancelled` can come.
+    """What claims and outcome say.
 
     Raises:
         Unavailable: the broker did not answer.
     """
-    state = await claim_state(bus, address)
-    outcome = await read_newest(bus, TURN_LOG.name, address.on(TURN_OUTCOME.template))
+    ended = address.on(TURN_OUTCOME.template)
+    state, outcome = await asyncio.gather(claim_state(bus, address), read_newest(bus, TURN_LOG.name, ended))
+    if isinstance(state.claim, CancelRequested) and outcome is None:
+        # What was stored in front of the cancel counts, and that is known only now.
+        outcome = await read_newest(bus, TURN_LOG.name, ended)
     if state.claim is None and outcome is None:
         return None
     last = state.claim
@@ -79,12 +87,10 @@ async def find_in_log(bus: Bus, address: Address) -> TurnFound | None:
 
 
 async def _waiting(bus: Bus, request: TurnRequested, position: int) -> Waiting | None:
-    """The turn's message in the queue. Without `position` all of its caller's are read, if anybody has joined it."""
+    """The turn's message in the queue. Without `position` all of its caller's are read."""
     if position:
         record = await read_at(bus, TURN_QUEUE.name, position)
         return _decoded(record, request.turn_id) if record is not None else None
-    if await read_newest(bus, TURN_LOG.name, Address.of(request).on(TURN_JOINED.template)) is None:
-        return None
     return await find_waiting(bus, Address.of(request), request.principal)
 
 

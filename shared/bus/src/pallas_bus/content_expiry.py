@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Sequence
+from itertools import batched
 
 from nats.aio.msg import Msg
 from pydantic import ValidationError
@@ -32,6 +33,9 @@ LOOK = 1.0
 """Seconds between two looks, and so the most by which content is removed late."""
 
 BATCH = 200
+_AT_ONCE = 16
+"""Outcomes whose content is removed at the same time."""
+
 _ANSWER = 2.0
 """Seconds after which a look is given up: its answer was lost with the connection."""
 
@@ -60,8 +64,7 @@ async def expire_content(bus: Bus, *, look: float = LOOK) -> None:
                 await _declare(bus)
                 declared = True
             outcomes = await _take(bus)
-            for outcome in outcomes:
-                await _settle(bus, outcome)
+            await _settle(bus, outcomes)
         except PallasError as error:
             log.warning("content cannot be removed now", extra={"reason": error.message})
             declared, outcomes = False, ()
@@ -74,26 +77,37 @@ async def _declare(bus: Bus) -> None:
     await bus.api(f"CONSUMER.DURABLE.CREATE.{TURN_LOG.name}.{CONSUMER}", config)
 
 
-async def _settle(bus: Bus, message: Msg) -> None:
-    """Acknowledge one outcome when nothing is left to be done for it; else give it back until then.
+async def _settle(bus: Bus, messages: Sequence[Msg]) -> None:
+    """Acknowledge each outcome for which nothing is left to be done; give back those whose time has not come.
 
     Raises:
-        Unavailable: the broker does not answer; the outcome comes again.
+        Unavailable: the broker does not answer; what is not settled comes again.
     """
+    due: list[tuple[Msg, Address]] = []
+    for message in messages:
+        outcome = _outcome(message)
+        if outcome is None or outcome.content_until is None:
+            await bus.send(message.reply, b"+ACK")
+        elif (rest := (outcome.content_until - utc_now()).total_seconds()) > 0:
+            await bus.send(message.reply, f'-NAK {{"delay": {int(rest * NANOSECONDS)}}}'.encode())
+        else:
+            due.append((message, Address(outcome.team, outcome.agent, outcome.turn_id)))
+    for some in batched(due, _AT_ONCE, strict=False):
+        await asyncio.gather(*(_remove(bus, message, address) for message, address in some))
+
+
+async def _remove(bus: Bus, message: Msg, address: Address) -> None:
+    await remove_content(bus, address)
+    await bus.send(message.reply, b"+ACK")
+    log.debug("content removed", extra={"turn": address.turn_id})
+
+
+def _outcome(message: Msg) -> TurnOutcome | None:
     try:
-        outcome = TurnOutcome.model_validate_json(message.data)
+        return TurnOutcome.model_validate_json(message.data)
     except ValidationError as error:
         log.warning("unreadable outcome", extra={"subject": message.subject, "faults": error.error_count()})
-        await bus.send(message.reply, b"+ACK")
-        return
-    if outcome.content_until is not None:
-        rest = (outcome.content_until - utc_now()).total_seconds()
-        if rest > 0:
-            await bus.send(message.reply, f'-NAK {{"delay": {int(rest * NANOSECONDS)}}}'.encode())
-            return
-        await remove_content(bus, Address(outcome.team, outcome.agent, outcome.turn_id))
-        log.debug("content removed", extra={"turn": outcome.turn_id})
-    await bus.send(message.reply, b"+ACK")
+        return None
 
 
 async def _take(bus: Bus) -> Sequence[Msg]:

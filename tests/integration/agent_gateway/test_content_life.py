@@ -1,0 +1,97 @@
+"""The life of content from a caller to the broker: as long as it was told, whichever gateway is there at its end."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.integration.agent_gateway.conftest import Platform, make_platform
+from tests.integration.real_parts import a_gateway, a_lab, a_worker, until
+from tests.waiting import soon
+
+from pallas_bus import turn_writer
+from pallas_bus.direct import read
+from pallas_bus.turn_claims import Address
+from pallas_bus.turn_objects import objects_of
+from pallas_contracts.catalog import (
+    DEAD_LETTERS,
+    GATEWAY,
+    KEPT_REQUEST,
+    TURN_CONTENT,
+    TURN_LOG,
+    TURN_OBJECTS,
+    TURN_QUEUE,
+)
+from pallas_contracts.turns import Claimed, TurnOutcome
+
+BIG = "x" * 1_000_000
+
+
+@pytest.fixture
+async def alone(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
+    """A platform on a broker of its own."""
+    with NatsServer() as server:
+        async for made in make_platform(await bus(GATEWAY, url=server.url), server.url, team, tmp_path):
+            yield made
+
+
+async def hosted(platform: Platform, *, content_seconds: str) -> None:
+    """A worker that hosts the lab and keeps content for so long."""
+    folder = a_lab(platform.folder, platform.team)
+    await platform.stack.enter_async_context(a_worker(platform.url, folder, content_seconds=content_seconds))
+
+
+async def content(platform: Platform, outcome: TurnOutcome) -> dict[str, int]:
+    """How many messages and parts of each kind of content there are."""
+    address = Address(outcome.team, outcome.agent, outcome.turn_id)
+    filters = {
+        "said": (TURN_LOG, address.on(TURN_CONTENT.template)),
+        "request": (TURN_LOG, address.on(KEPT_REQUEST.template)),
+        "parts": (TURN_OBJECTS, objects_of(address)),
+    }
+    counts = {
+        kind: len([record async for record in read(platform.bus, stream.name, subject)])
+        for kind, (stream, subject) in filters.items()
+    }
+    return {kind: count for kind, count in counts.items() if count}
+
+
+async def test_content_goes_though_the_gateway_of_its_turn_is_gone_by_then(
+    alone: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_writer, "DELIVERY", 1.0)
+    await hosted(alone, content_seconds="3")
+    async with AsyncExitStack() as first:
+        front = await first.enter_async_context(a_gateway(alone.url))
+        await alone.served(front)
+        async with front.client(alone.team, "bench") as client:
+            assert not (await soon(client.call_tool("say", {"text": BIG}))).is_error
+        outcome = await alone.outcome(await alone.claim(Claimed))
+        assert set(await content(alone, outcome)) == {"said", "request", "parts"}
+    await alone.gateway()
+
+    async def gone() -> bool:
+        return not await content(alone, outcome)
+
+    await until(gone, within=20)
+
+
+async def test_nothing_is_kept_for_a_replay_when_content_shall_not_be_kept(alone: Platform) -> None:
+    await hosted(alone, content_seconds="0")
+    front = await alone.gateway()
+    await alone.served(front)
+    async with front.client(alone.team, "bench") as client:
+        assert not (await soon(client.call_tool("say", {"text": "hello"}))).is_error
+    outcome = await alone.outcome(await alone.claim(Claimed))
+    assert set(await content(alone, outcome)) == {"said"}
+
+
+async def test_what_happened_is_kept_for_as_many_days_as_the_gateway_is_told(alone: Platform) -> None:
+    await alone.gateway(event_days="0.5")
+    ages = {
+        stream.name: (await alone.bus.api(f"STREAM.INFO.{stream.name}", {}))["config"]["max_age"] / 1e9
+        for stream in (TURN_LOG, DEAD_LETTERS, TURN_OBJECTS, TURN_QUEUE)
+    }
+    assert ages == {"TURN_LOG": 43_200, "DEAD_LETTERS": 43_200, "TURN_OBJECTS": 86_400, "TURN_QUEUE": 0}

@@ -1,0 +1,253 @@
+"""What is secret stays where it was given: through every entrance go marked secrets, and nothing that is kept has them.
+
+The services are processes of their own, with everything logged and traced, so what is searched is what they write.
+"""
+
+import json
+import threading
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+from tests.bench.processes import Process, running
+from tests.embedded import NatsServer
+from tests.integration.real_parts import until
+from tests.runtimes import DemoServer
+
+from pallas_bus.connection import Bus, connect
+from pallas_bus.direct import read
+from pallas_contracts.catalog import CLI, TURN_OBJECTS
+
+BEARER, COOKIE, QUERY = "bearer-7f3a", "cookie-91bc", "query-44de"
+ARGUMENT, IDEMPOTENCY = "argument-c05f", "again-5e21"
+MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, KEY = (
+    "model-key-8d1e",
+    "server-token-2b9c",
+    "refused-token-a6f4",
+    "l0g-k3y-" * 5,
+)
+SECRETS = (BEARER, COOKIE, QUERY, ARGUMENT, IDEMPOTENCY, MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, KEY)
+CONVERSATION = "chat-4711-of-somebody"
+OPEN = "said openly"
+
+AGENTS = """
+name: private
+agents:
+  harper: {servers: [toolbox]}
+  thinker: {model: generic.tiny}
+  locked: {servers: [refusing]}
+"""
+CONFIG = """
+default_model: offline
+generic: {base_url: "%(refusing)s/v1"}
+mcp:
+  servers:
+    toolbox: {url: "%(toolbox)s"}
+    refusing: {url: "%(refusing)s/mcp"}
+"""
+KEPT_SECRET = """
+generic: {api_key: "${MODEL_KEY}"}
+mcp:
+  servers:
+    toolbox: {headers: {Authorization: "Bearer ${SERVER_TOKEN}"}}
+    refusing: {headers: {Authorization: "Bearer ${REFUSED_TOKEN}", X-Key: "${REFUSED_TOKEN}"}}
+"""
+
+
+class Listening(ThreadingHTTPServer):
+    """Answers every request with 401 and the credentials that came with it, and keeps the bodies."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Refusing)
+        self.bodies: list[bytes] = []
+        self.credentials: set[str] = set()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """What a careless server does: it says which credential it refuses."""
+
+    def do_POST(self) -> None:
+        server = cast(Listening, self.server)
+        server.bodies.append(self.rfile.read(int(self.headers.get("content-length", 0))))
+        shown = self.headers.get("authorization", "none")
+        server.credentials.add(shown)
+        body = json.dumps({"error": {"message": f"{shown} is no credential of ours"}}).encode()
+        self.send_response(401)
+        self.send_header("content-length", str(len(body)))
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_DELETE = do_POST  # noqa: N815 - the base class names them so
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
+@contextmanager
+def listening() -> Generator[Listening]:
+    server = Listening()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@dataclass
+class Running:
+    """A gateway and a worker with everything that they speak to. `traces` is where their spans go."""
+
+    bus: Bus
+    gateway: Process
+    worker: Process
+    refusing: Listening
+    traces: Listening
+    http: httpx.AsyncClient
+
+    async def post(self, path: str, body: object, **headers: str) -> httpx.Response:
+        """Send a request with a caller's credentials in all places where one may put them."""
+        accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        private = {"authorization": f"Bearer {BEARER}", "cookie": f"session={COOKIE}", "x-api-key": BEARER}
+        content = json.dumps(body).encode()
+        url = f"http://127.0.0.1:{self.gateway.port}{path}?token={QUERY}"
+        return await self.http.post(url, content=content, headers={**accept, **private, **headers})
+
+    async def ask(self, agent: str, method: str, params: Mapping[str, Any], **meta: object) -> str:
+        """Ask an agent in the modern revision; returns the whole answer."""
+        about = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "caller", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": {**about, **meta}}}
+        named = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": str(params["name"])}
+        return (await self.post(f"/teams/private/mcp/{agent}", body, **named)).text
+
+    async def call(self, agent: str, arguments: dict[str, Any], **meta: object) -> str:
+        """Call the agent's own tool."""
+        return await self.ask(agent, "tools/call", {"name": agent, "arguments": arguments}, **meta)
+
+    async def stored(self) -> dict[str, bytes]:
+        """Everything that the broker has, by stream: subjects, headers and bodies."""
+        names: list[str] = [each["config"]["name"] for each in (await self.bus.api("STREAM.LIST", {}))["streams"]]
+        found: dict[str, bytes] = {}
+        for name in names:
+            records = [record async for record in read(self.bus, name, ">")]
+            found[name] = b"\n".join(
+                record.subject.encode() + json.dumps(record.headers).encode() + record.data for record in records
+            )
+        return found
+
+
+@pytest.fixture
+async def parts(tmp_path: Path) -> AsyncGenerator[Running]:
+    """Everything at work."""
+    demo = DemoServer(tmp_path / "demo.log")
+    with ExitStack() as stack:
+        demo.start()
+        stack.callback(demo.kill)
+        refusing, traces = stack.enter_context(listening()), stack.enter_context(listening())
+        folder = tmp_path / "team"
+        folder.mkdir()
+        (folder / "agents.yaml").write_text(AGENTS)
+        (folder / "fastagent.config.yaml").write_text(CONFIG % {"refusing": refusing.url, "toolbox": demo.url})
+        (folder / "fastagent.secrets.yaml").write_text(KEPT_SECRET)
+        server = stack.enter_context(NatsServer())
+        env = {
+            "PALLAS_NATS_URL": server.url,
+            "PALLAS_PORT": "{port}",
+            "PALLAS_LOG_LEVEL": "DEBUG",
+            "PALLAS_AGENT_PORTS": "false",
+            "PALLAS_DRAIN_SECONDS": "1",
+            "PALLAS_TEAMS": str(folder),
+            "PALLAS_LOG_KEY": KEY,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": traces.url,
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+            "MODEL_KEY": MODEL_KEY,
+            "SERVER_TOKEN": SERVER_TOKEN,
+            "REFUSED_TOKEN": REFUSED_TOKEN,
+        }
+        gateway = stack.enter_context(running("agent-gateway", tmp_path, "agent_gateway", env=env))
+        worker = stack.enter_context(running("agent-worker", tmp_path, "agent_worker", env=env))
+        gateway.wait_for("readyz")
+        worker.wait_for("readyz")
+        async with connect(server.url, CLI) as bus, httpx.AsyncClient(timeout=60, trust_env=False) as http:
+            yield Running(bus, gateway, worker, refusing, traces, http)
+
+
+async def served(parts: Running) -> None:
+    """Wait until the gateway answers for the agents."""
+
+    async def look() -> bool:
+        return "hello" in await parts.call("harper", {"message": "/say hello"})
+
+    await until(look, within=30)
+
+
+async def use_every_entrance(parts: Running) -> None:
+    """Say something at every entrance, well and badly, with secrets wherever there is a place for one."""
+    talk = {"conversation_id": CONVERSATION}
+    added = await parts.call("harper", {"message": f'{OPEN}\n/tool toolbox/add {{"a": 40, "b": 2}}', **talk})
+    assert "42" in added
+    big = [{"role": "user", "content": "said before " * 50}] * 1000
+    assert "big" in await parts.call("harper", {"message": "/say big", "history": big, **talk})
+    assert "once" in await parts.call("harper", {"message": "/say once"}, **{"pallas/idempotency-key": IDEMPOTENCY})
+    assert "model_failed" in await parts.call("thinker", {"message": "think", **talk})
+    await parts.call("locked", {"message": '/tool refusing/any {"x": 1}', **talk})
+    assert "unknown field" in await parts.call("harper", {"message": "hello", "secret": ARGUMENT})
+    assert "must be of type" in await parts.call("harper", {"message": "hello", "history": ARGUMENT})
+    await parts.ask("harper", "prompts/get", {"name": "harper_history"})
+    await parts.ask("harper", "prompts/get", {"name": "nothing"})
+    await parts.call("nobody", {"message": "hello"})
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}
+    for method, params in (
+        ("initialize", hello),
+        ("tools/call", {"name": "harper", "arguments": {"message": "/say old", **talk}}),
+        ("no/such", {"token": ARGUMENT}),
+    ):
+        body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        await parts.post("/teams/private/mcp/harper", body, **{"mcp-session-id": BEARER})
+    await parts.post("/teams/private/mcp/harper", ARGUMENT)
+
+
+async def test_no_secret_is_in_the_broker_in_a_log_line_or_in_a_span(parts: Running) -> None:
+    await served(parts)
+    await use_every_entrance(parts)
+    assert parts.refusing.credentials >= {f"Bearer {MODEL_KEY}", f"Bearer {REFUSED_TOKEN}"}
+
+    async def all_ended() -> bool:
+        stored = await parts.stored()
+        return not stored["TURN_QUEUE"] and stored["TURN_LOG"].count(b"pallas.v1.turn.outcome.") >= 6
+
+    async def both_traced() -> bool:
+        return all(any(name in body for body in parts.traces.bodies) for name in (b"agent-gateway", b"agent-worker"))
+
+    await until(all_ended)
+    await until(both_traced)
+    stored = await parts.stored()
+    written = {
+        **stored,
+        "spans": b"\n".join(parts.traces.bodies),
+        "gateway's log": parts.gateway.output().encode(),
+        "worker's log": parts.worker.output().encode(),
+    }
+    assert OPEN.encode() in stored["TURN_LOG"]
+    assert stored[TURN_OBJECTS.name]
+    found = [(secret, where) for where, text in written.items() for secret in SECRETS if secret.encode() in text]
+    assert found == []
+    assert [where for where in stored if CONVERSATION.encode() in stored[where]] == []
+    assert CONVERSATION in parts.worker.output()

@@ -3,17 +3,19 @@
 The services are processes of their own, with everything logged and traced, so what is searched is what they write.
 """
 
+import asyncio
 import json
-import threading
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 from tests.bench.processes import Process, running
 from tests.embedded import NatsServer
 from tests.integration.real_parts import until
@@ -22,16 +24,17 @@ from tests.runtimes import DemoServer
 from pallas_bus.connection import Bus, connect
 from pallas_bus.direct import read
 from pallas_contracts.catalog import CLI, TURN_OBJECTS
+from pallas_runtime.http import bind, listening
 
 BEARER, COOKIE, QUERY = "bearer-7f3a", "cookie-91bc", "query-44de"
-ARGUMENT, IDEMPOTENCY = "argument-c05f", "again-5e21"
+ARGUMENT, IDEMPOTENCY, FOLDER_KEY = "argument-c05f", "again-5e21", "folder-key-30d7"
 MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, KEY = (
     "model-key-8d1e",
     "server-token-2b9c",
     "refused-token-a6f4",
     "l0g-k3y-" * 5,
 )
-SECRETS = (BEARER, COOKIE, QUERY, ARGUMENT, IDEMPOTENCY, MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, KEY)
+SECRETS = (BEARER, COOKIE, QUERY, ARGUMENT, IDEMPOTENCY, MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, FOLDER_KEY, KEY)
 CONVERSATION = "chat-4711-of-somebody"
 OPEN = "said openly"
 
@@ -55,56 +58,36 @@ generic: {api_key: "${MODEL_KEY}"}
 mcp:
   servers:
     toolbox: {headers: {Authorization: "Bearer ${SERVER_TOKEN}"}}
-    refusing: {headers: {Authorization: "Bearer ${REFUSED_TOKEN}", X-Key: "${REFUSED_TOKEN}"}}
+    refusing: {headers: {Authorization: "Bearer ${REFUSED_TOKEN}", X-Key: folder-key-30d7}}
 """
 
 
-class Listening(ThreadingHTTPServer):
-    """Answers every request with 401 and the credentials that came with it, and keeps the bodies."""
+class Careless:
+    """A server that answers every request with 401 and the credential that came with it, and keeps the bodies."""
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Refusing)
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
         self.bodies: list[bytes] = []
         self.credentials: set[str] = set()
 
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self.server_port}"
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        self.bodies.append(await request.body())
+        shown = request.headers.get("authorization", "none")
+        self.credentials.add(shown)
+        said = {"error": {"message": f"{shown} is no credential of ours"}}
+        await JSONResponse(said, status_code=401)(scope, receive, send)
 
 
-class Refusing(BaseHTTPRequestHandler):
-    """What a careless server does: it says which credential it refuses."""
-
-    def do_POST(self) -> None:
-        server = cast(Listening, self.server)
-        server.bodies.append(self.rfile.read(int(self.headers.get("content-length", 0))))
-        shown = self.headers.get("authorization", "none")
-        server.credentials.add(shown)
-        body = json.dumps({"error": {"message": f"{shown} is no credential of ours"}}).encode()
-        self.send_response(401)
-        self.send_header("content-length", str(len(body)))
-        self.send_header("content-type", "application/json")
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_GET = do_DELETE = do_POST  # noqa: N815 - the base class names them so
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
-
-
-@contextmanager
-def listening() -> Generator[Listening]:
-    server = Listening()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+@asynccontextmanager
+async def careless() -> AsyncGenerator[Careless]:
+    """Such a server, listening."""
+    listener = bind("127.0.0.1", 0)
+    server = Careless(listener.getsockname()[1])
+    async with listening(server, listener, drain_seconds=1):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @dataclass
@@ -114,8 +97,8 @@ class Running:
     bus: Bus
     gateway: Process
     worker: Process
-    refusing: Listening
-    traces: Listening
+    refusing: Careless
+    traces: Careless
     http: httpx.AsyncClient
 
     async def post(self, path: str, body: object, **headers: str) -> httpx.Response:
@@ -156,19 +139,17 @@ class Running:
 @pytest.fixture
 async def parts(tmp_path: Path) -> AsyncGenerator[Running]:
     """Everything at work."""
-    demo = DemoServer(tmp_path / "demo.log")
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        refusing, traces = await stack.enter_async_context(careless()), await stack.enter_async_context(careless())
+        processes = ExitStack()
+        stack.push_async_callback(asyncio.to_thread, processes.close)
+        demo = DemoServer(tmp_path / "demo.log")
         demo.start()
-        stack.callback(demo.kill)
-        refusing, traces = stack.enter_context(listening()), stack.enter_context(listening())
-        folder = tmp_path / "team"
-        folder.mkdir()
-        (folder / "agents.yaml").write_text(AGENTS)
-        (folder / "fastagent.config.yaml").write_text(CONFIG % {"refusing": refusing.url, "toolbox": demo.url})
-        (folder / "fastagent.secrets.yaml").write_text(KEPT_SECRET)
-        server = stack.enter_context(NatsServer())
+        processes.callback(demo.kill)
+        nats = processes.enter_context(NatsServer())
+        folder = a_team(tmp_path / "team", refusing=refusing.url, toolbox=demo.url)
         env = {
-            "PALLAS_NATS_URL": server.url,
+            "PALLAS_NATS_URL": nats.url,
             "PALLAS_PORT": "{port}",
             "PALLAS_LOG_LEVEL": "DEBUG",
             "PALLAS_AGENT_PORTS": "false",
@@ -181,12 +162,21 @@ async def parts(tmp_path: Path) -> AsyncGenerator[Running]:
             "SERVER_TOKEN": SERVER_TOKEN,
             "REFUSED_TOKEN": REFUSED_TOKEN,
         }
-        gateway = stack.enter_context(running("agent-gateway", tmp_path, "agent_gateway", env=env))
-        worker = stack.enter_context(running("agent-worker", tmp_path, "agent_worker", env=env))
-        gateway.wait_for("readyz")
-        worker.wait_for("readyz")
-        async with connect(server.url, CLI) as bus, httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        gateway = processes.enter_context(running("agent-gateway", tmp_path, "agent_gateway", env=env))
+        worker = processes.enter_context(running("agent-worker", tmp_path, "agent_worker", env=env))
+        for process in (gateway, worker):  # in a thread: meanwhile they speak to the servers here
+            await asyncio.to_thread(process.wait_for, "readyz")
+        async with connect(nats.url, CLI) as bus, httpx.AsyncClient(timeout=60, trust_env=False) as http:
             yield Running(bus, gateway, worker, refusing, traces, http)
+
+
+def a_team(folder: Path, **urls: str) -> Path:
+    """The team's folder, with secrets of its own and from the environment."""
+    folder.mkdir()
+    (folder / "agents.yaml").write_text(AGENTS)
+    (folder / "fastagent.config.yaml").write_text(CONFIG % urls)
+    (folder / "fastagent.secrets.yaml").write_text(KEPT_SECRET)
+    return folder
 
 
 async def served(parts: Running) -> None:

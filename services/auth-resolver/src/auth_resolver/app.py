@@ -11,7 +11,7 @@ from auth_resolver.lookups import ReadThrough
 from auth_resolver.resolve import Resolver
 from auth_resolver.settings import AuthResolverSettings, fernet_keys
 from auth_resolver.signatures import Signatures
-from pallas_bus.ask import answer, answering, ask
+from pallas_bus.ask import Answering, answer, answering, ask
 from pallas_bus.connection import connect_when_possible
 from pallas_contracts.auth import AUTH_FAILURES, LookedUp, Lookups, ResolveBearer, Resolved
 from pallas_contracts.catalog import LOOK_UP, RESOLVE, RESOLVER
@@ -26,10 +26,12 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0
 class AuthResolver:
     """The service at work."""
 
+    answers: Answering
     http: None = None
 
     async def drain(self) -> None:
-        """Questions under way are answered when the subscription ends."""
+        """Take no more questions, and answer those under way."""
+        await self.answers.finish()
 
 
 class Measured:
@@ -60,8 +62,10 @@ class Measured:
 
 
 @asynccontextmanager
-async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenerator[AuthResolver]:
-    """Connect and answer."""
+async def build(
+    settings: AuthResolverSettings, process: Process, *, protect: bool = True
+) -> AsyncGenerator[AuthResolver]:
+    """Connect and answer. Without `protect` answers can be stale: only to show what that is for."""
     keys = fernet_keys(settings.fernet_keys)
     if not keys:
         raise Rejected("PALLAS_FERNET_KEYS is required: the keys by which team-lifecycle seals signing keys")
@@ -69,7 +73,7 @@ async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenera
     async with (
         connect_when_possible(url, RESOLVER, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
-        open_cache(settings.redis_url.get_secret_value()) as cache,
+        open_cache(settings.redis_url.get_secret_value(), protect=protect) as cache,
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
 
@@ -80,6 +84,6 @@ async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenera
         service = await answering(bus, description="Says which libraries a bearer may read")
         try:
             await answer(bus, service, RESOLVE, Measured(resolver.resolve, process.probes.metrics))
-            yield AuthResolver()
+            yield AuthResolver(service)
         finally:
             await service.stop()

@@ -1,15 +1,14 @@
 """What a JWT says, before and after anybody believes it (auth contract, sections 5.1 and 5.2).
 
-A token is taken apart once; the same text gives the same parts. Its claims are checked in the order of the contract's
-failure table, each check with its own reason.
+Only the one strict form is taken apart: what two readers could understand in two ways is refused. Claims are checked in
+the order of the contract's failure table, each check with its own reason.
 """
 
 import base64
 import binascii
 import json
-import math
+import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, TypeIs, cast
 from uuid import UUID
 
@@ -27,12 +26,16 @@ LONGEST = 8192
 _ISSUERS = {"daedalus": "turn", "mnemosyne": "team"}
 _MOST_LIBRARIES = 1000
 _LONGEST_NAME = 200
-_REMEMBERED = 10_000
+_END_OF_TIME = 253_402_300_799
+"""The last second that a date can name."""
+
+_FORM = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*")
+_KID = re.compile(r"[!-~]{1,128}")
 
 type JsonObject = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Parts:
     """A JWT taken apart, unverified. `team` is the team that it claims to be of, as far as that can be an id."""
 
@@ -67,17 +70,16 @@ class TurnClaims:
     expires_at: float
 
 
-@lru_cache(_REMEMBERED)
 def take_apart(text: str) -> Parts | None:
     """The parts of a JWT, or None when it is none."""
-    if len(text) > LONGEST or not text.isascii() or text.count(".") != 2:
+    form = _FORM.fullmatch(text) if len(text) <= LONGEST else None
+    if form is None:
         return None
-    header, payload, _ = text.split(".")
-    head, claims = _json(header), _json(payload)
+    head, claims = _json(form[1]), _json(form[2])
     if head is None or claims is None or "crit" in head or "b64" in head:
         return None
     kid = head.get("kid")
-    return Parts(text, kid, claims) if _is_name(kid) else None
+    return Parts(text, kid, claims) if isinstance(kid, str) and _KID.fullmatch(kid) else None
 
 
 def check_claims(claims: JsonObject, now: float, *, per_turn: bool = True) -> TeamClaims | TurnClaims:
@@ -91,7 +93,9 @@ def check_claims(claims: JsonObject, now: float, *, per_turn: bool = True) -> Te
     expires_at = _seconds(claims, "exp")
     if now > expires_at + LEEWAY:
         raise refused("expired")
-    issuer = _name(claims, "iss")
+    issuer = claims.get("iss")
+    if not isinstance(issuer, str):
+        raise refused("malformed")
     if issuer not in _ISSUERS or (issuer == "daedalus" and not per_turn):
         raise refused("invalid_issuer")
     subject, jti, issued_at = _name(claims, "sub"), _name(claims, "jti"), _seconds(claims, "iat")
@@ -119,14 +123,26 @@ def kind_of(claims: JsonObject) -> Literal["team", "turn", "unknown"]:
 def _json(part: str) -> JsonObject | None:
     try:
         raw = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
-        value: Any = json.loads(raw)
+        value: Any = json.loads(raw, object_pairs_hook=_object, parse_constant=_no_number)
     except (binascii.Error, ValueError, RecursionError):
         return None
     return cast("JsonObject", value) if isinstance(value, dict) else None  # JSON objects have string keys
 
 
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    """An object whose names are all different: of two values, readers would take different ones."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
 def _is_name(value: object) -> TypeIs[str]:
-    return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
 
 
 def _name(claims: JsonObject, claim: str) -> str:
@@ -138,7 +154,7 @@ def _name(claims: JsonObject, claim: str) -> str:
 
 def _seconds(claims: JsonObject, claim: str) -> float:
     value = claims.get(claim)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _END_OF_TIME:
         raise refused("malformed")
     return float(value)
 

@@ -1,10 +1,13 @@
 """Whether a JWT was signed by the key that it names.
 
-The key's record says by which algorithm, never the token. A verdict is remembered for one text under one secret: it is
-a fact about bytes, and says nothing of whether key or team still count.
+The key's record says by which algorithm, never the token. That a text was signed under a secret is remembered, with its
+parts: it is a fact about bytes, and says nothing of whether key or team still count. Nothing is remembered of a text
+that nobody signed, so whoever sends junk fills no memory.
 """
 
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,9 +20,18 @@ from auth_resolver.failures import refused
 from pallas_contracts.auth import KeyPurpose, KeyRecord
 from pallas_contracts.errors import PallasError
 
+log = logging.getLogger(__name__)
+
 _jws = PyJWS()
 
 _REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    parts: Parts
+    algorithm: str
+    sealed: str
 
 
 class Signatures:
@@ -28,7 +40,12 @@ class Signatures:
     def __init__(self, fernet_keys: Sequence[str]) -> None:
         self._fernet = MultiFernet([Fernet(key) for key in fernet_keys])
         self._secret = lru_cache(1000)(self._open)
-        self._verdict = lru_cache(_REMEMBERED)(self._verify)
+        self._signed: dict[str, _Signed] = {}
+
+    def known(self, text: str) -> Parts | None:
+        """The parts of a JWT that some key had signed when it was seen before."""
+        signed = self._signed.get(text)
+        return signed.parts if signed is not None else None
 
     def check(self, parts: Parts, key: KeyRecord | None, purpose: KeyPurpose) -> None:
         """Check that this key may vouch for such a token, and has.
@@ -39,22 +56,27 @@ class Signatures:
         """
         if key is None or key.retired or key.kid != parts.kid or purpose not in key.purposes:
             raise refused("invalid_signature")
-        if not self._verdict(parts, key.algorithm, key.secret):
+        signed = self._signed.get(parts.text)
+        if signed is not None and (signed.algorithm, signed.sealed) == (key.algorithm, key.secret):
+            return
+        if not self._verify(parts, key):
             raise refused("invalid_signature")
+        if len(self._signed) >= _REMEMBERED:
+            del self._signed[next(iter(self._signed))]
+        self._signed[parts.text] = _Signed(parts, key.algorithm, key.secret)
 
-    def _verify(self, parts: Parts, algorithm: str, sealed: str) -> bool:
-        secret = self._secret(algorithm, sealed)
+    def _verify(self, parts: Parts, key: KeyRecord) -> bool:
         try:
-            _jws.decode(parts.text, secret, algorithms=[algorithm])
+            secret = self._secret(key.algorithm, key.secret)
+        except InvalidToken as error:
+            text = "a signing key was sealed by a key that PALLAS_FERNET_KEYS does not list"
+            log.error(text, extra={"kid": key.kid})
+            raise PallasError(text, code="sealed_by_another") from error
+        try:
+            _jws.decode(parts.text, secret, algorithms=[key.algorithm])
         except (PyJWTError, UnsupportedAlgorithm, ValueError, TypeError, RecursionError):
             return False
         return True
 
     def _open(self, algorithm: str, sealed: str) -> bytes:
-        if algorithm == "EdDSA":
-            return sealed.encode()
-        try:
-            return bytes.fromhex(self._fernet.decrypt(sealed).decode())
-        except InvalidToken as error:
-            text = "a signing key was sealed by a key that PALLAS_FERNET_KEYS does not list"
-            raise PallasError(text, code="sealed_by_another") from error
+        return sealed.encode() if algorithm == "EdDSA" else bytes.fromhex(self._fernet.decrypt(sealed).decode())

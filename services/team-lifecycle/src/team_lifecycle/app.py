@@ -48,8 +48,10 @@ class TeamLifecycle:
 
 
 @asynccontextmanager
-async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGenerator[TeamLifecycle]:
-    """Bring the tables up to date, and serve.
+async def build(
+    settings: TeamLifecycleSettings, process: Process, *, protect: bool = True
+) -> AsyncGenerator[TeamLifecycle]:
+    """Bring the tables up to date, and serve. Without `protect` readers can be stale: only to show what that is for.
 
     Raises:
         Rejected: there is no Fernet key.
@@ -61,7 +63,7 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.postgres_url.get_secret_value(), pool=settings.postgres_pool)
         stack.push_async_callback(engine.dispose)
-        cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value()))
+        cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value(), protect=protect))
         needs = Needs({"postgres": partial(ping, engine), "redis": cache.check})
         for word in needs.pings:
             process.probes.checks[word] = partial(needs.missing, word)

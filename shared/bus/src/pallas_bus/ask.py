@@ -6,9 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import nats.micro
 from nats.micro.request import Request
-from nats.micro.service import EndpointConfig, Service, ServiceConfig
+from nats.micro.service import Endpoint, EndpointConfig, Service, ServiceConfig
 from pydantic import TypeAdapter, ValidationError
 
 from pallas_bus.connection import Bus, trace_headers
@@ -20,8 +19,40 @@ log = logging.getLogger(__name__)
 
 _FACTS = TypeAdapter(dict[str, Any])
 
-type Answering = Service
-"""This process, announced as a service that answers questions."""
+
+class _Endpoint(Endpoint):
+    """What a question is heard on. Unlike its base it loses nothing of what has arrived when it stops."""
+
+    async def open(self) -> None:
+        await self._start()
+
+    async def _stop(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await subscription.drain()
+
+
+class Answering(Service):
+    """This process, announced as a service that answers questions."""
+
+    _endpoints: list[Endpoint]
+
+    def __init__(self, bus: Bus, config: ServiceConfig) -> None:
+        super().__init__(bus.client, config)
+        self.under_way: set[asyncio.Task[None]] = set()
+
+    async def hear(self, config: EndpointConfig) -> None:
+        """Add an endpoint."""
+        endpoint = _Endpoint(self, config)
+        await endpoint.open()
+        self._endpoints.append(endpoint)
+
+    async def finish(self) -> None:
+        """Take no more questions, and return when those under way are answered."""
+        await self.stop()
+        if self.under_way:
+            await asyncio.wait(self.under_way)
+
 
 type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
 
@@ -33,15 +64,15 @@ def kind_of(word: str) -> type[PallasError]:
     return _KINDS.get(word, PallasError)
 
 
-async def answering(bus: Bus, *, version: str = "0.1.0", description: str = "") -> Service:
+async def answering(bus: Bus, *, version: str = "0.1.0", description: str = "") -> Answering:
     """Announce this process as a service that answers questions (`nats micro ls` shows it)."""
-    return await nats.micro.add_service(  # pyright: ignore[reportUnknownMemberType] - untyped kwargs in nats-py
-        bus.client, ServiceConfig(name=bus.service, version=version, description=description)
-    )
+    service = Answering(bus, ServiceConfig(name=bus.service, version=version, description=description))
+    await service.start()
+    return service
 
 
 async def answer[Q: Message, A: Message](
-    bus: Bus, service: Service, question: Question[Q, A], handler: Answer[Q, A], **ids: str
+    bus: Bus, service: Answering, question: Question[Q, A], handler: Answer[Q, A], **ids: str
 ) -> None:
     """Answer `question` for `ids` (an id left out means all of them) with `handler`, each in a task of its own.
 
@@ -69,10 +100,12 @@ async def answer[Q: Message, A: Message](
             await request.respond(body)
 
     async def handle(request: Request) -> None:
-        bus.spawn(reply(request))
+        task = bus.spawn(reply(request))
+        service.under_way.add(task)
+        task.add_done_callback(service.under_way.discard)
 
     name = "-".join([question.name.replace(".", "-"), *ids.values()])
-    await service.add_endpoint(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
+    await service.hear(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
     await asyncio.sleep(0)  # nats-py writes a subscription behind what it flushes in the same pass
     await bus.client.flush()
 

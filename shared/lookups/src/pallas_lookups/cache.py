@@ -40,7 +40,8 @@ TOMBSTONE = 30.0
 
 KEPT = 300.0
 ABSENT_KEPT = 30.0
-_GENERATION_KEPT = 3600.0
+_GENERATION_KEPT, _ASKED_KEPT = 3600.0, 60.0
+"""Seconds for which the generation of a change, and that of a reader, is kept: longer than any fill takes."""
 _PARSED = 10_000
 
 _record = TypeAdapter[KeyRecord | TeamRecord | TokenRecord](Record)
@@ -97,7 +98,7 @@ class LookupCache:
             return Snapshot(records)
         began = time.monotonic()
         names = [_EPOCH, *map(_generation, missing)]
-        epoch, *generations = await self._ask(self._begin(names, [secrets.token_hex(8)]))
+        epoch, *generations = await self._ask(self._begin(names, [secrets.token_hex(8), _ms(_ASKED_KEPT)]))
         return Snapshot(records, missing, epoch, dict(zip(missing, generations, strict=True)), began)
 
     async def fill(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:

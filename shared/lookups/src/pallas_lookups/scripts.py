@@ -1,8 +1,8 @@
 """What happens inside Redis, in one step each.
 
 An entry is the letter T (a tombstone: ask the truth) or `{version}:{record as JSON}`. Beside it lies its generation, a
-random word that every condemnation and every renewal replaces, and that no entry outlives. The epoch is the life of
-this Redis: it is made when it is missing, so an epoch that was read before a restart is not there after it.
+random word that every condemnation and every renewal replaces, and without which nothing is filled in. The epoch is the
+life of this Redis: it is made when it is missing, so an epoch that was read before a restart is not there after it.
 """
 
 EPOCH = """
@@ -20,11 +20,18 @@ BEGIN = (
     EPOCH
     + """
 local answer = {epoch(KEYS[1], ARGV[1])}
-for i = 2, #KEYS do answer[i] = redis.call('GET', KEYS[i]) or '' end
+for i = 2, #KEYS do
+  answer[i] = redis.call('GET', KEYS[i])
+  if not answer[i] then
+    answer[i] = ARGV[1]
+    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  end
+end
 return answer
 """
 )
-"""KEYS: epoch, generations. ARGV: a new word. Returns the epoch and the generations ('' where there is none)."""
+"""KEYS: epoch, generations. ARGV: a new word, ms of generations that are made here because there are none. Returns the
+epoch and the generations."""
 
 FILL = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -33,7 +40,7 @@ for i = 2, #KEYS, 2 do
   local generation, version, ttl, value = unpack(ARGV, 2 * i - 2, 2 * i + 1)
   local known = redis.call('GET', KEYS[i])
   local newer = known and known ~= 'T' and tonumber(string.match(known, '^(%d+):')) > tonumber(version)
-  if known ~= 'T' and not newer and (redis.call('GET', KEYS[i + 1]) or '') == generation then
+  if known ~= 'T' and not newer and redis.call('GET', KEYS[i + 1]) == generation then
     redis.call('SET', KEYS[i], version .. ':' .. value, 'PX', ttl)
     taken = taken + 1
   end
@@ -71,7 +78,7 @@ USE_UP = (
     EPOCH
     + """
 local began = tonumber(string.match(epoch(KEYS[1], ARGV[1]), ':(%d+)$'))
-if tonumber(ARGV[2]) < began then return 0 end
+if tonumber(ARGV[2]) <= began then return 0 end
 if redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[3]) then return 1 end
 return 0
 """

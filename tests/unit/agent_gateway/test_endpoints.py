@@ -15,6 +15,7 @@ from agent_gateway.entry.endpoints import Endpoint, Endpoints
 from agent_gateway.ports import Turns
 from pallas_contracts.agents import PromptDefinition, ResourceDefinition, ToolDefinition
 from pallas_contracts.ids import check_token
+from pallas_contracts.turns import Principal
 
 NO_TURNS = cast("Turns", object())  # no call is made here
 
@@ -99,8 +100,9 @@ async def test_only_what_a_server_says_of_itself_needs_a_new_one(fields: dict[st
 
 def test_session_and_request_ids_become_tokens() -> None:
     for token in (
-        session_token("A.b*>"),
-        session_token(""),
+        session_token("A.b*>", Principal()),
+        session_token("A.b*>", Principal(type="team", id="a b")),
+        session_token("", Principal()),
         request_token("a b"),
         request_token(7),
         request_token(None),

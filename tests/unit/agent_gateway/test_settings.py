@@ -46,3 +46,18 @@ def test_the_key_of_the_request_state_is_in_no_repr() -> None:
     settings = GatewaySettings.from_env({"PALLAS_REQUEST_STATE_KEY": "k" * 40})
     assert "kkkk" not in repr(settings)
     assert "kkkk" not in settings.model_dump_json()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "gateway.example"])
+def test_off_loopback_callers_are_identified_or_that_is_said_not_to_matter(host: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        GatewaySettings.from_env({"PALLAS_HOST": host})
+    assert "PALLAS_GATEWAY_AUTH" in refused.value.message
+    assert "PALLAS_ALLOW_UNAUTHENTICATED" in refused.value.message
+    for accepted in ({"GATEWAY_AUTH": "required"}, {"GATEWAY_AUTH": "optional"}, {"ALLOW_UNAUTHENTICATED": "true"}):
+        GatewaySettings.from_env({"PALLAS_HOST": host, **{f"PALLAS_{key}": value for key, value in accepted.items()}})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_on_loopback_everybody_may_call(host: str) -> None:
+    assert GatewaySettings.from_env({"PALLAS_HOST": host}).gateway_auth == "off"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.unit.teams.folders import load, write_team
 
-from pallas_contracts.agents import Capabilities, Icon, Limits
+from pallas_contracts.agents import Allow, Capabilities, Icon, Limits
 from pallas_teams import HttpServer, ModelRef, StdioServer, load_team, reveal
 
 FULL = """
@@ -36,6 +36,7 @@ FULL = """
         max_rate_per_caller: 0.5
         grace: 12.5
         retry: safe
+        allow: {types: [turn], teams: [0193F2A1-8c1b-7b62-9d3e-1f0a5b6c7d8e], tokens: []}
       add:
         kind: function
         module: add.py
@@ -86,12 +87,14 @@ def test_every_field_arrives_where_it_belongs(tmp_path: Path) -> None:
         max_rate_per_caller=0.5,
         grace=12.5,
     )
+    assert harper.allow == Allow(types=("turn",), teams=("0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e",))
 
 
 def test_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
     agent = full_team(tmp_path).agents["plain"]
     assert (agent.kind, agent.title, agent.version, agent.port) == ("llm", "plain", "1.2.3-rc.1", None)
     assert (agent.max_iterations, agent.retry, agent.limits) == (20, "unsafe", Limits())
+    assert agent.allow is None
     assert (agent.servers, agent.depends_on, agent.instruction) == ((), (), "")
     assert str(agent.model) == "generic.llama3.2:latest"
 

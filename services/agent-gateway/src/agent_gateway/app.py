@@ -16,16 +16,19 @@ from mcp.server.transport_security import TransportSecuritySettings
 from agent_gateway.adapters.keyed_turns import JoinMetrics, KeyedTurns
 from agent_gateway.adapters.turns import BusTurns, TurnMetrics
 from agent_gateway.entry.agent_ports import AgentPorts
+from agent_gateway.entry.agent_server import bearer_owner
 from agent_gateway.entry.endpoints import Endpoints
 from agent_gateway.entry.http import GatewayHttp
 from agent_gateway.handlers.admit_turn import AdmitTurn
 from agent_gateway.handlers.cancel_turn import cancel_call
 from agent_gateway.handlers.followers import watch_followers
+from agent_gateway.handlers.identify_caller import Callers
 from agent_gateway.handlers.lost_workers import watch_workers
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.turn_rates import TurnRates
 from agent_gateway.settings import GatewaySettings
 from pallas_bus import tables
+from pallas_bus.ask import ask
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.content_expiry import expire_content
 from pallas_bus.streams import declare
@@ -39,6 +42,7 @@ from pallas_contracts.catalog import (
     GATEWAYS,
     HEALTH,
     PRESENCE_TTL,
+    RESOLVE,
     SESSIONS,
     STREAMS,
     TURN_LOG,
@@ -110,7 +114,10 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
             catalogue.on_change(endpoints.changed)
-            http = GatewayHttp(endpoints, partial(cancel_call, bus), process.probes.metrics, settings.trusted_proxies)
+            callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), process.probes.metrics)
+            http = GatewayHttp(
+                endpoints, callers, partial(cancel_call, bus), process.probes.metrics, settings.trusted_proxies
+            )
             ports = AgentPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
             background = [
                 process.vital(bus.spawn(_beat(bus, settings, process, ports))),
@@ -170,8 +177,8 @@ def _security(settings: GatewaySettings) -> TransportSecuritySettings:
 def _state_security(settings: GatewaySettings) -> RequestStateSecurity:
     if settings.request_state_key is None:
         log.info("no PALLAS_REQUEST_STATE_KEY: input rounds must come back to this replica")
-        return RequestStateSecurity.ephemeral()
-    return RequestStateSecurity(keys=[settings.request_state_key.get_secret_value()])
+        return RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=bearer_owner)
+    return RequestStateSecurity(keys=[settings.request_state_key.get_secret_value()], bind_principal=bearer_owner)
 
 
 def _log_key(settings: GatewaySettings) -> LogKey:

@@ -1,8 +1,32 @@
 """What the gateway can be told."""
 
-from pydantic import Field, SecretStr
+from ipaddress import ip_address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo
 
 from pallas_runtime.settings import Names, Networks, Settings
+
+type AuthMode = Literal["off", "optional", "required"]
+"""Whether callers are identified by a bearer: never, when they send one, always."""
+
+
+def _open_on_loopback_only(value: AuthMode, info: ValidationInfo) -> AuthMode:
+    """Serving callers whom nobody knows, from elsewhere, has to be meant."""
+    host = info.data.get("host")
+    if value == "off" and not info.data.get("allow_unauthenticated") and host is not None and not _is_loopback(host):
+        raise ValueError(
+            "off is for a PALLAS_HOST on loopback; set it to required or optional, "
+            "or PALLAS_ALLOW_UNAUTHENTICATED to true"
+        )
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class GatewaySettings(Settings):
@@ -17,6 +41,10 @@ class GatewaySettings(Settings):
     max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="largest request body; larger ones get 413")
     event_days: float = Field(
         7.0, ge=0.01, le=36_500, description="how long events, outcomes and dead letters are kept"
+    )
+    allow_unauthenticated: bool = Field(False, description="accept PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
+    gateway_auth: Annotated[AuthMode, AfterValidator(_open_on_loopback_only)] = Field(
+        "off", validate_default=True, description="whether callers are identified by a bearer"
     )
     agent_ports: bool = Field(True, description="bind the ports that agents ask for, when they are free")
     request_state_key: SecretStr | None = Field(

@@ -149,6 +149,7 @@ def _definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
         model=folder.model_dependency(agent),
         limits=agent.limits,
         retry=agent.retry,
+        allow=agent.allow,
         updated_at=utc_now(),
     )
 

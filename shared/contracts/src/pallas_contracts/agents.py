@@ -110,11 +110,23 @@ class Limits(Message):
     grace: float = 30.0
 
 
+class Allow(Message):
+    """Who may use an agent: a caller of one of these types, one of these teams, or one of these opaque tokens, by id.
+
+    With nothing in it nobody may. Ids, because names are neither unique nor fixed.
+    """
+
+    types: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+
+
 class AgentDefinition(Message):
     """Everything callable of one agent (KV bucket `agents`, key `{team}.{agent}`).
 
     `kind` is informative. `revision` is a digest of the definition without `updated_at`, which therefore only moves
-    when the agent really changed. `retry` says whether a turn may be executed again after a tool had started.
+    when the agent really changed. `retry` says whether a turn may be executed again after a tool had started. Without
+    `allow` every caller whom the gateway serves may use it.
     """
 
     team: Token
@@ -137,6 +149,7 @@ class AgentDefinition(Message):
     model: ModelDependency | None = None
     limits: Limits = Limits()
     retry: Literal["unsafe", "safe"] = "unsafe"
+    allow: Allow | None = None
     revision: str = ""
     updated_at: datetime
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from pallas_contracts.agents import Icon, Limits
+from pallas_contracts.agents import Allow, Icon, Limits
 from pallas_teams.model import (
     AgentConfig,
     HttpServer,
@@ -16,7 +16,7 @@ from pallas_teams.model import (
     TeamFolder,
 )
 from pallas_teams.providers import callable_providers, parse_model, provider_config
-from pallas_teams.schema import AgentSection, AgentsFile, CapabilitiesSection, ConfigFile, ServerSection
+from pallas_teams.schema import AgentSection, AgentsFile, AllowSection, CapabilitiesSection, ConfigFile, ServerSection
 from pallas_teams.together import slug
 
 
@@ -60,6 +60,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
         capabilities=_capabilities(section.model_capabilities or config.model_capabilities),
         instruction=_instruction(folder, section),
         module=_module(folder, section),
+        allow=_allow(section.allow),
     )
 
 
@@ -74,6 +75,12 @@ def _limits(section: AgentSection) -> Limits:
         max_rate_per_caller=section.max_rate_per_caller,
         grace=section.grace,
     )
+
+
+def _allow(section: AllowSection | None) -> Allow | None:
+    if section is None:
+        return None
+    return Allow(types=section.types, teams=section.teams, tokens=section.tokens)
 
 
 def _model(section: AgentSection, config: ConfigFile) -> ModelRef | None:

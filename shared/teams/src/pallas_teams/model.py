@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-from pallas_contracts.agents import Capabilities, Dependency, Icon, Limits, ModelDependency
+from pallas_contracts.agents import Allow, Capabilities, Dependency, Icon, Limits, ModelDependency
 
 
 def key_of(*parts: object) -> str:
@@ -127,6 +127,7 @@ class AgentConfig:
     capabilities: ModelCapabilities | None = None
     instruction: str = field(default="", repr=False)
     module: Path | str | None = None
+    allow: Allow | None = None
 
 
 @dataclass(frozen=True, slots=True)

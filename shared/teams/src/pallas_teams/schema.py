@@ -82,6 +82,14 @@ class CapabilitiesSection(Section):
     max_output_tokens: Count | None = None
 
 
+class AllowSection(Section):
+    """`agents.<key>.allow`."""
+
+    types: tuple[Literal["peer", "user", "team", "turn", "token"], ...] = ()
+    teams: tuple[Uuid, ...] = ()
+    tokens: tuple[Uuid, ...] = ()
+
+
 class AgentSection(Section):
     """`agents.<key>`."""
 
@@ -108,6 +116,7 @@ class AgentSection(Section):
     max_rate_per_caller: PerSecond | None = None
     grace: Seconds = 30.0
     retry: Literal["safe", "unsafe"] = "unsafe"
+    allow: AllowSection | None = None
 
 
 class AgentsFile(Section):
@@ -164,6 +173,7 @@ FIELDS = frozenset({FORBIDDEN}).union(
         for section in (
             AgentsFile,
             AgentSection,
+            AllowSection,
             CapabilitiesSection,
             ConfigFile,
             ProviderSection,

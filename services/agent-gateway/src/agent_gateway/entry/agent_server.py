@@ -48,22 +48,20 @@ from agent_gateway.ports import Turns
 from pallas_bus.turn_claims import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead
 from pallas_contracts.errors import NotFound, PallasError
-from pallas_contracts.turns import ClientContext, LogMessage, TurnRequested
+from pallas_contracts.turns import ClientContext, LogMessage, Principal, TurnRequested
 from pallas_runtime.logs import log_context
 
 type Context = ServerRequestContext[Any, Request]
 
 SESSION_HEADER = "mcp-session-id"
-_LIST = CacheHint(5_000, "public")
-_CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
-    "server/discover": _LIST,
-    "tools/list": _LIST,
-    "prompts/list": _LIST,
-    "resources/list": _LIST,
-    "resources/templates/list": _LIST,
-    # What an agent's owner reads may be another caller's business, and different the next time.
-    "resources/read": CacheHint(0, "private"),
-}
+_LIST_MS = 5_000
+_LISTS: tuple[CacheableMethod, ...] = (
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+)
 
 
 @dataclass
@@ -88,7 +86,7 @@ class AgentServer:
             version=definition.version,
             title=definition.title,
             description=definition.description or None,
-            cache_hints=_CACHE_HINTS,
+            cache_hints=_cache_hints(definition),
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,
             on_list_prompts=self._list_prompts,
@@ -245,7 +243,15 @@ def _identity(definition: AgentDefinition) -> tuple[object, ...]:
         definition.description,
         bool(definition.resources),
         definition.completes,
+        definition.allow is None,
     )
+
+
+def _cache_hints(definition: AgentDefinition) -> dict[CacheableMethod, CacheHint]:
+    """How long answers are good for, and whether for others than who has asked."""
+    listed = CacheHint(_LIST_MS, "public" if definition.allow is None else "private")
+    # What an agent's owner reads may be another caller's business, and different the next time.
+    return {**dict.fromkeys(_LISTS, listed), "resources/read": CacheHint(0, "private")}
 
 
 def _session_of(context: Context) -> str | None:
@@ -253,7 +259,13 @@ def _session_of(context: Context) -> str | None:
     if context.request is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return None
     session = context.request.headers.get(SESSION_HEADER)
-    return session_token(session) if session else None
+    return session_token(session, principal_of(context.request.scope)) if session else None
+
+
+def bearer_owner(context: Context) -> str | None:
+    """Whose a `requestState` is: what is given back has to come from the same caller. None: from any peer."""
+    caller = principal_of(context.request.scope if context.request else {})
+    return None if caller.type == "peer" else f"{caller.type}:{caller.id}"
 
 
 def _event_stream(context: Context) -> EventStream | None:
@@ -300,9 +312,10 @@ def _listener(context: Context, agent: str, log_level: str | None, *, modern: bo
     return ProgressRelay(agent, modern, context.session.report_progress if wants_progress else None, write_log)
 
 
-def session_token(session: str) -> str:
-    """A session id as it may stand in a key."""
-    return hashlib.sha256(session.encode()).hexdigest()[:32]
+def session_token(session: str, caller: Principal) -> str:
+    """A session id as it may stand in a key. Whoever has sent a bearer has sessions that are nobody else's."""
+    whose = "" if caller.type == "peer" else f"{caller.type}:{caller.id}:"
+    return hashlib.sha256(f"{whose}{session}".encode()).hexdigest()[:32]
 
 
 def request_token(request_id: object) -> str:

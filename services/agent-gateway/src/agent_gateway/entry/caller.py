@@ -1,11 +1,37 @@
 """Who sends a request, as the log knows callers."""
 
+from collections.abc import Iterable
+
 from starlette.types import Scope
 
 from pallas_contracts.turns import Principal
 
+_IDENTIFIED = "pallas.principal"
+
 
 def principal_of(scope: Scope) -> Principal:
-    """The caller of a request: without authentication, the address it comes from (`peers.name_caller`)."""
+    """The caller of a request: whose its bearer is, or else the address it comes from (`peers.name_caller`)."""
+    known = scope.get(_IDENTIFIED)
+    return known if isinstance(known, Principal) else _peer(scope)
+
+
+def identify(scope: Scope, caller: Principal | None) -> Principal:
+    """Keep whose the request is, and let go of its bearer. Without a `caller` it is its peer's."""
+    scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+    if caller is not None:
+        scope[_IDENTIFIED] = caller
+    return principal_of(scope)
+
+
+def bearer_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The bearer of a request: None without an `Authorization`, empty when what it says is not one bearer."""
+    given = [value for name, value in headers if name == b"authorization"]
+    if not given:
+        return None
+    scheme, _, bearer = given[0].partition(b" ")
+    return bearer.strip().decode("latin-1") if scheme.lower() == b"bearer" and len(given) == 1 else ""
+
+
+def _peer(scope: Scope) -> Principal:
     peer = scope.get("client")
     return Principal(type="peer", id=peer[0] if peer else "unknown")

@@ -5,10 +5,9 @@ The SDK's transport is stateless here. A handshake-era client is given a session
 """
 
 import asyncio
-import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,18 +18,23 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_gateway.entry.agent_server import SESSION_HEADER, request_token, session_token
+from agent_gateway.entry.bodies import Body, read_body
+from agent_gateway.entry.caller import bearer_of, identify
 from agent_gateway.entry.coalesce import CoalescedSend
 from agent_gateway.entry.endpoints import Endpoint, Endpoints
 from agent_gateway.entry.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.entry.peers import Network, name_caller
-from agent_gateway.entry.refusals import refuse
+from agent_gateway.entry.refusals import refuse, refuse_caller
 from agent_gateway.entry.resumption import LAST_EVENT_ID, Resumption
 from agent_gateway.entry.under_way import UnderWay
+from agent_gateway.handlers.identify_caller import Callers
+from pallas_contracts.errors import PallasError
+from pallas_contracts.turns import Principal
 
 log = logging.getLogger(__name__)
 
-_PEEK_LIMIT = 64 * 1024
 _VERSION = b"mcp-protocol-version"
+_METHOD = b"mcp-method"
 
 type CancelCall = Callable[[str, str], Awaitable[None]]
 
@@ -40,6 +44,7 @@ class GatewayHttp:
     """The ASGI application. `cancel_call(session, request)` cancels the turn of a handshake-era request."""
 
     endpoints: Endpoints
+    callers: Callers
     cancel_call: CancelCall
     metrics: CollectorRegistry
     trusted_proxies: Sequence[Network] = ()
@@ -93,25 +98,11 @@ class GatewayHttp:
         # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         name_caller(scope, self.trusted_proxies)
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        version = headers.get(_VERSION)
-        legacy = version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
-        resuming = legacy and scope["method"] == "GET" and bool(headers.get(LAST_EVENT_ID))
-        if legacy and scope["method"] != "POST" and not resuming:
-            await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
-            return
         sending = CoalescedSend(send)
-        waited_for = headers.get(b"mcp-method") != b"subscriptions/listen"
+        waited_for = dict(scope["headers"]).get(_METHOD) != b"subscriptions/listen"
         try:
             with endpoint.kept(), self._under_way.serving(waited_for=waited_for):
-                if resuming:
-                    await self._resumption.serve(endpoint.agent.definition, scope, receive, sending)
-                    return
-                send = sending
-                if legacy:
-                    receive, send = await self._handshake_era(headers, receive, sending)
-                    send = scope[SCOPE_KEY] = EventStream(send)
-                await endpoint.handle(scope, receive, send)
+                await self._serve(endpoint, scope, receive, sending)
         except ClientDisconnect:
             self._gone.inc()
         except asyncio.CancelledError:
@@ -119,38 +110,70 @@ class GatewayHttp:
                 raise
             await _cut_off(sending)
 
-    async def _handshake_era(self, headers: dict[bytes, bytes], receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """Look at a short message before it is served: `initialize` gets a session, a cancel is carried out."""
-        messages = await _read_body(receive, self.endpoints.max_body_bytes)
-        parts: list[bytes] = [message.get("body", b"") for message in messages]
-        if sum(map(len, parts)) <= _PEEK_LIMIT:
-            body = b"".join(parts)
-            if b'"initialize"' in body:
-                send = _with_session(send, body)
-            elif b"cancelled" in body:  # with the slash before it escaped or not
-                await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body)
-        return _replayed(messages, receive), send
+    async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        legacy, method = _is_legacy(scope), scope["method"]
+        body: Body | None = None
+        try:
+            bearer = self.callers.check_bearer(bearer_of(scope["headers"]))
+            if legacy and method == "POST":
+                body = await read_body(receive, self.endpoints.max_body_bytes)
+            known = None
+            if bearer is not None:
+                uses_up = method == "POST" and _may_call(headers, body)
+                known = await self.callers.identify_caller(bearer, uses_up=uses_up)
+            caller = identify(scope, known)
+            self.callers.check_allowed(endpoint.agent.definition, caller)
+        except PallasError as error:
+            await refuse_caller(send, error)
+            return
+        if body is not None:
+            send = await self._before_handshake_era(headers, body, caller, send)
+            scope[SCOPE_KEY] = send = EventStream(send)
+            receive = body.replayed(receive)
+        elif legacy and method == "GET" and headers.get(LAST_EVENT_ID):
+            await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
+            return
+        elif legacy:
+            await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
+            return
+        await endpoint.handle(scope, receive, send)
 
-    async def _cancel(self, session: str, body: bytes) -> None:
-        message = _parsed(body)
+    async def _before_handshake_era(
+        self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send
+    ) -> Send:
+        """Look at a short message before it is served: `initialize` gets a session, a cancel is carried out."""
+        if body.short is None:
+            return send
+        if b'"initialize"' in body.short:
+            return _with_session(send, body)
+        if b"cancelled" in body.short:  # with the slash before it escaped or not
+            await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body.message, caller)
+        return send
+
+    async def _cancel(self, session: str, message: dict[str, Any], caller: Principal) -> None:
         if not session or message.get("method") != "notifications/cancelled":
             return
         params: Any = message.get("params")
         if isinstance(params, dict) and "requestId" in params:
-            await self.cancel_call(session_token(session), request_token(cast("dict[str, Any]", params)["requestId"]))
+            request = request_token(cast("dict[str, Any]", params)["requestId"])
+            await self.cancel_call(session_token(session, caller), request)
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        message: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", message) if isinstance(message, dict) else {}  # JSON objects have string keys
+def _is_legacy(scope: Scope) -> bool:
+    """Whether a request is of the handshake era. Of several versions the first counts, as it does to the SDK."""
+    version: bytes | None = next((value for name, value in scope["headers"] if name == _VERSION), None)
+    return version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
 
 
-def _with_session(send: Send, body: bytes) -> Send:
+def _may_call(headers: dict[bytes, bytes], body: Body | None) -> bool:
+    """Whether a request may be a `tools/call`. Of the modern era the header tells: the SDK refuses one that lies."""
+    return body.may_call if body is not None else headers.get(_METHOD, b"tools/call") == b"tools/call"
+
+
+def _with_session(send: Send, body: Body) -> Send:
     """Give the answer to an `initialize` a session id."""
-    if _parsed(body).get("method") != "initialize":
+    if body.message.get("method") != "initialize":
         return send
     session = (SESSION_HEADER.encode(), secrets.token_hex(16).encode())
 
@@ -160,36 +183,6 @@ def _with_session(send: Send, body: bytes) -> Send:
         await send(message)
 
     return sending
-
-
-async def _read_body(receive: Receive, limit: int) -> list[Message]:
-    """Receive the body, or a little more of it than `limit`.
-
-    Here and not in the SDK, which logs a traceback for a client that leaves meanwhile.
-
-    Raises:
-        ClientDisconnect: the client left before it was through.
-    """
-    messages: list[Message] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        messages.append(message)
-        size += len(message.get("body", b""))
-        if not message.get("more_body") or size > limit:
-            return messages
-
-
-def _replayed(messages: list[Message], receive: Receive) -> Receive:
-    """Receive `messages` once more, then what follows."""
-    pending = messages[::-1]
-
-    async def receiving() -> MutableMapping[str, Any]:
-        return pending.pop() if pending else await receive()
-
-    return receiving
 
 
 async def _cut_off(sending: CoalescedSend) -> None:

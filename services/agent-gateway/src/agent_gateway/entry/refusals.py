@@ -4,6 +4,9 @@ import json
 
 from starlette.types import Send
 
+from pallas_contracts.auth import AUTH_FAILURES
+from pallas_contracts.errors import Denied, PallasError
+
 
 async def refuse(send: Send, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
     """An HTTP error with a JSON-RPC error body, as MCP clients expect one."""
@@ -12,3 +15,18 @@ async def refuse(send: Send, status: int, message: str, headers: tuple[tuple[byt
     start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})
+
+
+async def refuse_caller(send: Send, error: PallasError) -> None:
+    """Turn away whoever is not served: 401 for a bad bearer or none, 403 for somebody known, 503 while nobody knows."""
+    match error:
+        case Denied(code="not_allowed"):
+            await refuse(send, 403, error.message)
+        case Denied(code="missing"):
+            await refuse(send, 401, error.message, ((b"www-authenticate", b"Bearer"),))
+        case Denied():
+            challenge = f'Bearer error="invalid_token", error_description="{AUTH_FAILURES.get(error.code, "")}"'
+            await refuse(send, 401, error.message, ((b"www-authenticate", challenge.encode()),))
+        case _:
+            message = "Whose the bearer is cannot be found out right now. Try again shortly."
+            await refuse(send, 503, message, ((b"retry-after", b"1"),))

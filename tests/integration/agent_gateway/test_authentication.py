@@ -1,0 +1,269 @@
+"""Who calls: nobody is served whom the gateway has to know and does not, and a bearer goes no further than to it."""
+
+import logging
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any, Literal
+
+import httpx
+import pytest
+from mcp.shared.exceptions import MCPError
+from tests.conftest import Connecting
+from tests.e2e import wire
+from tests.embedded import free_port
+from tests.integration.agent_gateway.bearers import (
+    REQUESTS,
+    SAY,
+    SECRET,
+    TEAM,
+    TEAMS,
+    TEAMS_OTHER,
+    TOKENS,
+    TURNS,
+    Bearers,
+    Sent,
+    bearing,
+    carrying,
+    client,
+    posted,
+    resolving,
+)
+from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.agent_gateway.streams import KEY, Heard, counting
+from tests.integration.real_parts import Front
+from tests.waiting import eventually, soon
+
+from pallas_contracts.auth import AUTH_FAILURES
+from pallas_contracts.catalog import RESOLVER
+from pallas_contracts.turns import CancelRequested, Claimed, Principal
+
+LOCAL = Principal(type="peer", id="127.0.0.1")
+
+
+@pytest.fixture
+async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
+    """A stand-in for the resolver."""
+    async with resolving(await bus(RESOLVER)) as bearers:
+        yield bearers
+
+
+@pytest.fixture
+async def required(platform: Platform, bearers: Bearers) -> Front:
+    """A gateway that wants to know everybody, with a worker behind it."""
+    return await a_front(platform, "required")
+
+
+async def a_front(platform: Platform, mode: str, **settings: str) -> Front:
+    """A gateway in that mode; the first brings a worker with it."""
+    if not platform.folder.exists():
+        await platform.worker()
+    front = await platform.gateway(gateway_auth=mode, log_key=KEY, **settings)
+    await platform.served(front)
+    return front
+
+
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
+async def test_without_a_bearer_nothing_is_served_where_one_is_required(
+    platform: Platform, required: Front, bearers: Bearers, http: httpx.AsyncClient, request_of: Sent
+) -> None:
+    answer = await request_of.to(http, required.url(platform.team, "bench"))
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["error"]["message"] == "Authentication required."
+    assert not bearers.asked
+    assert required.counted("mcp_auth_failures_total", reason="missing") == 1
+
+
+@pytest.mark.parametrize("mode", ["required", "optional"])
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ([b"Basic dTpw"], "missing"),
+        ([b"Bearer"], "missing"),
+        ([b""], "missing"),
+        ([f"Bearer {TEAMS}".encode(), f"Bearer {TOKENS}".encode()], "missing"),
+        ([b"Bearer " + b"x" * 8193], "malformed"),
+    ],
+    ids=["another scheme", "no bearer", "empty", "two", "too long"],
+)
+async def test_what_cannot_be_a_bearer_is_refused_and_nobody_is_asked(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient, mode: str, given: list[bytes], reason: str
+) -> None:
+    front = await a_front(platform, mode)
+    more = [("authorization", it.decode()) for it in given]
+    answer = await REQUESTS["modern list"].to(http, front.url(platform.team, "bench"), *more)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (401, AUTH_FAILURES[reason])
+    assert not bearers.asked
+
+
+@pytest.mark.parametrize("mode", ["required", "optional"])
+async def test_a_refused_bearer_is_never_ignored_and_its_caller_hears_the_words_of_the_contract(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient, mode: str
+) -> None:
+    front = await a_front(platform, mode)
+    bearers.refused = {f"{SECRET}{reason}": reason for reason in AUTH_FAILURES if reason != "missing"}
+    for bearer, reason in bearers.refused.items():
+        for request_of in REQUESTS.values():
+            answer = await request_of.to(http, front.url(platform.team, "bench"), bearing(bearer))
+            assert (answer.status_code, answer.json()["error"]["message"]) == (401, AUTH_FAILURES[reason]), reason
+            assert answer.headers["www-authenticate"].startswith('Bearer error="invalid_token"')
+            assert SECRET not in answer.text
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_refused_client_is_told_why(
+    platform: Platform, required: Front, era: Literal["auto", "legacy"]
+) -> None:
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(MCPError, match="Invalid MCP token."), flatten_subgroups=True, allow_unwrapped=True
+    ):
+        async with client(required.url(platform.team, "bench"), f"{SECRET}nobody", era):
+            pass
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["required", "optional"])
+async def test_a_turn_is_that_of_the_bearers_owner_and_knows_nothing_of_the_bearer(
+    platform: Platform, bearers: Bearers, caplog: pytest.LogCaptureFixture, mode: str, era: Literal["auto", "legacy"]
+) -> None:
+    caplog.set_level(logging.DEBUG, "agent_gateway")
+    front = await a_front(platform, mode)
+    heard: list[bytes] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(message.data + repr(message.headers).encode())
+
+    await platform.bus.subscribe("pallas.v1.turn.>", hear)
+    await platform.bus.subscribe("$KV.>", hear)
+    await platform.bus.client.flush()
+    async with client(front.url(platform.team, "bench"), TEAMS, era) as caller:
+        result = await soon(caller.call_tool("say", {"text": "hello"}))
+    assert not result.is_error
+    said = (await platform.claim(Claimed)).claim
+    assert isinstance(said, Claimed)
+    assert said.principal == TEAM
+    assert any(TEAM.id.encode() in each for each in heard)
+    assert not any(SECRET.encode() in each for each in heard)
+    assert SECRET not in caplog.text
+
+
+async def test_where_it_is_optional_a_caller_without_a_bearer_is_its_address(
+    platform: Platform, bearers: Bearers
+) -> None:
+    front = await a_front(platform, "optional")
+    async with client(front.url(platform.team, "bench")) as caller:
+        await soon(caller.call_tool("say", {}))
+    said = (await platform.claim(Claimed)).claim
+    assert isinstance(said, Claimed)
+    assert said.principal == LOCAL
+    assert not bearers.asked
+
+
+async def test_where_it_is_off_nobody_is_asked(platform: Platform, bearers: Bearers) -> None:
+    front = await a_front(platform, "off")
+    async with client(front.url(platform.team, "bench"), f"{SECRET}nobody") as caller:
+        await soon(caller.call_tool("say", {}))
+    said = (await platform.claim(Claimed)).claim
+    assert isinstance(said, Claimed)
+    assert said.principal == LOCAL
+    assert not bearers.asked
+
+
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
+async def test_while_no_resolver_answers_nobody_with_a_bearer_is_served(
+    platform: Platform, http: httpx.AsyncClient, request_of: Sent
+) -> None:
+    front = await a_front(platform, "optional")
+    answer = await request_of.to(http, front.url(platform.team, "bench"), bearing(TEAMS))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "Try again" in answer.json()["error"]["message"]
+    async with client(front.url(platform.team, "bench")) as caller:
+        assert not (await soon(caller.call_tool("say", {}))).is_error
+
+
+PING, CALL = wire.legacy("ping", {}, "s"), wire.legacy("tools/call", SAY, "s")
+VERSIONS = (("mcp-protocol-version", "2025-11-25"), *REQUESTS["modern list"].headers)
+USES_UP = {
+    "modern call": (REQUESTS["modern call"], True),
+    "modern list": (REQUESTS["modern list"], False),
+    "older call": (REQUESTS["older call"], True),
+    "older ping": (posted(PING), False),
+    "older notification": (REQUESTS["older notification"], False),
+    "escaped method": (Sent(content=rb'{"jsonrpc":"2.0","id":1,"method":"tools\/\u0063all"}'), True),
+    "two methods": (Sent(content=b'{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}'), True),
+    "too long to look at": (posted(wire.legacy("ping", {"_meta": {"note": "x" * 70_000}}, "s")), True),
+    "several": (posted(([PING[0], CALL[0]], wire.ACCEPT)), True),
+    "versions that disagree": (replace(posted(CALL), headers=VERSIONS), True),
+    "resumption": (REQUESTS["resumption"], False),
+    "end of a session": (REQUESTS["end of a session"], False),
+}
+
+
+@pytest.mark.parametrize(("request_of", "uses_up"), USES_UP.values(), ids=USES_UP)
+async def test_only_what_may_be_a_tools_call_uses_a_token_of_one_turn_up(
+    platform: Platform, required: Front, bearers: Bearers, http: httpx.AsyncClient, request_of: Sent, uses_up: bool
+) -> None:
+    await request_of.to(http, required.url(platform.team, "bench"), bearing(TURNS))
+    assert [(asked.bearer, asked.uses_up) for asked in bearers.asked] == [(TURNS, uses_up)]
+
+
+async def test_an_idempotency_key_is_the_principals_whatever_its_bearer(
+    platform: Platform, required: Front, http: httpx.AsyncClient
+) -> None:
+    params = {**SAY, "_meta": {"pallas/idempotency-key": "the same key"}}
+    body, headers = wire.modern("tools/call", params)
+    turns: list[str] = []
+    for bearer in (TEAMS, TEAMS_OTHER, TOKENS):
+        url, given = required.url(platform.team, "bench"), {**headers, **carrying(bearer)}
+        messages = await soon(wire.answers(http, url, (body, given)))
+        turns.append(messages[-1]["result"]["_meta"]["pallas/turn"])
+    assert turns[0] == turns[1] != turns[2]
+
+
+async def test_an_event_id_counts_for_the_principal_whatever_its_bearer(
+    platform: Platform, required: Front, http: httpx.AsyncClient
+) -> None:
+    url, heard, file = required.url(platform.team, "bench"), Heard(), platform.file()
+    file.touch()
+    async with (
+        httpx.AsyncClient(timeout=20, trust_env=False, headers=carrying(TEAMS)) as team,
+        counting(team, url, file) as stream,
+    ):
+        await soon(heard.rest(stream))
+    got: dict[str, int] = {}
+    for bearer in (TEAMS_OTHER, TOKENS):
+        given = {"accept": "text/event-stream", "last-event-id": heard.ids[3], **carrying(bearer)}
+        got[bearer] = (await soon(http.get(url, headers=given))).status_code
+    assert got == {TEAMS_OTHER: 200, TOKENS: 400}
+
+
+async def test_nobody_cancels_in_the_session_of_another(
+    platform: Platform, required: Front, http: httpx.AsyncClient
+) -> None:
+    url, params = required.url(platform.team, "bench"), {"name": "wait", "arguments": {"file": str(platform.file())}}
+    params["_meta"] = {"progressToken": "t"}
+    async with httpx.AsyncClient(timeout=20, trust_env=False, headers=carrying(TEAMS)) as team:
+        session = await wire.shake_hands(team, url)
+        async with wire.posted(team, url, wire.legacy("tools/call", params, session, request_id=7)) as stream:
+            messages = stream.messages()
+            await soon(anext(messages))
+            body, headers = wire.legacy("notifications/cancelled", {"requestId": 7}, session, request_id=None)
+            for bearer in (TOKENS, TEAMS_OTHER):
+                if bearer == TEAMS_OTHER:
+                    assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
+                assert (await http.post(url, json=body, headers={**headers, **carrying(bearer)})).status_code == 202
+            await platform.claim(CancelRequested)
+
+
+async def test_an_agents_own_port_wants_a_bearer_too_and_probes_do_not(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient
+) -> None:
+    port = free_port()
+    await platform.publish("own", port=port)
+    front = await platform.gateway(gateway_auth="required", agent_ports="true")
+    await eventually(lambda: any(f"{platform.team}.own" in each.ports for each in platform.gateways.values()))
+    listed, url = REQUESTS["modern list"], f"http://127.0.0.1:{port}/mcp"
+    assert (await listed.to(http, url)).status_code == 401
+    assert (await listed.to(http, url, bearing(TEAMS))).status_code == 200
+    for path in ("livez", "readyz", "metrics"):
+        assert (await http.get(f"{front.base}/{path}")).status_code == 200

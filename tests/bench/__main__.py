@@ -19,7 +19,7 @@ from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 PARTS = ("throughput", "scaling", "memory")
-RECOVERY = ("kill", "rejoin", "history")
+RECOVERY = ("kill", "resume", "history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Extent:
     modern: tuple[int, ...]
     legacy: tuple[int, ...]
     kills: int
-    rejoins: int
+    resumes: int
     logged: int
 
 
@@ -85,8 +85,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], No
             results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, tell)
     if "kill" in wanted:
         results["kill"] = recovery.measure_kills(folder, extent.kills, tell)
-    if "rejoin" in wanted:
-        results["rejoin"] = recovery.measure_rejoins(folder, extent.rejoins, tell)
+    if "resume" in wanted:
+        results["resume"] = recovery.measure_resumes(folder, extent.resumes, tell)
     if "history" in wanted:
         results["history"] = history.measure(extent.logged, 200, tell)
     facts["load_after"] = machine.load_average()

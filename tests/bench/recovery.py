@@ -22,6 +22,7 @@ from tests.e2e import wire
 TEAM = Path(__file__).parent / "steady"
 _ANSWERS_WITHIN = 60.0
 _RETRY = 0.05
+_PARAMS: dict[str, Any] = {"name": "run", "arguments": {}, "_meta": {"progressToken": 1}}
 
 
 def measure_kills(folder: Path, kills: int, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -46,8 +47,11 @@ def measure_kills(folder: Path, kills: int, tell: Callable[[str], None]) -> dict
     return _figures(silences)
 
 
-def measure_rejoins(folder: Path, times: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Call again with the same idempotency key at another gateway: seconds until its stream says something."""
+def measure_resumes(folder: Path, times: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Leave a call at one gateway and go on at another, with its key or behind its last event: seconds until a word.
+
+    What was said meanwhile is told at once; a turn says something every 50 ms.
+    """
     with ExitStack() as parts, httpx.Client(timeout=_ANSWERS_WITHIN) as http:
         url, _ = parts.enter_context(stack.broker())
         one, other = (parts.enter_context(stack.gateway(folder, url)) for _ in range(2))
@@ -55,8 +59,10 @@ def measure_rejoins(folder: Path, times: int, tell: Callable[[str], None]) -> di
         _until_it_runs(http, one)
         _until_it_runs(http, other)
         tell(f"{times} calls are left at one gateway and made again at another")
-        taken = [_rejoin(http, one, other) for _ in range(times)]
-    return _figures(taken)
+        rejoined = [_rejoin(http, one, other) for _ in range(times)]
+        tell(f"{times} streams are left at one gateway and resumed at another")
+        resumed = [_resume(http, one, other) for _ in range(times)]
+    return {"key": _figures(rejoined), "event_id": _figures(resumed)}
 
 
 def _rejoin(http: httpx.Client, one: Process, other: Process) -> float:
@@ -69,11 +75,38 @@ def _rejoin(http: httpx.Client, one: Process, other: Process) -> float:
         return time.perf_counter() - asked
 
 
+def _resume(http: httpx.Client, one: Process, other: Process) -> float:
+    session = _session(http, one)
+    body, headers = wire.legacy("tools/call", _PARAMS, session)
+    with http.stream("POST", _url(one), json=body, headers=headers) as response:
+        lines = response.iter_lines()
+        last = next(line[3:].strip() for line in lines if line.startswith("id:"))
+        next(line for line in lines if "notifications/progress" in line)
+    headers = {"accept": "text/event-stream", "mcp-protocol-version": headers["mcp-protocol-version"]}
+    asked = time.perf_counter()
+    with http.stream("GET", _url(other), headers=headers | {"last-event-id": last}) as response:
+        next(_heard(response))
+        took = time.perf_counter() - asked
+    cancel, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
+    http.post(_url(other), json=cancel, headers=headers)
+    return took
+
+
+def _session(http: httpx.Client, gateway: Process) -> str:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    return http.post(_url(gateway), json=body, headers=wire.ACCEPT).headers["mcp-session-id"]
+
+
+def _url(gateway: Process) -> str:
+    return f"http://127.0.0.1:{gateway.port}/teams/steady/mcp/runner"
+
+
 def _streamed(http: httpx.Client, gateway: Process, key: str | None = None) -> AbstractContextManager[httpx.Response]:
     """A call whose stream is read as it comes; without a key, closing it cancels the turn."""
     meta = {"progressToken": 1} | ({"pallas/idempotency-key": key} if key is not None else {})
     body, headers = wire.modern("tools/call", {"name": "run", "arguments": {}, "_meta": meta})
-    return http.stream("POST", f"http://127.0.0.1:{gateway.port}/teams/steady/mcp/runner", json=body, headers=headers)
+    return http.stream("POST", _url(gateway), json=body, headers=headers)
 
 
 def _heard(response: httpx.Response) -> Iterator[str]:

@@ -28,7 +28,7 @@ def markdown(results: Results) -> str:
         sections.append(_scaling(results["scaling"]))
     if "memory" in results:
         sections.append(_memory(results["memory"]))
-    if any(part in results for part in ("kill", "rejoin", "history")):
+    if any(part in results for part in ("kill", "resume", "history")):
         sections.append(_recovery(results))
     if faults := list(_faults(results)):
         sections.append("## Wrong answers\n\n" + "\n".join(f"- {fault}" for fault in faults))
@@ -129,12 +129,12 @@ def _memory(figures: dict[str, Any]) -> str:
 
 def _recovery(results: Results) -> str:
     rows: list[tuple[str, str, str, str]] = []
-    for part, what in (
-        ("kill", "worker killed (-9) -> next event at the caller"),
-        ("rejoin", "called again with its key at another gateway -> first event"),
+    for what, it in (
+        ("worker killed (-9) -> next event at the caller", results.get("kill")),
+        ("called again with its key at another gateway -> first event", results.get("resume", {}).get("key")),
+        ("resumed at another gateway by Last-Event-ID -> next event", results.get("resume", {}).get("event_id")),
     ):
-        if part in results:
-            it = results[part]
+        if it is not None:
             rows.append((what, str(it["times"]), f"{1000 * it['p50_s']:.1f}", f"{1000 * it['p99_s']:.1f}"))
     if "history" in results:
         log = results["history"]
@@ -142,7 +142,7 @@ def _recovery(results: Results) -> str:
             it = log[how]
             read = f"one turn read out of {log['messages']} messages of {log['turns']} turns, by {what}"
             rows.append((read, str(it["reads"]), f"{it['p50_ms']:.1f}", f"{it['p99_ms']:.1f}"))
-    note = "Turns that report twenty times a second and may be executed again; three workers."
+    note = "Turns that report every 50 ms and may be executed again; three workers."
     return f"## Recovery\n\n{note}\n\n" + _table(("", "times", "p50 ms", "p99 ms"), rows)
 
 

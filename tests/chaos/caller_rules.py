@@ -23,26 +23,27 @@ _NUMBERED = re.compile(r"attempt (\d+) step (\d+)$")
 
 
 def superseded_is_silent(evidence: Evidence) -> Iterator[str]:
-    """On one stream, attempts follow each other and never come back, and steps of one attempt only rise."""
+    """On a stream, resumed or not, attempts never come back and steps of an attempt only rise."""
     for caller in evidence.callers:
-        for lines in caller.streams:
+        for lines in caller.streams if caller.whole is None else (caller.whole,):
             told = [(int(found[1]), int(found[2])) for line in lines if (found := _NUMBERED.search(line))]
             if told != sorted(set(told)):
                 yield f"{caller.key} ({caller.kind}) was told {told}"
 
 
 def nothing_is_missed(evidence: Evidence) -> Iterator[str]:
-    """A caller whose one stream lived is told all that the concluding attempt said, and nothing else after it began.
+    """Whoever has followed a turn as a whole is told all that the concluding attempt said, and nothing behind that.
 
     What was lost with the broker is put into the log again before the outcome, too late to be told in its order: a call
     that has seen the broker go may miss such lines.
     """
     for caller in evidence.callers:
-        if caller.ended != "answered" or len(caller.streams) != 1 or (logged := _turn_of(caller, evidence)) is None:
+        whole, logged = caller.whole, _turn_of(caller, evidence)
+        if caller.ended != "answered" or whole is None or logged is None:
             continue
         for outcome in (at.said for at in logged.outcomes if at.said.status != "cancelled"):
             wanted = [line for event in logged.of_attempt(outcome.attempt) if (line := _line(event)) is not None]
-            told = [line for line in caller.streams[0] if " queued: " not in line]
+            told = [line for line in whole if " queued: " not in line]
             missed = _missing(wanted, told)
             if missed and not _has_seen_the_broker_go(logged, evidence):
                 yield f"{caller.key} ({caller.kind}) was not told {missed} at the end of {told}"

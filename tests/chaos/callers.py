@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,9 @@ class Callers:
         return view
 
     async def _try(self, call: ScriptedCall, view: CallerView) -> None:
-        """Call until there is an answer. Without a key only what has been refused may be called again."""
+        """Call until there is an answer. Only what has been refused may be called again by whoever sent no key and was
+        told no event id.
+        """
         gateway = call.gateway
         while True:
             began = False
@@ -66,18 +69,22 @@ class Callers:
         """One stream of the call. A cancel in the modern era closes it."""
         view.streams.append([])
         url = f"http://127.0.0.1:{self.gateways[gateway % len(self.gateways)]}/teams/chaos/mcp/{call.agent}"
+        if view.last_event is not None:
+            await self._follow(view, wire.resumed(self.http, url, view.last_event))
+            return
         if "legacy" in call.kind:
             session = await self._session(url)
             request = wire.legacy("tools/call", params_of(call), session, request_id=call.key)
             cancelling = asyncio.create_task(self._cancel(call, url, session))
             try:
-                await self._follow(view, url, request)
+                await self._follow(view, wire.posted(self.http, url, request))
             finally:
                 cancelling.cancel()
             return
         try:
             async with asyncio.timeout(call.cancel_after):
-                await self._follow(view, url, wire.modern("tools/call", params_of(call), request_id=call.key))
+                request = wire.modern("tools/call", params_of(call), request_id=call.key)
+                await self._follow(view, wire.posted(self.http, url, request))
         except TimeoutError:
             view.ended = "closed"
 
@@ -100,34 +107,35 @@ class Callers:
         except httpx.TransportError:
             return
 
-    async def _follow(self, view: CallerView, url: str, request: tuple[wire.Message, dict[str, str]]) -> None:
-        lines = view.streams[-1]
-        body, headers = request
+    async def _follow(self, view: CallerView, opening: AbstractAsyncContextManager[wire.Stream]) -> None:
         try:
-            async with self.http.stream("POST", url, json=body, headers=headers) as response:
-                if response.status_code != 200:
+            async with opening as stream:
+                status, headers = stream.response.status_code, stream.response.headers
+                if status != 200:
                     # A gateway that stops says whether it has taken the call: only what it refused may be tried again.
-                    raise Unanswered(sent=response.status_code != 404 and "retry-after" not in response.headers)
-                async for message in _messages(response):
-                    if message.get("method") == "notifications/progress":
-                        lines.append(str(message["params"].get("message")))
-                    elif "id" in message:
-                        _take(view, message)
-                        return
+                    raise Unanswered(sent=status != 404 and "retry-after" not in headers)
+                await _hear(view, stream)
         except httpx.ConnectError as error:
             raise Unanswered(sent=False) from error
         except httpx.TransportError as error:
             raise Unanswered(sent=True) from error
-        raise Unanswered(sent=True)
 
 
-async def _messages(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    if response.headers["content-type"].startswith("application/json"):
-        yield json.loads(await response.aread())
+async def _hear(view: CallerView, stream: wire.Stream) -> None:
+    """Keep what the stream says, up to the answer. An answer for which nothing had to be told is no stream."""
+    if stream.response.headers["content-type"].startswith("application/json"):
+        _take(view, json.loads(await stream.response.aread()))
         return
-    async for line in response.aiter_lines():
-        if line.startswith("data:") and line[5:].strip():
-            yield json.loads(line[5:])
+    async for event in stream.events():
+        if event.id is not None:
+            view.last_event, view.goes_on = event.id, True
+        message = event.message or {}
+        if message.get("method") == "notifications/progress":
+            view.streams[-1].append(str(message["params"].get("message")))
+        elif "id" in message:
+            _take(view, message)
+            return
+    raise Unanswered(sent=True)
 
 
 def params_of(call: ScriptedCall) -> dict[str, Any]:

@@ -28,7 +28,8 @@ class CallerView:
     """One call as its caller saw it. `streams` are the progress messages of one stream each; a call that went on
     elsewhere has several.
 
-    `goes_on` means that the caller can follow its turn on another gateway: it sent a key, or resumes its stream.
+    `goes_on` means that the caller can follow its turn on another gateway: it sent a key, or has been told an event id,
+    of which `last_event` is the last one.
     """
 
     key: str
@@ -37,8 +38,15 @@ class CallerView:
     ended: Ended = "unheard"
     answer: Answer | None = None
     goes_on: bool = False
+    last_event: str | None = None
     streams: list[list[str]] = field(default_factory=list[list[str]])
-    gaps: list[float] = field(default_factory=list[float])
+
+    @property
+    def whole(self) -> list[str] | None:
+        """All that was told from beginning to end, when that is known: a resumed stream goes on where it broke."""
+        if len(self.streams) == 1 or self.last_event is not None:
+            return [line for lines in self.streams for line in lines]
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 type Kind = Literal["plain", "keyed", "legacy", "cancelled", "legacy_cancelled"]
 """How a call is made: in the modern or the handshake era, and whether its caller cancels it. A keyed caller sends an
-idempotency key, and calls again with it when its stream breaks."""
+idempotency key, and calls again with it when its stream breaks; one of the handshake era resumes its stream."""
 
 type Target = Literal["worker", "gateway", "nats", "redis"]
 type Manner = Literal["kill", "term", "stop"]

@@ -78,6 +78,18 @@ def test_sound_evidence_breaks_no_rule() -> None:
     assert check(sound()) == []
 
 
+def resumed_in_the_middle(it: Evidence) -> None:
+    """The same, by two streams of which the second is the rest of the first."""
+    first = it.callers[0].streams.pop()
+    it.callers[0].streams, it.callers[0].last_event = [first[:1], first[1:]], "an id"
+
+
+def test_a_resumed_stream_breaks_no_rule() -> None:
+    evidence = sound()
+    resumed_in_the_middle(evidence)
+    assert check(evidence) == []
+
+
 def lost(it: Evidence) -> None:
     it.turns[ONE].outcomes.clear()
 
@@ -154,6 +166,16 @@ def told_too_little(it: Evidence) -> None:
     del it.callers[0].streams[0][1]
 
 
+def told_too_little_by_two_streams(it: Evidence) -> None:
+    resumed_in_the_middle(it)
+    del it.callers[0].streams[1][0]
+
+
+def told_twice_by_two_streams(it: Evidence) -> None:
+    resumed_in_the_middle(it)
+    it.callers[0].streams[1].insert(0, it.callers[0].streams[0][-1])
+
+
 def told_another_text(it: Evidence) -> None:
     it.callers[0].answer = Answer(ONE, None, "k1 redone")
 
@@ -202,6 +224,8 @@ DOCTORED: list[tuple[Callable[[Evidence], None], str]] = [
     (told_late, "superseded_is_silent"),
     (told_twice, "superseded_is_silent"),
     (told_too_little, "nothing_is_missed"),
+    (told_too_little_by_two_streams, "nothing_is_missed"),
+    (told_twice_by_two_streams, "superseded_is_silent"),
     (told_another_text, "answers_agree"),
     (told_another_code, "answers_agree"),
     (told_of_no_outcome, "answers_agree"),

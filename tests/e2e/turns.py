@@ -11,11 +11,10 @@ from pallas_bus.connection import Bus, connect
 from pallas_bus.direct import Record, read
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_reader import Said, TurnFeeds, follow_turns, hear_claims
-from pallas_contracts.catalog import BUCKETS, STREAMS, TURN_QUEUE
+from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
 
 _LOOK_AGAIN = 0.02
-_EVERY_STREAM = (*(stream.name for stream in STREAMS), *(f"KV_{bucket.name}" for bucket in BUCKETS))
 
 
 @dataclass
@@ -79,10 +78,8 @@ class Turns:
 
     async def everything_stored(self) -> list[Record]:
         """All that any stream or table of the broker holds."""
-        found: list[Record] = []
-        for stream in _EVERY_STREAM:
-            found += [record async for record in read(self.bus, stream, ">")]
-        return found
+        streams: list[str] = (await self.bus.api("STREAM.NAMES", {}))["streams"]
+        return [record for stream in streams async for record in read(self.bus, stream, ">")]
 
 
 @asynccontextmanager

@@ -171,6 +171,7 @@ REQUIREMENTS: dict[str, str] = {
     "A-8.1.3": "that a team was provisioned is logged as pallas_team_provisioned",
     "A-9.6.1": "the libraries offered for a token are those that its user owns or manages",
     "A-9.6.2": "the text of a token is shown once",
+    "A-12.1": "a caller's bearer is handed to nobody but the resolver",
     "A-13.2.1": "a team of no workspaces is paused: it reads nothing",
     "A-13.2.2": "a deleted team is not revived by its id",
     "A-13.2.3": "a retired key is retired for everybody once that was answered",

@@ -31,6 +31,7 @@ from tests.integration.agent_gateway.bearers import (
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.agent_gateway.streams import KEY, Heard, counting
 from tests.integration.real_parts import Front
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_contracts.auth import AUTH_FAILURES
@@ -123,6 +124,7 @@ async def test_a_refused_client_is_told_why(
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @pytest.mark.parametrize("mode", ["required", "optional"])
+@requirement("A-12.1")
 async def test_a_turn_is_that_of_the_bearers_owner_and_knows_nothing_of_the_bearer(
     platform: Platform, bearers: Bearers, caplog: pytest.LogCaptureFixture, mode: str, era: Literal["auto", "legacy"]
 ) -> None:

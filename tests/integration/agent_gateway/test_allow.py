@@ -1,0 +1,149 @@
+"""Whom an agent is for: its list counts for everything that is asked of it, and for nobody else's agents."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx
+import pytest
+from mcp.shared.exceptions import MCPError
+from tests.conftest import Connecting
+from tests.integration.agent_gateway.bearers import (
+    REQUESTS,
+    TEAM,
+    TEAMS,
+    TOKEN,
+    TOKENS,
+    TURNS,
+    Bearers,
+    bearing,
+    client,
+    resolving,
+)
+from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.real_parts import Front
+from tests.waiting import eventually, soon
+
+from pallas_contracts.agents import Allow
+from pallas_contracts.catalog import RESOLVER
+from pallas_contracts.turns import Claimed
+
+ELSE = "8a9e2f5c-0000-4000-8000-0000000000ff"
+LISTED = REQUESTS["modern list"]
+BEARERS = {"team": TEAMS, "token": TOKENS, "turn": TURNS}
+
+
+@pytest.fixture
+async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
+    """A stand-in for the resolver."""
+    async with resolving(await bus(RESOLVER)) as bearers:
+        yield bearers
+
+
+async def statuses(http: httpx.AsyncClient, url: str) -> dict[str, int]:
+    """What each caller gets; `nobody` has no bearer."""
+    got = {name: (await LISTED.to(http, url, bearing(bearer))).status_code for name, bearer in BEARERS.items()}
+    return got | {"nobody": (await LISTED.to(http, url)).status_code}
+
+
+@pytest.mark.parametrize(
+    ("allow", "let_in"),
+    [
+        (None, {"team", "token", "turn", "nobody"}),
+        (Allow(), set[str]()),
+        (Allow(types=("team",)), {"team"}),
+        (Allow(types=("peer", "turn")), {"turn", "nobody"}),
+        (Allow(teams=(TEAM.id,)), {"team"}),
+        (Allow(teams=(ELSE,)), set[str]()),
+        (Allow(teams=(TOKEN.id,), tokens=(TEAM.id,)), set[str]()),
+        (Allow(tokens=(TOKEN.id,), teams=(ELSE,)), {"token"}),
+        (Allow(types=("turn",), teams=(TEAM.id,), tokens=(TOKEN.id,)), {"team", "token", "turn"}),
+    ],
+    ids=str,
+)
+async def test_an_agent_is_for_those_whom_its_list_has(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient, allow: Allow | None, let_in: set[str]
+) -> None:
+    assert bearers.held
+    await platform.publish(allow=allow)
+    front = await platform.gateway(gateway_auth="optional")
+    await platform.served(front)
+    expected = {name: 200 if name in let_in else 403 for name in BEARERS}
+    # Whoever has sent none is told that a bearer may help.
+    expected["nobody"] = 200 if "nobody" in let_in else 401
+    assert await statuses(http, front.url(platform.team, "bench")) == expected
+    away = sum(status == 403 for status in expected.values())
+    assert front.counted("pallas_callers_refused_total", team=platform.team, agent="bench") == away
+
+
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
+async def test_whatever_is_asked_of_an_agent_its_list_counts(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient, request_of: Any
+) -> None:
+    assert bearers.held
+    await platform.publish(allow=Allow(teams=(ELSE,)))
+    front = await platform.gateway(gateway_auth="required")
+    await platform.served(front)
+    answer = await request_of.to(http, front.url(platform.team, "bench"), bearing(TEAMS))
+    assert answer.status_code == 403
+    assert answer.json()["error"]["message"] == "The agent 'bench' is not for this caller."
+
+
+async def test_a_client_is_told_that_an_agent_is_not_for_it(platform: Platform, bearers: Bearers) -> None:
+    assert bearers.held
+    await platform.publish(allow=Allow(tokens=(ELSE,)))
+    front = await platform.gateway(gateway_auth="required")
+    await platform.served(front)
+    refusal = pytest.RaisesExc(MCPError, match="is not for this caller")
+    with pytest.RaisesGroup(refusal, flatten_subgroups=True, allow_unwrapped=True):
+        async with client(front.url(platform.team, "bench"), TOKENS):
+            pass
+
+
+async def test_without_authentication_a_list_lets_in_peers_or_nobody(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient
+) -> None:
+    await platform.publish(allow=Allow(types=("team", "token", "turn")))
+    await platform.publish("open", allow=Allow(types=("peer",)))
+    front = await platform.gateway()
+    await platform.served(front)
+    await platform.served(front, "open")
+    assert set((await statuses(http, front.url(platform.team, "bench"))).values()) == {403}
+    assert set((await statuses(http, front.url(platform.team, "open"))).values()) == {200}
+    assert not bearers.asked
+
+
+async def test_a_list_that_changes_counts_for_the_next_request(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient
+) -> None:
+    assert bearers.held
+    await platform.publish(allow=Allow(teams=(TEAM.id,)))
+    front = await platform.gateway(gateway_auth="required")
+    await platform.served(front)
+    url = front.url(platform.team, "bench")
+    assert (await LISTED.to(http, url, bearing(TEAMS))).json()["result"]["cacheScope"] == "private"
+    await platform.publish(allow=Allow(teams=(ELSE,)))
+    await eventually(lambda: _allowed(front, platform.team) == Allow(teams=(ELSE,)))
+    assert (await LISTED.to(http, url, bearing(TEAMS))).status_code == 403
+    await platform.publish()
+    await eventually(lambda: _allowed(front, platform.team) is None)
+    assert (await LISTED.to(http, url, bearing(TEAMS))).status_code == 200
+
+
+def _allowed(front: Front, team: str) -> Allow | None:
+    found = front.gateway.http.endpoints.find(team, "bench")
+    assert not isinstance(found, str)
+    return found.agent.definition.allow
+
+
+async def test_the_list_of_a_team_folder_reaches_the_gateway(platform: Platform, bearers: Bearers) -> None:
+    assert bearers.held
+    allow = f"title: Bench\n    allow: {{teams: [{TEAM.id.upper()}]}}\n"
+    await platform.worker(lambda text: text.replace("title: Bench\n", allow))
+    front = await platform.gateway(gateway_auth="required")
+    await platform.served(front)
+    async with client(front.url(platform.team, "bench"), TEAMS) as caller:
+        assert not (await soon(caller.call_tool("say", {}))).is_error
+    assert isinstance((await platform.claim(Claimed)).claim, Claimed)
+    with pytest.RaisesGroup(pytest.RaisesExc(MCPError), flatten_subgroups=True, allow_unwrapped=True):
+        async with client(front.url(platform.team, "bench"), TOKENS):
+            pass

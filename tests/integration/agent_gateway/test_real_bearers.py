@@ -1,0 +1,98 @@
+"""A JWT at the gateway, with the real resolver and the real team-lifecycle: what is taken back counts at once."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+from tests.embedded import RedisServer
+from tests.integration.agent_gateway.bearers import REQUESTS, bearing, client
+from tests.integration.agent_gateway.conftest import Platform
+from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle, a_lifecycle
+from tests.postgres import PostgresServer
+from tests.requirements import requirement
+from tests.waiting import soon
+
+from auth_resolver.app import build as build_resolver
+from auth_resolver.settings import AuthResolverSettings
+from pallas_contracts.turns import Claimed
+from pallas_runtime.probes import Probes
+from pallas_runtime.run import Process
+from team_lifecycle.adapters.database import open_engine
+from team_lifecycle.migrate import migrate
+
+CALL = REQUESTS["modern list"]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """Postgres with the tables of team-lifecycle."""
+    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
+
+        async def make() -> None:
+            engine = open_engine(server.url, pool=1)
+            await migrate(engine)
+            await engine.dispose()
+
+        asyncio.run(make())
+        yield server.url
+
+
+@pytest.fixture
+async def lifecycle(
+    alone: Platform, database: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[Lifecycle]:
+    """team-lifecycle and auth-resolver at work, on a broker of the test's own."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as redis:
+        async with AsyncExitStack() as stack:
+            urls = {"nats_url": alone.url, "redis_url": redis.url}
+            lifecycle = await stack.enter_async_context(a_lifecycle(postgres_url=database, **urls))
+            environ = {f"PALLAS_{name.upper()}": value for name, value in urls.items()}
+            settings = AuthResolverSettings.from_env({**environ, "PALLAS_FERNET_KEYS": FERNET_KEY})
+            process = Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())
+            await stack.enter_async_context(build_resolver(settings, process))
+            yield lifecycle
+
+
+@requirement("A-7.4.2", "A-7.2.2")
+async def test_a_jwt_calls_an_agent_until_it_is_rotated_and_its_team_deleted(
+    alone: Platform, lifecycle: Lifecycle, http: httpx.AsyncClient
+) -> None:
+    await alone.worker()
+    front = await alone.gateway(gateway_auth="required")
+    await alone.served(front)
+    url = front.url(alone.team, "bench")
+    team, first = await lifecycle.team()
+    for era in ("auto", "legacy"):
+        async with client(url, first, era) as caller:
+            assert not (await soon(caller.call_tool("say", {}))).is_error
+    said = (await alone.claim(Claimed)).claim
+    assert isinstance(said, Claimed)
+    assert said.principal is not None
+    assert (said.principal.type, said.principal.id, said.principal.name) == ("team", team, "Kottos")
+    rotated = await lifecycle.daedalus.post(f"{TEAMS}{team}/rotate/")
+    assert rotated.status_code == 200, rotated.text
+    second = rotated.json()["jwt"]
+    old, new = await CALL.to(http, url, bearing(first)), await CALL.to(http, url, bearing(second))
+    assert (old.status_code, old.json()["error"]["message"]) == (401, "Invalid MCP token.")
+    assert new.status_code == 200
+    assert (await lifecycle.daedalus.delete(f"{TEAMS}{team}/")).status_code == 204
+    gone = await CALL.to(http, url, bearing(second))
+    assert (gone.status_code, gone.json()["error"]["message"]) == (401, "Token has been deactivated.")
+
+
+async def test_an_opaque_token_calls_an_agent_until_it_is_revoked(
+    alone: Platform, lifecycle: Lifecycle, http: httpx.AsyncClient
+) -> None:
+    await alone.publish()
+    front = await alone.gateway(gateway_auth="required")
+    await alone.served(front)
+    url = front.url(alone.team, "bench")
+    await lifecycle.user("robert")
+    made = (await lifecycle.token("robert")).json()
+    assert (await CALL.to(http, url, bearing(made["token"]))).status_code == 200
+    assert (await lifecycle.admin.delete(f"{ADMIN}/tokens/{made['id']}")).is_success
+    gone = await CALL.to(http, url, bearing(made["token"]))
+    assert (gone.status_code, gone.json()["error"]["message"]) == (401, "Token has been deactivated.")

@@ -120,6 +120,7 @@ REQUIREMENTS: dict[str, str] = {
     "A-3.2.1": "opaque tokens, per-turn JWTs and JWTs of teams are accepted",
     "A-3.2.3": "the JWT of a team is valid for ten years",
     "A-3.2.4": "per-turn JWTs can be switched off",
+    "A-3.3.1": "a request has one set of libraries, and tools read nothing else of the caller",
     "A-3.3.2": "an empty set of libraries means none, never all",
     "A-4.1.1": "a membership is a user, a library and a role, once",
     "A-4.1.2": "roles are owner, manager and reader",
@@ -162,6 +163,7 @@ REQUIREMENTS: dict[str, str] = {
     "A-7.1.3": "creating a team that is there answers it without a JWT",
     "A-7.2.1": "a deleted team stays, inactive",
     "A-7.2.2": "a deleted team is inactive for everybody once that was answered",
+    "A-7.2.2": "the JWT of a deleted team is refused on its next request",
     "A-7.3.1": "workspaces of a team are replaced, as often as one likes",
     "A-7.3.2": "replacing workspaces answers 200 with them",
     "A-7.3.3": "workspaces that nobody knows are accepted",
@@ -189,6 +191,8 @@ REQUIREMENTS: dict[str, str] = {
     "A-14.1.5": "no allowed libraries resolve to none",
     "A-14.1.6": "assignments are replaced, not united, and may be repeated",
     "A-14.1.7": "every route of teams refuses everybody but daedalus-service",
+    "A-14.3.1": "a client with an opaque token finds what is in the libraries of its token",
+    "A-14.3.2": "a bearer of a team's JWT finds what is in the workspaces of its team",
     "A-14.3.3": "a detached workspace is gone from what a team reads with the next look-up",
 }
 """What is promised, by id."""

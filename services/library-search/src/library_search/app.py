@@ -1,32 +1,163 @@
-"""The service, put together."""
+"""The service, put together. It answers as soon as its database is there; without the broker nobody is let in."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from urllib.parse import urlsplit
 
-from library_search.settings import LibrarySearchSettings
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.types import ASGIApp
+
+from library_search.adapters.database import open_engine, ping
+from library_search.adapters.documents import Documents, index_by
+from library_search.adapters.libraries import Libraries
+from library_search.adapters.shelves import Shelves
+from library_search.entry.account import AdminAccount
+from library_search.entry.admin import Admin
+from library_search.entry.bearers import Bearers
+from library_search.entry.http import LARGEST_MESSAGE, Http
+from library_search.entry.tool_server import ToolServer
+from library_search.entry.tools import make_tools
+from library_search.handlers.follow_libraries import FollowLibraries
+from library_search.handlers.ingest_document import IngestDocument
+from library_search.health import Needs
+from library_search.migrate import migrate
+from library_search.settings import LibrarySearchSettings, languages_of
+from pallas_bus.ask import ask
 from pallas_bus.connection import connect_when_possible
-from pallas_contracts.catalog import SEARCH
+from pallas_contracts.catalog import RESOLVE, SEARCH
+from pallas_contracts.errors import Unavailable
 from pallas_runtime.run import BROKER, Process
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_RETRY = 0.5
 
 
 @dataclass(frozen=True)
 class LibrarySearch:
     """The service at work."""
 
-    http: None = None
+    http: Http
 
     async def drain(self) -> None:
-        """Nothing is under way."""
+        """Answer what has been asked."""
+        await self.http.finish()
 
 
 @asynccontextmanager
 async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGenerator[LibrarySearch]:
-    """Connect."""
+    """Bring the tables up to date, follow the changes of libraries, and serve.
+
+    Raises:
+        Rejected: Postgres does not know a language of the settings.
+    """
+    _keep_streams_on_sigterm()
+    languages = languages_of(settings.search_languages)
     url = settings.nats_url.get_secret_value()
-    async with (
-        connect_when_possible(url, SEARCH, instance=process.instance) as bus,
-        process.without(bus.closed, BROKER),
-    ):
+    async with AsyncExitStack() as stack:
+        engine = open_engine(settings.postgres_url.get_secret_value(), pool=settings.postgres_pool)
+        stack.push_async_callback(engine.dispose)
+        needs = Needs(partial(ping, engine))
+        process.probes.checks["postgres"] = needs.missing
+        await _spawn(stack, process, needs.watch(), "look at the database")
+        await _prepare(engine, languages)
+        bus = await stack.enter_async_context(connect_when_possible(url, SEARCH, instance=process.instance))
+        await stack.enter_async_context(process.without(bus.closed, BROKER))
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
-        yield LibrarySearch()
+        following = FollowLibraries(Libraries(engine))
+        process.probes.checks["changes"] = lambda: following.missing
+        await _spawn(stack, process, following.run(bus), "changes of libraries")
+        metrics = process.probes.metrics
+        tools = make_tools(Shelves(engine, languages), partial(ping, engine), lambda: following.missing)
+        mcp = await _serve_mcp(stack, process, ToolServer(tools, metrics).server, _security(settings))
+        admin = _admin(settings, Documents(engine, languages))
+        yield LibrarySearch(Http(mcp, admin, Bearers(partial(ask, bus, RESOLVE), metrics)))
+
+
+async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, None, None], name: str) -> None:
+    """Run `work` until the stack is left; the process ends with it."""
+    task = process.vital(asyncio.create_task(work, name=name))
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait({task})
+
+    stack.push_async_callback(end)
+
+
+async def _prepare(engine: AsyncEngine, languages: tuple[str, ...]) -> None:
+    """Wait for Postgres, make the tables, and the index when the languages are others."""
+    told = False
+    while True:
+        try:
+            await migrate(engine)
+            if made := await index_by(engine, languages):
+                log.info("indexed anew", extra={"chunks": made, "languages": ",".join(languages)})
+        except Unavailable as error:
+            if not told:
+                log.warning("waiting for the database", extra={"reason": error.message})
+                told = True
+            await asyncio.sleep(_RETRY)
+        else:
+            return
+
+
+async def _serve_mcp(
+    stack: AsyncExitStack, process: Process, server: Server[object], security: TransportSecuritySettings
+) -> ASGIApp:
+    """Run the server's session manager, which must start and end in one task."""
+    # Tools say nothing while they work and are over soon, so their answers need no streams.
+    manager = StreamableHTTPSessionManager(
+        server,
+        stateless=True,
+        json_response=True,
+        security_settings=security,
+        max_request_body_size=LARGEST_MESSAGE,
+    )
+    ready = asyncio.Event()
+
+    async def live() -> None:
+        async with manager.run():
+            ready.set()
+            await asyncio.Event().wait()
+
+    await _spawn(stack, process, live(), "MCP")
+    await ready.wait()
+    return manager.handle_request
+
+
+def _admin(settings: LibrarySearchSettings, documents: Documents) -> Admin:
+    password_hash = settings.admin_password_hash
+    if password_hash is None:
+        log.warning("no PALLAS_ADMIN_PASSWORD_HASH: no documents can be added")
+    account = AdminAccount(password_hash.get_secret_value() if password_hash else None)
+    return Admin(account, IngestDocument(documents), documents, settings.max_document_bytes)
+
+
+def _security(settings: LibrarySearchSettings) -> TransportSecuritySettings:
+    """Which Host and Origin headers are accepted: loopback, the public address, and what the settings add."""
+    if "*" in settings.allowed_hosts:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    public = urlsplit(settings.public_url).netloc if settings.public_url else None
+    local = [*LOOPBACK, *(f"{host}:*" for host in LOOPBACK)]
+    origins = [f"http://{host}" for host in local] + ([settings.public_url.rstrip("/")] if settings.public_url else [])
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[*local, *settings.allowed_hosts, *([public] if public else [])],
+        allowed_origins=[*origins, *settings.allowed_origins],
+    )
+
+
+def _keep_streams_on_sigterm() -> None:
+    """Let answers be finished: by default sse-starlette cuts streams off at the signal."""
+    from sse_starlette.sse import AppStatus
+
+    AppStatus.disable_automatic_graceful_drain()

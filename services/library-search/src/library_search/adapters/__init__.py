@@ -1,0 +1,1 @@
+"""What is reached: Postgres and the broker."""

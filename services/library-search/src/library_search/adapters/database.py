@@ -1,0 +1,91 @@
+"""Postgres: a small pool with bounded waits, and errors that say whether trying again may work."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+
+from pallas_contracts.errors import Unavailable
+
+CONNECT_SECONDS = 3.0
+STATEMENT_SECONDS = 5.0
+POOL_WAIT_SECONDS = 2.0
+_SERVER_SETTINGS = {
+    "application_name": "pallas-library-search",
+    "statement_timeout": f"{STATEMENT_SECONDS:g}s",
+    "lock_timeout": f"{STATEMENT_SECONDS:g}s",
+    "idle_in_transaction_session_timeout": "30s",
+    "plan_cache_mode": "force_custom_plan",  # how many libraries a caller may read decides how to search them
+}
+_PASSING = ("08", "25006", "40", "53", "55P03", "57")
+"""Classes of SQLSTATE that pass: connections, a read-only standby, conflicts, resources, locks, operators."""
+
+
+def open_engine(url: str, *, pool: int) -> AsyncEngine:
+    """An engine that connects when it is used. `url` is a libpq address; its `sslmode` is understood."""
+    address = make_url(url).set(drivername="postgresql+asyncpg")
+    if mode := address.query.get("sslmode"):
+        address = address.difference_update_query(["sslmode"]).update_query_dict({"ssl": mode})
+    return create_async_engine(
+        address,
+        pool_size=pool,
+        max_overflow=0,
+        pool_timeout=POOL_WAIT_SECONDS,
+        pool_pre_ping=True,
+        hide_parameters=True,
+        connect_args={
+            "timeout": CONNECT_SECONDS,
+            "command_timeout": 2 * STATEMENT_SECONDS,
+            "server_settings": _SERVER_SETTINGS,
+        },
+    )
+
+
+@asynccontextmanager
+async def postgres_errors() -> AsyncGenerator[None]:
+    """Say `Unavailable` for what passes; anything else is a fault of ours and goes on as it is.
+
+    Raises:
+        Unavailable: Postgres cannot be used right now.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        state: str = getattr(error.orig, "sqlstate", None) or ""
+        if error.connection_invalidated or state.startswith(_PASSING) or isinstance(error.__cause__, OSError):
+            raise _away() from error
+        if not state and not error.statement:
+            raise _away() from error
+        raise
+    except (OSError, PoolTimeout) as error:
+        raise _away() from error
+
+
+def _away() -> Unavailable:
+    return Unavailable("the database cannot be used right now; try again", code="no_database")
+
+
+@asynccontextmanager
+async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
+    """A session to read with: everything in the block is as of one moment.
+
+    Raises:
+        Unavailable: Postgres cannot be used right now.
+    """
+    async with postgres_errors(), AsyncSession(engine, expire_on_commit=False) as session:
+        await session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
+        yield session
+
+
+async def ping(engine: AsyncEngine) -> None:
+    """Ask for nothing.
+
+    Raises:
+        Unavailable: Postgres cannot be used right now.
+    """
+    async with postgres_errors(), engine.connect() as connection:
+        await connection.execute(text("select 1"))

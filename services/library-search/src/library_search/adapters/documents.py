@@ -1,0 +1,161 @@
+"""Documents into the tables, each as a whole."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import ARRAY, Integer, String, Text, Uuid, case, column, delete, func, literal, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from library_search.adapters.database import postgres_errors, reading
+from library_search.adapters.words import words_of
+from library_search.model import Chunk
+from library_search.tables import Chunk as ChunkRow
+from library_search.tables import Document, Indexed, Library
+from pallas_contracts.errors import NotFound, Rejected
+
+type Done = Literal["created", "updated", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a document stands."""
+
+    library: str
+    collection: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a document is, read and cut."""
+
+    title: str
+    media_type: str
+    digest: str
+    size: int
+    text: str
+    chunks: Sequence[Chunk]
+
+
+class Documents:
+    """Keeps documents. `languages` are those by which they are found."""
+
+    def __init__(self, engine: AsyncEngine, languages: tuple[str, ...]) -> None:
+        self._engine = engine
+        self._languages = languages
+
+    async def has_library(self, uid: str) -> bool:
+        """Whether there is such a library."""
+        async with reading(self._engine) as session:
+            return await session.get(Library, uid) is not None
+
+    async def find(self, place: Place) -> tuple[str, str, int] | None:
+        """Id, digest and number of chunks of the document that stands there."""
+        there = (
+            Document.library_uid == place.library,
+            Document.collection == place.collection,
+            Document.path == place.path,
+        )
+        which = select(Document.id, Document.digest, Document.chunks).where(*there)
+        async with reading(self._engine) as session:
+            found = (await session.execute(which)).one_or_none()
+        return (found[0], found[1], found[2]) if found else None
+
+    async def put(self, place: Place, contents: Contents) -> str:
+        """Store a document in the place of the one that stands there, and return its id.
+
+        Raises:
+            NotFound: there is no such library (any more).
+            Unavailable: Postgres cannot be used right now.
+        """
+        try:
+            async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
+                return await self._put(session, place, contents)
+        except IntegrityError as error:
+            raise no_library(place.library) from error
+
+    async def _put(self, session: AsyncSession, place: Place, contents: Contents) -> str:
+        facts = {
+            "title": contents.title,
+            "media_type": contents.media_type,
+            "digest": contents.digest,
+            "size": contents.size,
+            "characters": len(contents.text),
+            "chunks": len(contents.chunks),
+            "text": contents.text,
+        }
+        where = {"library_uid": place.library, "collection": place.collection, "path": place.path}
+        new = insert(Document).values(id=str(uuid.uuid4()), **where, **facts)
+        stored = new.on_conflict_do_update(
+            constraint="one_document_a_path", set_=facts | {"updated_at": func.now()}
+        ).returning(Document.id)
+        document: str = (await session.execute(stored)).scalar_one()
+        await session.execute(delete(ChunkRow).where(ChunkRow.document_id == document))
+        await self._put_chunks(session, place.library, document, contents)
+        return document
+
+    async def _put_chunks(self, session: AsyncSession, library: str, document: str, contents: Contents) -> None:
+        chunks = contents.chunks
+        # Of a document with the word in its title one chunk is found by that, and not all of them.
+        titles = [contents.title, *[""] * (len(chunks) - 1)]
+        new = func.unnest(
+            literal(list(range(len(chunks))), ARRAY(Integer)),
+            literal([chunk.start for chunk in chunks], ARRAY(Integer)),
+            literal([chunk.page for chunk in chunks], ARRAY(Integer)),
+            literal([chunk.heading for chunk in chunks], ARRAY(Text)),
+            literal([chunk.text for chunk in chunks], ARRAY(Text)),
+            literal(titles, ARRAY(Text)),
+        ).table_valued(
+            *(column(name, Integer) for name in ("position", "start", "page")),
+            *(column(name, String) for name in ("heading", "text", "title")),
+            name="new",
+        )
+        new = new.render_derived()
+        words = words_of(self._languages, new.c.title, new.c.heading, new.c.text)
+        ids = (literal(document, Uuid(as_uuid=False)), literal(library, Text))
+        columns = ("document_id", "library_uid", "position", "start", "page", "heading", "text", "words")
+        values = select(*ids, new.c.position, new.c.start, new.c.page, new.c.heading, new.c.text, words)
+        await session.execute(insert(ChunkRow).from_select(columns, values))
+
+    async def remove(self, library: str, document: str) -> bool:
+        """Remove a document; return whether it was there.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        which = (Document.library_uid == library) & (Document.id == document)
+        async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
+            removed = await session.execute(delete(Document).where(which).returning(Document.id))
+            return removed.one_or_none() is not None
+
+
+def no_library(uid: str) -> NotFound:
+    """The error for a library that nobody knows."""
+    return NotFound(f"there is no library {uid!r}", code="no_library")
+
+
+async def index_by(engine: AsyncEngine, languages: tuple[str, ...]) -> int:
+    """Make the words of all chunks anew if they were made by other languages; return how many were made.
+
+    Raises:
+        Rejected: Postgres does not know a language.
+        Unavailable: Postgres cannot be used right now.
+    """
+    async with postgres_errors(), AsyncSession(engine) as session, session.begin():
+        known = set(await session.scalars(text("select cfgname::text from pg_ts_config")))
+        if unknown := [language for language in languages if language not in known]:
+            raise Rejected(f"PALLAS_SEARCH_LANGUAGES: Postgres has no text search configuration {unknown[0]!r}")
+        indexed = await session.get_one(Indexed, 1, with_for_update=True)
+        if indexed.languages == ",".join(languages):
+            return 0
+        indexed.languages = ",".join(languages)
+        await session.execute(text("set local statement_timeout = 0"))
+        title = case((ChunkRow.position == 0, Document.title), else_="")
+        words = words_of(languages, title, ChunkRow.heading, ChunkRow.text)
+        anew = update(ChunkRow).where(Document.id == ChunkRow.document_id).values(words=words)
+        made = await session.execute(anew.returning(ChunkRow.position).execution_options(synchronize_session=False))
+        return len(made.all())

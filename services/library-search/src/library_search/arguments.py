@@ -1,0 +1,157 @@
+"""What the tools can be asked: the models are their input schemas, and say what is wrong with arguments, by field."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from pallas_contracts.errors import Rejected
+
+LONGEST_NAME, LONGEST_CURSOR = 1000, 16_384
+LARGEST_OFFSET = 1000
+MOST_RESULTS, MOST_LINES = 50, 200
+MOST_CHARACTERS = 50_000
+LARGEST_POSITION = 2**31 - 1
+
+
+def _storable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not hold a NUL character")
+    return value
+
+
+type Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_storable)]
+type Cursor = Annotated[str, Field(min_length=1, max_length=LONGEST_CURSOR)]
+type Limit = Annotated[int, Field(ge=1, le=MOST_LINES)]
+
+
+class Arguments(BaseModel):
+    """Arguments of a tool. None is the same as leaving an optional one out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Search(Arguments):
+    """Arguments of `search`."""
+
+    query: Name = Field(
+        description='What to look for: words, "a phrase", one or another, -without. All words have to be there.'
+    )
+    libraries: Annotated[list[Name], Field(max_length=200)] | None = Field(
+        None, description="Only in these libraries, by uid."
+    )
+    collection: Name | None = Field(None, description="Only in collections of this name.")
+    limit: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = Field(10, description="Results at most.")
+    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = Field(0, description="Results to leave out, for paging.")
+
+
+class GetDocument(Arguments):
+    """Arguments of `get_document`."""
+
+    document: Name = Field(description="The document's id.")
+    offset: Annotated[int, Field(ge=0, le=LARGEST_POSITION)] = Field(0, description="Character to begin at.")
+    limit: Annotated[int, Field(ge=1, le=MOST_CHARACTERS)] = Field(20_000, description="Characters at most.")
+
+
+class GetChunk(Arguments):
+    """Arguments of `get_chunk`."""
+
+    chunk: Name = Field(description="The chunk's id, as search gives it.")
+    before: Annotated[int, Field(ge=0, le=10)] = Field(0, description="Chunks in front of it to add.")
+    after: Annotated[int, Field(ge=0, le=10)] = Field(0, description="Chunks behind it to add.")
+
+
+class ListLibraries(Arguments):
+    """Arguments of `list_libraries`."""
+
+    limit: Limit = Field(100, description="Libraries at most.")
+    cursor: Cursor | None = Field(None, description="The next_cursor of the answer before.")
+
+
+class ListCollections(Arguments):
+    """Arguments of `list_collections`."""
+
+    library: Name | None = Field(None, description="Only of this library, by uid.")
+    limit: Limit = Field(100, description="Collections at most.")
+    cursor: Cursor | None = Field(None, description="The next_cursor of the answer before.")
+
+
+class ListItems(Arguments):
+    """Arguments of `list_items`."""
+
+    library: Name | None = Field(None, description="Only of this library, by uid.")
+    collection: Name | None = Field(None, description="Only of collections of this name.")
+    limit: Limit = Field(100, description="Documents at most.")
+    cursor: Cursor | None = Field(None, description="The next_cursor of the answer before.")
+
+
+class GetHealth(Arguments):
+    """Arguments of `get_health`: none."""
+
+
+def parse[A: Arguments](model: type[A], given: Mapping[str, Any]) -> A:
+    """Arguments of a tool.
+
+    Raises:
+        Rejected: naming the first field that does not fit and why, never what was given.
+    """
+    told = {name: value for name, value in given.items() if value is not None}
+    try:
+        return model.model_validate(told)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        field = ".".join(str(part) for part in fault["loc"])[:100] or "arguments"
+        raise Rejected(f"{field}: {fault['msg']}", code="bad_arguments", field=field) from error
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """A model as a JSON Schema, without the titles that pydantic makes up."""
+    return cast("dict[str, Any]", _without_titles(model.model_json_schema()))
+
+
+def _without_titles(value: object) -> object:
+    match value:
+        case dict():
+            entries = cast("dict[str, object]", value)
+            return {
+                name: _without_titles(entry)
+                for name, entry in entries.items()
+                if not (name == "title" and isinstance(entry, str))
+            }
+        case list():
+            return [_without_titles(entry) for entry in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def cursor_of(*key: str) -> str:
+    """A cursor behind the line of that key."""
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def key_of(cursor: str | None, parts: int) -> tuple[str, ...] | None:
+    """The key of a cursor, None for the beginning.
+
+    Raises:
+        Rejected: no answer had this cursor.
+    """
+    if cursor is None:
+        return None
+    wrong = Rejected("cursor: is not one that an answer of this tool had", code="bad_arguments", field="cursor")
+    try:
+        key: object = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise wrong from error
+    if not isinstance(key, list):
+        raise wrong
+    words = [word for word in cast("list[object]", key) if isinstance(word, str) and _can_be_asked_for(word)]
+    if len(words) != parts or len(cast("list[object]", key)) != parts:
+        raise wrong
+    return tuple(words)
+
+
+def _can_be_asked_for(word: str) -> bool:
+    return "\0" not in word and not any("\ud800" <= letter <= "\udfff" for letter in word)

@@ -1,0 +1,1 @@
+"""What is heard: MCP, and documents from admins."""

@@ -1,0 +1,100 @@
+"""Documents from admins: a file is put into a library under a path, or a document is removed.
+
+The account comes before anything of the request is looked at.
+"""
+
+import json
+import logging
+from dataclasses import asdict
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from library_search.adapters.documents import Documents, Place
+from library_search.entry.account import AdminAccount
+from library_search.entry.bodies import TooLarge, TooSlow, read_body
+from library_search.entry.refusals import problem, problem_of
+from library_search.handlers.ingest_document import IngestDocument
+from library_search.model import is_document_id
+from pallas_contracts.errors import NotFound, PallasError, Rejected
+
+log = logging.getLogger(__name__)
+
+DOCUMENTS = "/admin/api/documents"
+LONGEST_UID, LONGEST_COLLECTION, LONGEST_PATH = 64, 200, 1000
+
+
+class Admin:
+    """The ASGI application below `/admin/`."""
+
+    def __init__(
+        self, account: AdminAccount, ingest: IngestDocument, documents: Documents, max_document_bytes: int
+    ) -> None:
+        self._account = account
+        self._ingest = ingest
+        self._documents = documents
+        self._max_bytes = max_document_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            answer = await self._answer(scope, receive)
+        except TooLarge as error:
+            answer = problem(413, error.message, error.code)
+        except TooSlow as error:
+            answer = problem(408, error.message, error.code)
+        except PallasError as error:
+            answer = problem_of(error)
+        await answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        if not await self._account.lets_in(Headers(scope=scope).get("authorization")):
+            log.warning("refused a request", extra={"account": "admin"})
+            answer = problem(401, "name and password of the admins' account are needed", "unauthorized")
+            answer.headers["www-authenticate"] = 'Basic realm="pallas", charset="UTF-8"'
+            return answer
+        match scope["method"], scope["path"].removeprefix(DOCUMENTS).split("/"):
+            case "PUT", ["", library]:
+                return await self._put(_checked("library", library, LONGEST_UID), scope, receive)
+            case "DELETE", ["", library, document]:
+                return await self._remove(_checked("library", library, LONGEST_UID), document)
+            case _, ["", _] | ["", _, _]:
+                return problem(405, "this is not done here", "method")
+            case _:
+                return problem(404, "there is nothing here", "not_found")
+
+    async def _put(self, library: str, scope: Scope, receive: Receive) -> Response:
+        try:
+            asked = parse_qs(scope["query_string"].decode("ascii"), errors="strict", max_num_fields=10)
+        except ValueError as error:
+            raise Rejected("the query of the address cannot be read", code="invalid") from error
+        collection = _checked("collection", asked.get("collection", ["default"])[-1], LONGEST_COLLECTION)
+        path = _checked("path", asked.get("path", [""])[-1], LONGEST_PATH)
+        await self._ingest.check_library(library)
+        content = await read_body(scope, receive, self._max_bytes)
+        done = await self._ingest.ingest(Place(library, collection, path), content)
+        return Response(
+            json.dumps(asdict(done)), 201 if done.status == "created" else 200, media_type="application/json"
+        )
+
+    async def _remove(self, library: str, document: str) -> Response:
+        if not is_document_id(document) or not await self._documents.remove(library, document):
+            raise NotFound("there is no such document", code="no_document")
+        return Response(status_code=204)
+
+
+def _checked(field: str, value: str, longest: int) -> str:
+    """A name of one line that is not too long.
+
+    Raises:
+        Rejected: naming the field.
+    """
+    if not value.strip():
+        raise Rejected(f"{field}: must be given", field=field)
+    if len(value) > longest:
+        raise Rejected(f"{field}: must have at most {longest} characters", field=field)
+    if not value.isprintable():
+        raise Rejected(f"{field}: must be one line of printable characters", field=field)
+    return value

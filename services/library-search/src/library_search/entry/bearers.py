@@ -1,0 +1,76 @@
+"""Asks for every request whose its bearer is and what it may read. Nothing of the answer is kept."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter
+from starlette.datastructures import Headers
+
+from library_search.model import Readable
+from pallas_contracts.auth import AUTH_FAILURES, ResolveBearer, Resolved
+from pallas_contracts.errors import Denied
+
+LONGEST = 8192
+"""Characters of a bearer that the resolver is asked about; it refuses longer ones."""
+
+_USES_UP = "tools/call"
+
+type Resolve = Callable[[ResolveBearer], Awaitable[Resolved]]
+
+
+class Bearers:
+    """Finds out what a request may read.
+
+    Refusals that the resolver is not asked for are counted here, all others there.
+    """
+
+    def __init__(self, resolve: Resolve, metrics: CollectorRegistry) -> None:
+        self._resolve = resolve
+        self._failures = Counter("mcp_auth_failures", "Bearers refused here; the resolver counts its own", ["reason"], registry=metrics)
+        for reason in ("missing", "malformed"):
+            self._failures.labels(reason)
+
+    def bearer_of(self, headers: Headers) -> str:
+        """The bearer of a request.
+
+        Raises:
+            Denied: there is none, or what is there is none.
+        """
+        given = headers.getlist("authorization")
+        scheme, _, bearer = given[0].strip().partition(" ") if given else ("", "", "")
+        bearer = bearer.strip()
+        if scheme.lower() != "bearer" or not bearer:
+            raise self._refused("missing")
+        if len(given) > 1 or len(bearer) > LONGEST:
+            raise self._refused("malformed")
+        return bearer
+
+    async def readable(self, bearer: str, body: bytes) -> Readable:
+        """The libraries that the bearer may read. A per-turn token is used up by a call of a tool.
+
+        Raises:
+            Denied: the bearer is refused, in the words of the contract.
+            PallasError: it cannot be judged right now.
+        """
+        resolved = await self._resolve(ResolveBearer(bearer=bearer, uses_up=calls_a_tool(body)))
+        return frozenset(resolved.libraries)
+
+    def _refused(self, reason: str) -> Denied:
+        self._failures.labels(reason).inc()
+        return Denied(AUTH_FAILURES[reason], code=reason)
+
+
+def calls_a_tool(body: bytes) -> bool:
+    """Whether any reading of a JSON-RPC message, also of one that says its method twice, is a call of a tool."""
+    found = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal found
+        found = found or ("method", _USES_UP) in pairs
+
+    try:
+        json.loads(body, object_pairs_hook=look)
+    except (ValueError, RecursionError):
+        return found
+    return found

@@ -1,0 +1,80 @@
+"""All that is heard over HTTP: `/mcp` for callers, `/admin/api/` for admins.
+
+A caller's bearer is resolved for each request; what it may read goes to the tools with the request and nowhere else.
+"""
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from library_search.entry.bearers import Bearers
+from library_search.entry.bodies import TooLarge, TooSlow, read_body, replayed
+from library_search.entry.refusals import mcp_error, unauthorized, unavailable
+from library_search.entry.tool_server import READABLE
+from library_search.entry.under_way import UnderWay
+from pallas_contracts.errors import Denied, PallasError, Rejected
+
+LARGEST_MESSAGE = 1024 * 1024
+
+
+class Http:
+    """The ASGI application. `mcp` serves a message of a caller whose bearer is resolved."""
+
+    def __init__(self, mcp: ASGIApp, admin: ASGIApp, bearers: Bearers) -> None:
+        self._mcp = mcp
+        self._admin = admin
+        self._bearers = bearers
+        self._under_way = UnderWay()
+
+    async def finish(self) -> None:
+        """Take nothing new and wait for what is under way."""
+        await self._under_way.finish()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if self._under_way.stopping:
+            answer = unavailable("This service is stopping. Try again.")
+            answer.headers["connection"] = "close"
+            await answer(scope, receive, send)
+            return
+        with self._under_way.serving():
+            try:
+                if scope["path"].startswith("/admin/"):
+                    await self._admin(scope, receive, send)
+                else:
+                    await self._serve_mcp(scope, receive, send)
+            except ClientDisconnect:
+                pass
+
+    async def _serve_mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        served = await self._admit(scope, receive)
+        if isinstance(served, Response):
+            await served(scope, receive, send)
+            return
+        await self._mcp(scope, replayed(served, receive), send)
+
+    async def _admit(self, scope: Scope, receive: Receive) -> bytes | Response:
+        """The body of a message that is to be served, or how it is refused."""
+        if scope["path"].rstrip("/") != "/mcp":
+            return mcp_error(404, "There is nothing here; MCP is at /mcp.")
+        if scope["method"] != "POST":
+            return mcp_error(405, "This endpoint serves POST only.", {"allow": "POST"})
+        try:
+            bearer = self._bearers.bearer_of(Headers(scope=scope))
+            body = await read_body(scope, receive, LARGEST_MESSAGE)
+            readable = await self._bearers.readable(bearer, body)
+        except Denied as error:
+            return unauthorized(error)
+        except TooLarge as error:
+            return mcp_error(413, error.message)
+        except TooSlow as error:
+            return mcp_error(408, error.message)
+        except Rejected:
+            return unauthorized(Denied("Invalid MCP token.", code="malformed"))
+        except PallasError:
+            return unavailable("Whose the bearer is cannot be found out right now. Try again shortly.")
+        scope["state"] = {**scope.get("state", {}), READABLE: readable}
+        return body

@@ -1,0 +1,127 @@
+"""The tools as an MCP server, in all protocol revisions at once and with no state between requests.
+
+All that a tool knows of its caller is the set of libraries that it may read.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from prometheus_client import CollectorRegistry, Histogram
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from library_search.arguments import Arguments, parse, schema_of
+from library_search.model import Readable
+from pallas_contracts.errors import PallasError, find_error
+
+log = logging.getLogger(__name__)
+
+type Context = ServerRequestContext[Any, Request]
+
+READABLE = "readable"
+"""Where a request has the libraries that its caller may read."""
+
+ERROR_META = "pallas/error"
+_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_LIST = CacheHint(5_000, "public")
+_CACHE_HINTS: dict[CacheableMethod, CacheHint] = {"server/discover": _LIST, "tools/list": _LIST}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool[A: Arguments]:
+    """One tool: how it is asked, how it is answered, and by what."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[A]
+    answer: type[BaseModel]
+    run: Callable[[A, Readable], Awaitable[BaseModel]]
+
+    async def call(self, given: Mapping[str, Any], readable: Readable) -> BaseModel:
+        """Run it.
+
+        Raises:
+            PallasError: as a tool error for the caller.
+        """
+        return await self.run(parse(self.arguments, given), readable)
+
+    def described(self) -> types.Tool:
+        """The tool as MCP lists it."""
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema={**schema_of(self.arguments), "type": "object"},
+            output_schema=schema_of(self.answer),
+            annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        )
+
+
+class ToolServer:
+    """Serves the tools."""
+
+    def __init__(self, tools: Sequence[Tool[Any]], metrics: CollectorRegistry) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._listed = types.ListToolsResult(tools=[tool.described() for tool in tools])
+        self._schemas = {tool.name: tool.input_schema for tool in self._listed.tools}
+        self._seconds = Histogram(
+            "pallas_library_tool_seconds",
+            "Time to answer a call of a tool",
+            ["tool", "outcome"],
+            registry=metrics,
+            buckets=_BUCKETS,
+        )
+        self.server = Server[Any](
+            "library-search",
+            version="0.1.0",
+            title="Library search",
+            description="Searches the libraries that its caller may read.",
+            cache_hints=_CACHE_HINTS,
+            get_tool_input_schema=self._schemas.get,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+
+    async def _list_tools(self, _context: Context, _params: object) -> types.ListToolsResult:
+        return self._listed
+
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")
+        began, outcome = time.perf_counter(), "answered"
+        try:
+            assert context.request is not None, "calls come over HTTP"
+            answer = await tool.call(params.arguments or {}, context.request.scope["state"][READABLE])
+        except PallasError as error:
+            outcome = error.code if error.kind in ("unavailable", "internal") else error.kind
+            return tool_error(error)
+        except Exception as error:
+            outcome = "internal"
+            log.exception("a tool failed", extra={"tool": params.name})
+            return tool_error(find_error(error) or PallasError("something went wrong here"))
+        finally:
+            self._seconds.labels(tool.name, outcome).observe(time.perf_counter() - began)
+        content = answer.model_dump(mode="json")
+        text = types.TextContent(text=json.dumps(content, ensure_ascii=False))
+        return types.CallToolResult(content=[text], structured_content=content)
+
+
+def tool_error(error: PallasError) -> types.CallToolResult:
+    """A tool error: a sentence to read, a code to branch on."""
+    facts: dict[str, Any] = {"code": error.code, "retryable": error.kind == "unavailable"}
+    if "field" in error.facts:
+        facts["field"] = error.facts["field"]
+    return types.CallToolResult(
+        content=[types.TextContent(text=f"{error.code}: {error.message}")], is_error=True, _meta={ERROR_META: facts}
+    )

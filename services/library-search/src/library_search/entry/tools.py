@@ -1,0 +1,92 @@
+"""The tools that there are."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from library_search import answers, arguments
+from library_search.adapters.shelves import Shelves
+from library_search.arguments import Arguments
+from library_search.entry.tool_server import Tool
+from library_search.handlers.get_health import get_health
+from library_search.handlers.list_contents import list_collections, list_items, list_libraries
+from library_search.handlers.read_documents import get_chunk, get_document
+from library_search.handlers.search import search
+from library_search.model import Readable
+
+type Handler[A: Arguments] = Callable[[A, Readable, Shelves], Awaitable[BaseModel]]
+
+
+def make_tools(
+    shelves: Shelves, ping: Callable[[], Awaitable[None]], behind: Callable[[], str | None]
+) -> tuple[Tool[Any], ...]:
+    """All tools. `ping` raises when the database is not there, `behind` says what is not known yet."""
+
+    def on_shelves[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
+        async def run(asked: A, readable: Readable) -> BaseModel:
+            return await handler(asked, readable, shelves)
+
+        return run
+
+    async def health(_asked: arguments.GetHealth, _readable: Readable) -> BaseModel:
+        return await get_health(ping, behind)
+
+    return (
+        Tool(
+            "search",
+            "Search the libraries",
+            "Finds passages by their words in all libraries that you may read, the best first.",
+            arguments.Search,
+            answers.Found,
+            on_shelves(search),
+        ),
+        Tool(
+            "get_document",
+            "Read a document",
+            "Returns a document's text and where it stands, a part at a time.",
+            arguments.GetDocument,
+            answers.DocumentAnswer,
+            on_shelves(get_document),
+        ),
+        Tool(
+            "get_chunk",
+            "Read a passage",
+            "Returns a passage that was found in full, and on request those around it.",
+            arguments.GetChunk,
+            answers.ChunkAnswer,
+            on_shelves(get_chunk),
+        ),
+        Tool(
+            "list_libraries",
+            "List the libraries",
+            "Lists the libraries that you may read.",
+            arguments.ListLibraries,
+            answers.LibraryList,
+            on_shelves(list_libraries),
+        ),
+        Tool(
+            "list_collections",
+            "List collections",
+            "Lists the collections of the libraries that you may read.",
+            arguments.ListCollections,
+            answers.CollectionList,
+            on_shelves(list_collections),
+        ),
+        Tool(
+            "list_items",
+            "List documents",
+            "Lists the documents of the libraries that you may read.",
+            arguments.ListItems,
+            answers.ItemList,
+            on_shelves(list_items),
+        ),
+        Tool(
+            "get_health",
+            "Health",
+            "Returns the health status of this service and what it depends on.",
+            arguments.GetHealth,
+            answers.Health,
+            health,
+        ),
+    )

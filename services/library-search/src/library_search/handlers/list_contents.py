@@ -1,0 +1,57 @@
+"""Lists what the caller may read: libraries, their collections, and what is in them."""
+
+from collections.abc import Sequence
+
+from library_search.adapters.shelves import Line, Shelves
+from library_search.answers import CollectionLine, CollectionList, ItemLine, ItemList, LibraryLine, LibraryList
+from library_search.arguments import ListCollections, ListItems, ListLibraries, cursor_of, key_of
+from library_search.model import Readable
+
+
+async def list_libraries(asked: ListLibraries, readable: Readable, shelves: Shelves) -> LibraryList:
+    """Libraries by uid.
+
+    Raises:
+        Rejected: the cursor is not one of ours.
+        Unavailable: Postgres cannot be used right now.
+    """
+    rows = await shelves.libraries(readable, key_of(asked.cursor, 1), asked.limit + 1)
+    lines = [LibraryLine.model_validate(row) for row in rows[: asked.limit]]
+    return LibraryList(libraries=lines, next_cursor=_behind(rows, asked.limit, "library"))
+
+
+async def list_collections(asked: ListCollections, readable: Readable, shelves: Shelves) -> CollectionList:
+    """Collections by library and name.
+
+    Raises:
+        Rejected: the cursor is not one of ours.
+        Unavailable: Postgres cannot be used right now.
+    """
+    behind = key_of(asked.cursor, 2)
+    rows = await shelves.collections(_only(asked.library, readable), behind, asked.limit + 1)
+    lines = [CollectionLine.model_validate(row) for row in rows[: asked.limit]]
+    return CollectionList(collections=lines, next_cursor=_behind(rows, asked.limit, "library", "collection"))
+
+
+async def list_items(asked: ListItems, readable: Readable, shelves: Shelves) -> ItemList:
+    """Documents by library, collection and path.
+
+    Raises:
+        Rejected: the cursor is not one of ours.
+        Unavailable: Postgres cannot be used right now.
+    """
+    behind = key_of(asked.cursor, 3)
+    rows = await shelves.items(_only(asked.library, readable), asked.collection, behind, asked.limit + 1)
+    lines = [ItemLine.model_validate(row) for row in rows[: asked.limit]]
+    return ItemList(items=lines, next_cursor=_behind(rows, asked.limit, "library", "collection", "path"))
+
+
+def _only(library: str | None, readable: Readable) -> Readable:
+    """A library that the caller may not read is left out, like one that does not exist."""
+    return readable if library is None else readable & {library}
+
+
+def _behind(rows: Sequence[Line], limit: int, *key: str) -> str | None:
+    if len(rows) <= limit:
+        return None
+    return cursor_of(*(rows[limit - 1][name] for name in key))

@@ -1,0 +1,38 @@
+"""Reads documents and chunks. What the caller may not read is not found, like what does not exist."""
+
+from library_search.adapters.shelves import Shelves
+from library_search.answers import ChunkAnswer, ChunkText, DocumentAnswer
+from library_search.arguments import GetChunk, GetDocument
+from library_search.model import ChunkId, Readable
+from pallas_contracts.errors import NotFound
+
+
+async def get_document(asked: GetDocument, readable: Readable, shelves: Shelves) -> DocumentAnswer:
+    """A document with a part of its text.
+
+    Raises:
+        NotFound: there is no such document for the caller.
+        Unavailable: Postgres cannot be used right now.
+    """
+    row = await shelves.document(readable, asked.document, offset=asked.offset, limit=asked.limit)
+    if row is None:
+        raise NotFound("document: not found", code="not_found", field="document")
+    behind = asked.offset + len(row["text"])
+    next_offset = behind if behind < row["characters"] else None
+    return DocumentAnswer.model_validate({**row, "offset": asked.offset, "next_offset": next_offset})
+
+
+async def get_chunk(asked: GetChunk, readable: Readable, shelves: Shelves) -> ChunkAnswer:
+    """A chunk with those around it.
+
+    Raises:
+        NotFound: there is no such chunk for the caller.
+        Unavailable: Postgres cannot be used right now.
+    """
+    rows = await shelves.chunks(readable, asked.chunk, before=asked.before, after=asked.after)
+    if not rows:
+        raise NotFound("chunk: not found", code="not_found", field="chunk")
+    chunks = [
+        ChunkText.model_validate({**row, "chunk": str(ChunkId(row["document"], row["position"]))}) for row in rows
+    ]
+    return ChunkAnswer.model_validate({**rows[0], "chunks": chunks})

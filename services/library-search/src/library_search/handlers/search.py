@@ -1,0 +1,29 @@
+"""Finds passages in the libraries that the caller may read."""
+
+from library_search.adapters.shelves import Shelves
+from library_search.adapters.words import parse_query
+from library_search.answers import Found, Passage
+from library_search.arguments import LARGEST_OFFSET, Search
+from library_search.model import ChunkId, Readable
+
+
+async def search(asked: Search, readable: Readable, shelves: Shelves) -> Found:
+    """The best passages. A library that the caller may not read is left out, like one that does not exist.
+
+    Raises:
+        Rejected: there is no word in the query.
+        Unavailable: Postgres cannot be used right now.
+    """
+    query = parse_query(asked.query)
+    within = readable if asked.libraries is None else readable.intersection(asked.libraries)
+    if not within:
+        return Found(results=[])
+    rows = await shelves.search(within, query, asked.collection, limit=asked.limit + 1, offset=asked.offset)
+    results = [
+        Passage.model_validate(
+            {**row, "chunk": str(ChunkId(row["document"], row["position"])), "score": round(row["score"], 6)}
+        )
+        for row in rows[: asked.limit]
+    ]
+    behind = asked.offset + asked.limit
+    return Found(results=results, next_offset=behind if len(rows) > asked.limit and behind <= LARGEST_OFFSET else None)

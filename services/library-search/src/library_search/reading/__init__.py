@@ -1,0 +1,1 @@
+"""Files into text, and text into chunks."""

@@ -1,0 +1,45 @@
+"""Markdown: a section for every heading, under the names of the headings that it is below."""
+
+import re
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from library_search.model import DocumentText, Section
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_TITLE = re.compile(r"^title:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
+
+
+def read_markdown(text: str) -> DocumentText:
+    """Take Markdown apart; its text stays as it is. `text` has newlines only."""
+    front = _FRONT_MATTER.match(text)
+    begin = front.end() if front else 0
+    headings = _headings(text, begin)
+    sections: list[Section] = []
+    above: list[tuple[int, str]] = []
+    starts = [0, *(start for start, _, _ in headings), len(text)]
+    sections.append(Section(0, starts[1]))
+    for (_, level, name), (start, end) in zip(headings, pairwise(starts[1:]), strict=True):
+        above = [*((depth, each) for depth, each in above if depth < level), (level, name)]
+        sections.append(Section(start, end, " > ".join(each for _, each in above)))
+    named = _TITLE.search(front[1]) if front else None
+    title = named[1].strip("\"'") if named else next((name for _, _, name in headings), None)
+    return DocumentText(text, tuple(section for section in sections if section.start < section.end), title or None)
+
+
+def _headings(text: str, begin: int) -> list[tuple[int, int, str]]:
+    """Where each heading begins, its level and its name. What only looks like one, in a block of code, is none."""
+    lines = [begin, *(begin + found.end() for found in re.finditer("\n", text[begin:]))]
+    tokens = MarkdownIt("commonmark").parse(text[begin:])
+    return [
+        (lines[token.map[0]], int(token.tag[1:]), _plain(inline))
+        for token, inline in pairwise(tokens)
+        if token.type == "heading_open" and token.level == 0 and token.map
+    ]
+
+
+def _plain(inline: Token) -> str:
+    """A heading without its markup."""
+    return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline")).strip()

@@ -1,0 +1,63 @@
+"""Postgres of this run, and a service of each test: with a database and a broker of its own.
+
+Numbers of changes begin anew in every database, so two of them cannot share a broker's stream.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+
+import pytest
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, answering_for
+from tests.postgres import PostgresServer
+
+from library_search.adapters.database import open_engine
+from library_search.migrate import migrate
+from pallas_contracts.catalog import LIFECYCLE, RESOLVER
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
+    """The run's Postgres, for tests that leave it running. Its database `library_model` has the tables."""
+    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
+        asyncio.run(_make_model(server))
+        yield server
+
+
+async def _make_model(server: PostgresServer) -> None:
+    await server.say("create database library_model")
+    engine = open_engine(f"{server.url.rpartition('/')[0]}/library_model", pool=1)
+    await migrate(engine)
+    await engine.dispose()
+
+
+@pytest.fixture
+async def environ(postgres: PostgresServer, nats_server: NatsServer) -> dict[str, str]:
+    """What a service is told: a database without rows, the broker."""
+    return {
+        "PALLAS_POSTGRES_URL": await postgres.new_database(like="library_model"),
+        "PALLAS_NATS_URL": nats_server.url,
+    }
+
+
+@pytest.fixture
+async def truth(nats_server: NatsServer, bus: Connecting) -> Truth:
+    """Somebody who tells of libraries, with the stream for it."""
+    truth = Truth(await bus(LIFECYCLE, url=nats_server.url))
+    await truth.declare()
+    return truth
+
+
+@pytest.fixture
+async def callers(nats_server: NatsServer, bus: Connecting) -> AsyncGenerator[StandIn]:
+    """Who may read what."""
+    async with answering_for(await bus(RESOLVER, url=nats_server.url), StandIn()) as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+async def search(environ: dict[str, str], truth: Truth, callers: StandIn) -> AsyncGenerator[Search]:
+    """A service at work."""
+    async with a_search(environ) as search:
+        yield search

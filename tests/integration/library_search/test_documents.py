@@ -1,0 +1,169 @@
+"""Documents from admins."""
+
+import asyncio
+import io
+import logging
+import uuid
+
+import httpx
+import pytest
+from pypdf import PdfWriter
+from tests.integration.library_search.lab import DOCUMENTS, PASSWORD, Search, StandIn, Truth, a_search
+
+from library_search.reading.pdf import read_pdf
+from pallas_contracts.errors import Rejected
+
+
+@pytest.fixture
+async def shelf(search: Search, truth: Truth, callers: StandIn) -> str:
+    """A library that `ann` may read."""
+    await truth.say("created", "shelf")
+    callers.libraries["ann"] = ("shelf",)
+    return "shelf"
+
+
+def a_pdf(*pages: str, title: str | None = None, password: str | None = None) -> bytes:
+    """A PDF with a line on each page."""
+    streams = [f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode() for text in pages]
+    count = len(pages)
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Count {count} /Kids [{' '.join(f'{4 + n} 0 R' for n in range(count))}] >>".encode(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        *(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {4 + count + n} 0 R"
+            f" /Resources << /Font << /F1 3 0 R >> >> >>".encode()
+            for n in range(count)
+        ),
+        *(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream) for stream in streams),
+    ]
+    body = b"%PDF-1.4\n"
+    offsets: list[int] = []
+    for number, each in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    body += b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table)
+    body += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
+        len(objects) + 1,
+        body.index(b"xref\n0"),
+    )
+    if title is None and password is None:
+        return body
+    writer = PdfWriter(clone_from=io.BytesIO(body))
+    if title is not None:
+        writer.add_metadata({"/Title": title})
+    if password is not None:
+        writer.encrypt(password)
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+async def test_the_same_file_again_changes_nothing_and_another_one_takes_its_place(search: Search, shelf: str) -> None:
+    done = [await search.put(shelf, "a.md", text) for text in ("# One\n", "# One\n", "# Two\n")]
+    assert [answer.status_code for answer in done] == [201, 200, 200]
+    assert [answer.json()["status"] for answer in done] == ["created", "unchanged", "updated"]
+    assert len({answer.json()["document"] for answer in done}) == 1
+    assert (await search.call("ann", "search", query="one"))["results"] == []
+    assert (await search.call("ann", "search", query="two"))["results"][0]["title"] == "Two"
+    [item] = (await search.call("ann", "list_items"))["items"]
+    assert (item["collection"], item["path"], item["chunks"]) == ("default", "a.md", 1)
+
+
+async def test_a_pdf_is_read_page_by_page(search: Search, shelf: str) -> None:
+    await search.document(shelf, "book.pdf", a_pdf("Cats sleep.", "Dogs bark.", title="A book"))
+    [passage] = (await search.call("ann", "search", query="bark"))["results"]
+    assert (passage["page"], passage["title"], passage["text"]) == (2, "A book", "Dogs **bark**.")
+
+
+async def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(search: Search, shelf: str) -> None:
+    refusals: list[tuple[str, bytes, str]] = [
+        ("a.pdf", b"%PDF-1.4 nonsense", "this is no PDF that can be read"),
+        ("a.pdf", a_pdf("Secret.", password="x"), "the PDF needs a password"),
+        ("a.pdf", a_pdf(""), "there is no text in it (of a scanned PDF"),
+        ("a.md", b"\xff", "it is not UTF-8 text (byte 0)"),
+        ("a.txt", b"", "there is no text in it"),
+        ("a.exe", b"MZ", "path: files of the kind '.exe' are not read"),
+        ("", b"x", "path: must be given"),
+        ("a\n.txt", b"x", "path: must be one line"),
+        ("x" * 1001 + ".txt", b"x", "path: must have at most 1000"),
+    ]
+    for path, content, reason in refusals:
+        refused = await search.put(shelf, path, content)
+        assert refused.status_code == 422
+        assert reason in refused.json()["error"]
+    assert (await search.call("ann", "list_items"))["items"] == []
+
+
+async def test_a_pdf_that_takes_too_long_is_refused() -> None:
+    with pytest.raises(Rejected, match="could not be read within"):
+        await read_pdf(a_pdf("text"), seconds=0.001)
+
+
+async def test_a_file_that_is_too_large_is_refused(environ: dict[str, str], truth: Truth, callers: StandIn) -> None:
+    await truth.say("created", "shelf")
+    async with a_search(environ | {"PALLAS_MAX_DOCUMENT_BYTES": "1024"}) as search:
+        assert (await search.put("shelf", "a.txt", "x" * 1024)).status_code == 201
+        assert (await search.put("shelf", "b.txt", "x" * 1025)).status_code == 413
+
+
+async def test_a_library_may_have_been_made_a_moment_ago(search: Search, truth: Truth) -> None:
+    putting = asyncio.create_task(search.put("young", "a.txt", "Text."))
+    await truth.say("created", "young")
+    assert (await putting).status_code == 201
+    unknown = await search.put("nowhere", "a.txt", "Text.")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "no_library")
+
+
+async def test_two_at_once_of_one_path_leave_one_document(search: Search, shelf: str) -> None:
+    texts = [f"Text number{number}." for number in range(6)]
+    done = await asyncio.gather(*(search.put(shelf, "a.txt", text) for text in texts))
+    assert {answer.status_code for answer in done} <= {200, 201}
+    [item] = (await search.call("ann", "list_items"))["items"]
+    text = (await search.call("ann", "get_document", document=item["document"]))["text"]
+    found = (await search.call("ann", "search", query="text"))["results"]
+    assert [passage["document"] for passage in found] == [item["document"]]
+    assert text in texts
+
+
+async def test_a_removed_document_is_gone(search: Search, shelf: str) -> None:
+    document = await search.document(shelf, "a.txt", "Cats.")
+    assert (await search.admin.delete(f"{DOCUMENTS}/other/{document}")).status_code == 404
+    assert (await search.admin.delete(f"{DOCUMENTS}/{shelf}/{document}")).status_code == 204
+    assert (await search.admin.delete(f"{DOCUMENTS}/{shelf}/{document}")).status_code == 404
+    assert (await search.admin.delete(f"{DOCUMENTS}/{shelf}/{uuid.uuid4()}")).status_code == 404
+    assert (await search.admin.delete(f"{DOCUMENTS}/{shelf}/nonsense")).status_code == 404
+    assert (await search.call("ann", "search", query="cats"))["results"] == []
+
+
+async def test_strangers_learn_nothing_of_routes(search: Search) -> None:
+    for auth in (None, ("admin", "wrong"), ("root", PASSWORD), ("", "")):
+        async with httpx.AsyncClient(base_url=search.base, auth=auth, trust_env=False) as http:
+            for path in (f"{DOCUMENTS}/x?path=a.txt", "/admin/", "/admin/nothing"):
+                refused = await http.put(path, content=b"x")
+                assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+                assert refused.headers["www-authenticate"].startswith("Basic ")
+
+
+async def test_without_a_password_the_account_is_closed(
+    environ: dict[str, str], truth: Truth, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with a_search(environ | {"PALLAS_ADMIN_PASSWORD_HASH": ""}) as search:
+        assert (await search.put("shelf", "a.txt", "x")).status_code == 401
+    assert "no PALLAS_ADMIN_PASSWORD_HASH" in caplog.text
+
+
+async def test_other_languages_index_everything_anew(environ: dict[str, str], truth: Truth, callers: StandIn) -> None:
+    await truth.say("created", "shelf")
+    callers.libraries["ann"] = ("shelf",)
+    async with a_search(environ) as search:
+        await search.document("shelf", "a.txt", "Die Häuser standen leer.")
+        assert (await search.call("ann", "search", query="Haus"))["results"] == []
+    async with a_search(environ | {"PALLAS_SEARCH_LANGUAGES": "german"}) as search:
+        assert len((await search.call("ann", "search", query="Haus"))["results"]) == 1
+        assert (await search.call("ann", "search", query="die"))["results"] == []
+    with pytest.raises(Rejected, match="no text search configuration 'klingon'"):
+        async with a_search(environ | {"PALLAS_SEARCH_LANGUAGES": "simple,klingon"}):
+            pass

@@ -1,0 +1,86 @@
+"""`pallas libraries ingest` against a service at work."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.embedded import free_port
+from tests.integration.library_search.lab import PASSWORD, Search, StandIn, Truth
+
+_RUN = "import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Some documents, one of which cannot be read."""
+    (tmp_path / "docs" / "deep").mkdir(parents=True)
+    (tmp_path / "docs" / "one.md").write_text("# One\nCats sleep.\n")
+    (tmp_path / "docs" / "deep" / "two ü.txt").write_text("Dogs bark.\n", "utf-8")
+    (tmp_path / "docs" / "bad.txt").write_bytes(b"\xff")
+    (tmp_path / "docs" / "code.py").write_text("pass")
+    return tmp_path / "docs"
+
+
+async def pallas(*words: str, password: str = PASSWORD) -> tuple[int, str, str]:
+    """Run the command; exit code, output, complaints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _RUN, "libraries", "ingest", *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PALLAS_ADMIN_PASSWORD": password},
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def test_a_folder_is_added_each_file_is_told_and_a_second_time_changes_nothing(
+    search: Search, truth: Truth, callers: StandIn, folder: Path
+) -> None:
+    await truth.say("created", "shelf")
+    callers.libraries["ann"] = ("shelf",)
+    words = (str(folder), "--library", "shelf", "--collection", "docs", "--url", search.base)
+    code, out, err = await pallas(*words)
+    assert (code, err) == (1, "")
+    *lines, total = out.splitlines()
+    assert sorted(lines) == [
+        "created   deep/two ü.txt (1 chunk)",
+        "created   one.md (1 chunk)",
+        "failed    bad.txt: it is not UTF-8 text (byte 0)",
+    ]
+    assert total == "2 created, 1 failed; 1 left out, which are no documents"
+    items = (await search.call("ann", "list_items"))["items"]
+    assert [(item["collection"], item["path"]) for item in items] == [("docs", "deep/two ü.txt"), ("docs", "one.md")]
+
+    (folder / "bad.txt").unlink()
+    (folder / "one.md").write_text("# One\nCats hunt.\n")
+    code, out, err = await pallas(*words, "--json")
+    assert (code, err) == (0, "")
+    said: dict[str, Any] = json.loads(out)
+    assert {name: said[name] for name in ("library", "collection", "created", "updated", "unchanged", "failed")} == {
+        "library": "shelf",
+        "collection": "docs",
+        "created": 0,
+        "updated": 1,
+        "unchanged": 1,
+        "failed": 0,
+    }
+    assert [(file["path"], file["status"]) for file in said["files"]] == [
+        ("deep/two ü.txt", "unchanged"),
+        ("one.md", "updated"),
+    ]
+    assert said["skipped"] == ["code.py"]
+
+
+async def test_what_keeps_everything_from_being_added_is_one_line(search: Search, folder: Path) -> None:
+    unknown = await pallas(str(folder), "--library", "nowhere", "--url", search.base)
+    assert unknown == (1, "", "pallas: there is no library 'nowhere'\n")
+    wrong = await pallas(str(folder), "--library", "x", "--url", search.base, password="wrong")
+    assert wrong == (1, "", "pallas: the password of the account `admin` is wrong: PALLAS_ADMIN_PASSWORD has it\n")
+    code, _, err = await pallas(str(folder), "--library", "x", "--url", f"http://127.0.0.1:{free_port()}")
+    assert code == 1
+    assert "cannot be reached (ConnectError); --url says where it is" in err
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,144 @@
+"""The whole way (contract, section 14.3): a token or a team's JWT, the resolver, the search, on real servers."""
+
+import re
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from tests.embedded import NatsServer, RedisServer
+from tests.integration.library_search.lab import Era, Search, a_search, structured
+from tests.integration.real_parts import until
+from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle, a_lifecycle
+from tests.postgres import PostgresServer
+from tests.requirements import requirement
+
+from auth_resolver.app import build as build_resolver
+from auth_resolver.settings import AuthResolverSettings
+from pallas_runtime.probes import Probes
+from pallas_runtime.run import Process
+
+ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
+LIBRARIES = {"manuals": "ws_work", "papers": "ws_work", "diary": "ws_home"}
+
+
+@asynccontextmanager
+async def a_resolver(nats_url: str, redis_url: str) -> AsyncGenerator[None]:
+    """A resolver at work."""
+    given = {"PALLAS_NATS_URL": nats_url, "PALLAS_REDIS_URL": redis_url, "PALLAS_FERNET_KEYS": FERNET_KEY}
+    process = Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())
+    async with build_resolver(AuthResolverSettings.from_env(given), process):
+        yield
+
+
+@pytest.fixture
+async def parts(
+    environ: dict[str, str], postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path
+) -> AsyncGenerator[tuple[Lifecycle, Search]]:
+    """Everything, with three libraries of one document each; `ann` owns them all."""
+    async with AsyncExitStack() as stack:
+        redis = stack.enter_context(RedisServer(tmp_path / "redis"))
+        addresses = {"postgres_url": await postgres.new_database(), "redis_url": redis.url, "nats_url": nats_server.url}
+        lifecycle = await stack.enter_async_context(a_lifecycle(**addresses))
+        await stack.enter_async_context(a_resolver(nats_server.url, redis.url))
+        search = await stack.enter_async_context(a_search(environ))
+        await lifecycle.user("ann")
+        for uid, workspace in LIBRARIES.items():
+            await lifecycle.library(uid, workspace, owner="ann")
+            await search.document(uid, "page.md", f"# Page\nA page of the {uid}.\n")
+        yield lifecycle, search
+
+
+async def read(search: Search, bearer: str, era: Era = "auto") -> set[str]:
+    """The libraries in which a bearer finds something, which has to be those that it lists."""
+    found = {passage["library"] for passage in (await search.call(bearer, "search", era, query="page"))["results"]}
+    listed = {line["library"] for line in (await search.call(bearer, "list_libraries", era))["libraries"]}
+    assert found == listed
+    return found
+
+
+async def refused(search: Search, bearer: str, why: str) -> None:
+    """A bearer is refused, for this reason."""
+    told = pytest.RaisesExc(MCPError, match=f"^{re.escape(why)}$")
+    with pytest.RaisesGroup(told, flatten_subgroups=True):
+        async with search.client(bearer) as client:
+            await client.list_tools()
+
+
+@requirement("A-14.3.1")
+@ERAS
+async def test_a_third_party_client_with_a_token_finds_what_its_token_allows(
+    parts: tuple[Lifecycle, Search], era: Era
+) -> None:
+    lifecycle, search = parts
+    made = (await lifecycle.token("ann", "manuals", "diary")).json()
+    nothing = (await lifecycle.token("ann")).json()
+    assert await read(search, made["token"], era) == {"manuals", "diary"}
+    assert await read(search, nothing["token"], era) == set()
+    assert (await lifecycle.revoke("diary", "ann", "owner")).status_code == 409
+    assert (await lifecycle.admin.delete(f"{ADMIN}/libraries/diary")).status_code == 204
+    assert await read(search, made["token"], era) == {"manuals"}
+    assert (await lifecycle.admin.delete(f"{ADMIN}/tokens/{made['id']}")).status_code == 204
+    await refused(search, made["token"], "Token has been deactivated.")
+
+
+@requirement("A-14.3.2", "A-14.3.3")
+@ERAS
+async def test_a_team_finds_what_is_in_its_workspaces_and_nothing_from_the_request_after_it_is_detached(
+    parts: tuple[Lifecycle, Search], era: Era
+) -> None:
+    lifecycle, search = parts
+    team, jwt = await lifecycle.team()
+    assert await read(search, jwt, era) == set()
+    async with search.client(jwt, era) as client:
+        for workspaces, wanted in (
+            (("ws_work",), {"manuals", "papers"}),
+            (("ws_work", "ws_home"), {"manuals", "papers", "diary"}),
+            (("ws_home",), {"diary"}),
+            ((), set[str]()),
+        ):
+            await lifecycle.attach(team, *workspaces)
+            found = structured(await client.call_tool("search", {"query": "page"}))["results"]
+            assert {passage["library"] for passage in found} == wanted
+    assert await read(search, jwt, era) == set()
+
+
+async def test_a_library_that_moves_is_read_by_the_teams_of_its_new_workspace_from_the_next_request_on(
+    parts: tuple[Lifecycle, Search],
+) -> None:
+    lifecycle, search = parts
+    (work, work_jwt), (home, home_jwt) = await lifecycle.team("Work"), await lifecycle.team("Home")
+    await lifecycle.attach(work, "ws_work")
+    await lifecycle.attach(home, "ws_home")
+    moved = await lifecycle.admin.put(f"{ADMIN}/libraries/papers/workspace", json={"workspace_id": "ws_home"})
+    assert moved.status_code == 200
+    assert await read(search, work_jwt) == {"manuals"}
+    assert await read(search, home_jwt) == {"diary", "papers"}
+
+
+@requirement("A-7.2.2")
+async def test_the_jwt_of_a_team_that_is_rotated_or_deleted_is_refused_on_the_next_request(
+    parts: tuple[Lifecycle, Search],
+) -> None:
+    lifecycle, search = parts
+    team, first = await lifecycle.team()
+    await lifecycle.attach(team, "ws_home")
+    assert await read(search, first) == {"diary"}
+    second = (await lifecycle.daedalus.post(f"{TEAMS}{team}/rotate/")).json()["jwt"]
+    await refused(search, first, "Invalid MCP token.")
+    assert await read(search, second) == {"diary"}
+    await lifecycle.daedalus.delete(f"{TEAMS}{team}/")
+    await refused(search, second, "Token has been deactivated.")
+
+
+async def test_a_renamed_library_shows_its_new_name(parts: tuple[Lifecycle, Search]) -> None:
+    lifecycle, search = parts
+    token = (await lifecycle.token("ann", "diary")).json()["token"]
+    await lifecycle.admin.put(f"{ADMIN}/libraries/diary/name", json={"name": "Journal"})
+
+    async def renamed() -> bool:
+        return (await search.call(token, "list_libraries"))["libraries"][0]["name"] == "Journal"
+
+    await until(renamed)

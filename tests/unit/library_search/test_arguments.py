@@ -1,0 +1,74 @@
+"""What the tools refuse to be asked, and the cursors of their lists."""
+
+from typing import Any
+
+import pytest
+
+from library_search.arguments import (
+    Arguments,
+    GetChunk,
+    GetDocument,
+    GetHealth,
+    ListItems,
+    Search,
+    cursor_of,
+    key_of,
+    parse,
+)
+from pallas_contracts.errors import Rejected
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "field", "reason"),
+    [
+        (Search, {}, "query", "Field required"),
+        (Search, {"query": ""}, "query", "at least 1 character"),
+        (Search, {"query": "x" * 1001}, "query", "at most 1000 characters"),
+        (Search, {"query": "a\0b"}, "query", "NUL"),
+        (Search, {"query": 5}, "query", "valid string"),
+        (Search, {"query": "x", "limit": 51}, "limit", "less than or equal to 50"),
+        (Search, {"query": "x", "limit": "5"}, "limit", "valid integer"),
+        (Search, {"query": "x", "limit": True}, "limit", "valid integer"),
+        (Search, {"query": "x", "offset": 1001}, "offset", "less than or equal to 1000"),
+        (Search, {"query": "x", "libraries": "animals"}, "libraries", "valid list"),
+        (Search, {"query": "x", "libraries": ["a", ""]}, "libraries.1", "at least 1 character"),
+        (Search, {"query": "x", "speed": 1}, "speed", "not permitted"),
+        (GetDocument, {"document": "d", "offset": -1}, "offset", "greater than or equal to 0"),
+        (GetDocument, {"document": "d", "limit": 50_001}, "limit", "less than or equal to 50000"),
+        (GetChunk, {"chunk": "c", "before": 11}, "before", "less than or equal to 10"),
+        (ListItems, {"limit": 0}, "limit", "greater than or equal to 1"),
+        (GetHealth, {"deep": True}, "deep", "not permitted"),
+        (Search, {"query": "\ud800"}, "query", "valid string"),
+        (Search, {"query": None}, "query", "Field required"),
+    ],
+)
+def test_bad_arguments_are_refused_by_field_and_reason_without_their_values(
+    tool: type[Arguments], given: dict[str, Any], field: str, reason: str
+) -> None:
+    with pytest.raises(Rejected, match=reason) as refused:
+        parse(tool, given)
+    assert refused.value.facts["field"] == field
+    assert refused.value.message.startswith(f"{field}: ")
+    assert "xxxxx" not in refused.value.message
+
+
+def test_null_is_the_same_as_leaving_an_optional_argument_out() -> None:
+    assert parse(Search, {"query": "x", "limit": None, "libraries": None}) == parse(Search, {"query": "x"})
+
+
+@pytest.mark.parametrize("key", [("a",), ("", "b"), ("ü,\"'\n", "\\", "z" * 2000)])
+def test_a_cursor_leads_back_to_its_key(key: tuple[str, ...]) -> None:
+    assert key_of(cursor_of(*key), len(key)) == key
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["%%%", "a", "AAAA", cursor_of("a"), cursor_of("a", "b", "c"), "WyJhIiwgNV0", "W10", "e30", "WyJcdTAwMDAiLCAiYiJd"],
+)
+def test_a_cursor_that_no_answer_had_is_refused(cursor: str) -> None:
+    with pytest.raises(Rejected, match="cursor: is not one"):
+        key_of(cursor, 2)
+
+
+def test_no_cursor_is_the_beginning() -> None:
+    assert key_of(None, 2) is None

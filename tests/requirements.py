@@ -163,7 +163,6 @@ REQUIREMENTS: dict[str, str] = {
     "A-7.1.3": "creating a team that is there answers it without a JWT",
     "A-7.2.1": "a deleted team stays, inactive",
     "A-7.2.2": "a deleted team is inactive for everybody once that was answered",
-    "A-7.2.2": "the JWT of a deleted team is refused on its next request",
     "A-7.3.1": "workspaces of a team are replaced, as often as one likes",
     "A-7.3.2": "replacing workspaces answers 200 with them",
     "A-7.3.3": "workspaces that nobody knows are accepted",

@@ -1,12 +1,11 @@
 """What the tools can be asked: the models are their input schemas, and say what is wrong with arguments, by field."""
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from pallas_contracts.errors import Rejected
 
@@ -15,6 +14,8 @@ LARGEST_OFFSET = 1000
 MOST_RESULTS, MOST_LINES = 50, 200
 MOST_CHARACTERS = 50_000
 LARGEST_POSITION = 2**31 - 1
+
+_KEY = TypeAdapter(list[str], config=ConfigDict(strict=True))
 
 
 def _storable(value: str) -> str:
@@ -109,22 +110,21 @@ def parse[A: Arguments](model: type[A], given: Mapping[str, Any]) -> A:
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """A model as a JSON Schema, without the titles that pydantic makes up."""
-    return cast("dict[str, Any]", _without_titles(model.model_json_schema()))
+    return {name: _without_titles(part) for name, part in model.model_json_schema().items() if name != "title"}
 
 
-def _without_titles(value: object) -> object:
-    match value:
+def _without_titles(part: JsonValue) -> JsonValue:
+    match part:
         case dict():
-            entries = cast("dict[str, object]", value)
             return {
-                name: _without_titles(entry)
-                for name, entry in entries.items()
-                if not (name == "title" and isinstance(entry, str))
+                name: _without_titles(inner)
+                for name, inner in part.items()
+                if not (name == "title" and isinstance(inner, str))
             }
         case list():
-            return [_without_titles(entry) for entry in cast("list[object]", value)]
+            return [_without_titles(inner) for inner in part]
         case _:
-            return value
+            return part
 
 
 def cursor_of(*key: str) -> str:
@@ -140,18 +140,10 @@ def key_of(cursor: str | None, parts: int) -> tuple[str, ...] | None:
     """
     if cursor is None:
         return None
-    wrong = Rejected("cursor: is not one that an answer of this tool had", code="bad_arguments", field="cursor")
     try:
-        key: object = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError) as error:
-        raise wrong from error
-    if not isinstance(key, list):
-        raise wrong
-    words = [word for word in cast("list[object]", key) if isinstance(word, str) and _can_be_asked_for(word)]
-    if len(words) != parts or len(cast("list[object]", key)) != parts:
-        raise wrong
-    return tuple(words)
-
-
-def _can_be_asked_for(word: str) -> bool:
-    return "\0" not in word and not any("\ud800" <= letter <= "\udfff" for letter in word)
+        key = _KEY.validate_json(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except ValueError:
+        key = []
+    if len(key) != parts or any("\0" in part for part in key):
+        raise Rejected("cursor: is not one that an answer of this tool had", code="bad_arguments", field="cursor")
+    return tuple(key)

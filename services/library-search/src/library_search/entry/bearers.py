@@ -27,7 +27,9 @@ class Bearers:
 
     def __init__(self, resolve: Resolve, metrics: CollectorRegistry) -> None:
         self._resolve = resolve
-        self._failures = Counter("mcp_auth_failures", "Bearers refused here; the resolver counts its own", ["reason"], registry=metrics)
+        self._failures = Counter(
+            "mcp_auth_failures", "Bearers refused here; the resolver counts its own", ["reason"], registry=metrics
+        )
         for reason in ("missing", "malformed"):
             self._failures.labels(reason)
 

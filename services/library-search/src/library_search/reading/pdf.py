@@ -16,6 +16,7 @@ from pallas_contracts.errors import Rejected, Unavailable
 
 SECONDS = 60
 MEMORY_BYTES = 2 * 1024**3
+TOO_MUCH = "the PDF takes too much time or memory to read"
 _BETWEEN = "\n\n"
 
 
@@ -58,8 +59,10 @@ async def _in_a_process(content: bytes, seconds: float) -> dict[str, Any]:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if process.returncode != 0:
-        return {"error": "the PDF takes too much time or memory to read"}
+    if process.returncode:
+        # A signal is one of the limits. A broken file breaks pypdf in ways that it does not list.
+        too_much = process.returncode < 0
+        return {"error": TOO_MUCH if too_much else "this is no PDF that can be read"}
     said: dict[str, Any] = json.loads(out)
     return said
 
@@ -82,9 +85,7 @@ def _read(content: bytes) -> dict[str, Any]:
         pages = [_clean(page.extract_text()) for page in reader.pages]
         title = _clean((reader.metadata.title if reader.metadata else None) or "").strip() or None
     except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - a broken file breaks pypdf in ways that it does not list
-        return {"error": "this is no PDF that can be read"}
+        return {"error": TOO_MUCH}
     return {"pages": pages, "title": title}
 
 

@@ -1,0 +1,31 @@
+"""What a query is taken for."""
+
+import pytest
+
+from library_search.adapters.words import Query, parse_query
+from pallas_contracts.errors import Rejected
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("cats", Query("cats")),
+        (" cats  and\tdogs ", Query("cats and dogs")),
+        ('"cats and" dogs', Query('"cats and" dogs')),
+        ("cats -dogs", Query("cats", "dogs")),
+        ('-"wild dogs" cats -mice', Query("cats", '"wild dogs" or mice')),
+        ('cats -"wild dogs', Query("cats", '"wild dogs')),
+        ('cats "-dogs"', Query('cats "-dogs"')),
+        ("well-known", Query("well-known")),
+        ("cats - dogs --mice", Query("cats - dogs", "mice")),
+        ("日本", Query("日本")),
+    ],
+)
+def test_what_is_to_be_left_out_is_told_from_what_is_wanted(text: str, query: Query) -> None:
+    assert parse_query(text) == query
+
+
+@pytest.mark.parametrize("text", ["", "  ", "?!", "-cats", '-"a b" -c', '""', "- -"])
+def test_a_query_without_a_word_to_look_for_is_refused(text: str) -> None:
+    with pytest.raises(Rejected, match="query: there is no word"):
+        parse_query(text)

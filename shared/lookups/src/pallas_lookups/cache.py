@@ -212,10 +212,11 @@ class LookupCache:
                 waiting.set_result(_parsed(value) if value and value != "T" else "missing")
 
     async def _fill_blindly(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
-        for key in snapshot.missing:
-            number, ttl, value = _value(version, records.get(key))
+        taken = [key for key in snapshot.missing if key in records]
+        for key in taken:
+            number, ttl, value = _value(version, records[key])
             await self._ask(self.redis.set(_entry(key), f"{number}:{value}", px=int(ttl)))
-        return len(snapshot.missing)
+        return len(taken)
 
     async def _ask(self, command: Awaitable[Any]) -> Any:
         if not self._checked:

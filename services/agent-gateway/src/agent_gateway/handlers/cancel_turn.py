@@ -16,6 +16,8 @@ PATIENCE = 60.0
 
 _RETRY = 0.5
 _NOTIFIER_WAITS = 2.0
+_OVERTAKEN = 0.2
+"""Seconds after which a call that was sent before its cancel is known."""
 
 
 async def cancel_turn(bus: Bus, address: Address, reason: str) -> None:
@@ -45,9 +47,15 @@ async def remember_call(bus: Bus, session: str, request: str, address: Address) 
 
 
 async def cancel_call(bus: Bus, session: str, request: str) -> None:
-    """Cancel the turn of a handshake-era request, if there is one. Goes on behind whoever waits for it too long."""
+    """Cancel the turn of a handshake-era request, if there is one. Goes on behind whoever waits for it too long.
+
+    A cancel may overtake its call: when nothing is known of that, it is looked for once more.
+    """
     try:
         call = await tables.get(bus, CALLS, session=session, request=request)
+        if call is None:
+            await asyncio.sleep(_OVERTAKEN)
+            call = await tables.get(bus, CALLS, session=session, request=request)
     except PallasError as error:
         log.warning("cannot look up the call to cancel", extra={"reason": error.message})
         return

@@ -75,7 +75,7 @@ async def test_the_agents_of_a_folder_are_published_as_the_folder_says(lab: Host
     published = await lab.until_published("bench", "once", "sure")
     bench = published["bench"]
     assert (bench.title, bench.version, bench.namespace, bench.kind) == ("Bench", "1.0.0", "local.lab", "function")
-    assert [tool.name for tool in bench.tools] == ["say", "wait", "effect", "crash"]
+    assert [tool.name for tool in bench.tools] == ["say", "wait", "think", "count", "effect", "late_effect", "crash"]
     assert [prompt.name for prompt in bench.prompts] == ["greeting"]
     assert (published["once"].limits.max_concurrency, published["sure"].retry) == (1, "safe")
     assert bench.revision
@@ -145,8 +145,8 @@ async def test_changed_code_is_what_later_turns_run_while_earlier_ones_keep_thei
     file = lab.file()
     earlier = await lab.ask("wait", file=file)
     await earlier.works()
-    lab.edit('"Say a text"', '"Say a text twice"', "bench.py")
     lab.edit("{arguments.get('text', 'nothing')} (", "twice {arguments.get('text', 'nothing')} (", "bench.py")
+    lab.edit('"Say a text"', '"Say a text twice"', "bench.py")
     await eventually(lambda: lab.published()["bench"].tools[0].description == "Say a text twice", CHANGES_WITHIN)
     after = lab.published()["bench"]
     assert after.revision != before.revision

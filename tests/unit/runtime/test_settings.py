@@ -69,3 +69,48 @@ def test_the_address_of_the_broker_does_not_show_for_it_may_hold_a_password() ->
     assert "hunter2" not in repr(settings)
     assert "hunter2" not in settings.model_dump_json()
     assert settings.nats_url.get_secret_value() == "nats://me:hunter2@broker:4222"
+
+
+def test_a_value_may_stand_in_a_file(tmp_path: Path) -> None:
+    secret, slots = tmp_path / "token", tmp_path / "slots"
+    secret.write_text("hunter2\n", "utf-8")
+    slots.write_text("9", "utf-8")
+    settings = Example.from_env({"PALLAS_TOKEN_FILE": str(secret), "PALLAS_SLOTS_FILE": str(slots), "PALLAS_TOKEN": ""})
+    assert settings.token == SecretStr("hunter2")
+    assert settings.slots == 9
+
+
+def test_a_value_and_its_file_exclude_each_other(tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("hunter2", "utf-8")
+    with pytest.raises(Rejected, match="PALLAS_TOKEN: set either it or PALLAS_TOKEN_FILE") as refused:
+        Example.from_env({"PALLAS_TOKEN": "hunter3", "PALLAS_TOKEN_FILE": str(secret)})
+    assert "hunter" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"), [(None, "No such file"), (b"", "is empty"), (b"\n", "is empty"), (b"\xff", "not UTF-8")]
+)
+def test_a_file_that_holds_no_value_is_named(tmp_path: Path, content: bytes | None, fault: str) -> None:
+    secret = tmp_path / "token"
+    if content is not None:
+        secret.write_bytes(content)
+    with pytest.raises(Rejected, match=fault) as refused:
+        Example.from_env({"PALLAS_TOKEN_FILE": str(secret)})
+    assert "PALLAS_TOKEN: " in refused.value.message
+    assert str(secret) in refused.value.message
+
+
+def test_faults_of_files_and_of_values_are_told_together(tmp_path: Path) -> None:
+    with pytest.raises(Rejected) as refused:
+        Example.from_env({"PALLAS_TOKEN_FILE": str(tmp_path / "none"), "PALLAS_PORT": "hunter2"})
+    assert "PALLAS_TOKEN: " in refused.value.message
+    assert "PALLAS_PORT: " in refused.value.message
+
+
+def test_the_value_in_a_file_that_does_not_fit_is_not_shown(tmp_path: Path) -> None:
+    secret = tmp_path / "slots"
+    secret.write_text("hunter2", "utf-8")
+    with pytest.raises(Rejected, match="PALLAS_SLOTS") as refused:
+        Example.from_env({"PALLAS_SLOTS_FILE": str(secret)})
+    assert "hunter2" not in refused.value.message

@@ -1,11 +1,12 @@
 """Settings from the environment, read once at the start and frozen.
 
-Field `nats_url` is the variable `PALLAS_NATS_URL`. A value that does not fit stops the start with a line that names the
-variable; the value itself is never shown, for it may be a secret.
+Field `nats_url` is the variable `PALLAS_NATS_URL`, or the content of the file that `PALLAS_NATS_URL_FILE` names. A
+value that does not fit stops the start with a line that names the variable; the value itself is never shown, for it may
+be a secret.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -14,6 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, IPvAnyNetwor
 from pallas_contracts.errors import Rejected
 
 PREFIX = "PALLAS_"
+FILE_SUFFIX = "_FILE"
+"""Of a variable that names the file with the value, as secrets of containers come."""
 
 
 def _split(separator: str) -> BeforeValidator:
@@ -59,10 +62,49 @@ class Settings(BaseModel):
         Raises:
             Rejected: naming every variable that does not fit and why.
         """
-        names = {f"{PREFIX}{name.upper()}": name for name in cls.model_fields}
-        given = {field: environ[variable] for variable, field in names.items() if environ.get(variable, "") != ""}
+        given, faults = _given(environ, cls.model_fields)
         try:
-            return cls.model_validate(given)
+            settings = cls.model_validate(given)
         except ValidationError as error:
-            faults = [f"{PREFIX}{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()]
-        raise Rejected("; ".join(faults), code="bad_settings")
+            faults += [(str(fault["loc"][0]), fault["msg"]) for fault in error.errors()]
+        else:
+            if not faults:
+                return settings
+        raise Rejected("; ".join(f"{variable(field)}: {fault}" for field, fault in faults), code="bad_settings")
+
+
+def variable(field: str) -> str:
+    """The variable that holds a field."""
+    return f"{PREFIX}{field.upper()}"
+
+
+def _given(environ: Mapping[str, str], fields: Iterable[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """What the environment says of each field, and what is wrong with how it says it."""
+    given: dict[str, str] = {}
+    faults: list[tuple[str, str]] = []
+    for field in fields:
+        try:
+            value = _value(environ, variable(field))
+        except Rejected as error:
+            faults.append((field, error.message))
+        else:
+            given |= {field: value} if value else {}
+    return given, faults
+
+
+def _value(environ: Mapping[str, str], name: str) -> str:
+    """The value of a variable or of its file; empty when neither is set."""
+    value, path = environ.get(name, ""), environ.get(f"{name}{FILE_SUFFIX}", "")
+    if not path:
+        return value
+    if value:
+        raise Rejected(f"set either it or {name}{FILE_SUFFIX}, not both", code="bad_settings")
+    try:
+        content = Path(path).read_text("utf-8").strip()
+    except OSError as error:
+        raise Rejected(f"the file {path!r} cannot be read: {error.strerror}", code="bad_settings") from error
+    except UnicodeDecodeError as error:
+        raise Rejected(f"the file {path!r} is not UTF-8", code="bad_settings") from error
+    if not content:
+        raise Rejected(f"the file {path!r} is empty", code="bad_settings")
+    return content

@@ -1,0 +1,83 @@
+"""The journey of a turn, and what goes on beside it, as a list of edges: who says something to whom, and how.
+
+The trace of a turn and the network policies are checked against this list. An edge by `nats` is said through the
+broker: both of its ends connect to the broker, and neither to the other. `what` of such an edge is a name in the
+catalogue of contracts; of any other edge it is a word for people.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+type How = Literal["mcp", "http", "nats", "postgres", "redis"]
+
+BROKER = "nats"
+
+OUTSIDE = frozenset({"caller", "operator", "model"})
+"""Who is no part of Pallas: people, their programs, and models."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`source` says `what` to `destination`."""
+
+    source: str
+    destination: str
+    how: How
+    what: str
+
+
+TURN = (
+    Edge("caller", "agent-gateway", "mcp", "tools/call"),
+    Edge("agent-gateway", "auth-resolver", "nats", "auth.resolve"),
+    Edge("agent-gateway", "agent-worker", "nats", "turn.requested"),
+    Edge("agent-worker", "agent-gateway", "nats", "turn.claim"),
+    Edge("agent-worker", "model", "http", "model call"),
+    Edge("agent-worker", "demo-tools", "mcp", "tools/call"),
+    Edge("agent-worker", "library-search", "mcp", "tools/call"),
+    Edge("library-search", "auth-resolver", "nats", "auth.resolve"),
+    Edge("auth-resolver", "redis", "redis", "look-ups"),
+    Edge("auth-resolver", "team-lifecycle", "nats", "auth.lookup"),
+    Edge("team-lifecycle", "postgres", "postgres", "look-ups"),
+    Edge("library-search", "postgres", "postgres", "documents"),
+    Edge("agent-worker", "agent-gateway", "nats", "turn.event"),
+    Edge("agent-worker", "agent-gateway", "nats", "turn.content"),
+    Edge("agent-worker", "agent-gateway", "nats", "turn.outcome"),
+)
+"""One turn that uses everything, in the order in which an edge is first walked."""
+
+BESIDE = (
+    Edge("agent-worker", "agent-gateway", "nats", "agents"),
+    Edge("agent-worker", "registry", "nats", "agents"),
+    Edge("agent-worker", "health-monitor", "nats", "workers"),
+    Edge("agent-gateway", "registry", "nats", "gateways"),
+    Edge("agent-gateway", "agent-worker", "nats", "agent.read"),
+    Edge("agent-gateway", "health-monitor", "nats", "health.check"),
+    Edge("health-monitor", "agent-gateway", "nats", "health"),
+    Edge("health-monitor", "registry", "nats", "health"),
+    Edge("health-monitor", "model", "http", "probe"),
+    Edge("health-monitor", "demo-tools", "mcp", "probe"),
+    Edge("health-monitor", "library-search", "mcp", "probe"),
+    Edge("team-lifecycle", "redis", "redis", "condemned and renewed look-ups"),
+    Edge("team-lifecycle", "library-search", "nats", "lifecycle.changed"),
+    Edge("caller", "registry", "http", "catalogue"),
+    Edge("operator", "team-lifecycle", "http", "teams, users, libraries, keys"),
+    Edge("operator", "library-search", "http", "documents"),
+)
+"""What no turn waits for."""
+
+EDGES = (*TURN, *BESIDE)
+
+type Connection = tuple[str, str]
+"""Who opens a connection to whom."""
+
+
+def connections(edges: Iterable[Edge] = EDGES) -> frozenset[Connection]:
+    """The connections that are opened when these edges are walked."""
+    return frozenset(pair for edge in edges for pair in _opened(edge))
+
+
+def _opened(edge: Edge) -> Iterable[Connection]:
+    if edge.how == "nats":
+        return (edge.source, BROKER), (edge.destination, BROKER)
+    return ((edge.source, edge.destination),)

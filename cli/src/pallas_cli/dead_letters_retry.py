@@ -1,23 +1,23 @@
 """Give dead letters another try: what was asked becomes a new turn, and the letter goes.
 
-The letter goes last. When the command dies before that, a second try makes a second turn.
+The letter goes last, and the new turn's id follows from its name: when the command dies in between, doing it again
+means the same turn.
 """
 
+import hashlib
 import json
-from contextlib import suppress
 from typing import Any
 
 from pallas_bus import tables
 from pallas_bus.claim_checks import stow_request, whole_request
 from pallas_bus.connection import Bus
 from pallas_bus.dead_letters import drop_letter, request_of
-from pallas_bus.turn_claims import Address, request_cancel
 from pallas_bus.turn_queue import submit
 from pallas_cli.dead_letters_view import letter_of, letters_of
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_contracts.ids import new_turn_id
+from pallas_contracts.ids import TurnId, derived_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
 
@@ -64,10 +64,7 @@ async def _retry(bus: Bus, name: str) -> str:
     try:
         await submit(bus, await stow_request(bus, request))
     except PallasError as error:
-        # It may be in its queue nevertheless: what was refused must not be executed.
-        with suppress(PallasError):
-            await request_cancel(bus, Address.of(request), "it could not be put into its queue")
-        raise Refused(f"{name}: {error.code}: {error.message}", code=1) from error
+        raise Refused(f"{name}: {error.code}: {error.message}; it may be retried again", code=1) from error
     try:
         await drop_letter(bus, letter)
     except PallasError as error:
@@ -89,5 +86,10 @@ async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal) -> 
     if await tables.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
         raise Refused(f"{letter.letter}: there is no agent {asked.agent!r} of team {asked.team!r} any more", code=1)
     # No caller's idempotency key leads to the new turn, so it has no digest either.
-    changes = {"turn_id": new_turn_id(), "replay_of": asked.turn_id, "digest": None, "requested_at": utc_now()}
+    changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "digest": None, "requested_at": utc_now()}
     return asked.model_copy(update=changes)
+
+
+def _new_turn(letter: DeadLetter) -> TurnId:
+    """The turn that a letter becomes, always the same."""
+    return derived_turn_id(hashlib.sha256(f"retry {letter.letter}".encode()).digest())

@@ -88,10 +88,12 @@ async def test_nothing_is_kept_for_a_replay_when_content_shall_not_be_kept(alone
     assert set(await content(alone, outcome)) == {"said"}
 
 
-async def test_what_happened_is_kept_for_as_many_days_as_the_gateway_is_told(alone: Platform) -> None:
-    await alone.gateway(event_days="0.5")
+async def test_what_happened_is_kept_for_as_many_days_as_the_gateway_is_told_and_big_content_a_day_longer_than_content(
+    alone: Platform,
+) -> None:
+    await alone.gateway(event_days="0.5", content_seconds="172800")
     ages = {
         stream.name: (await alone.bus.api(f"STREAM.INFO.{stream.name}", {}))["config"]["max_age"] / 1e9
         for stream in (TURN_LOG, DEAD_LETTERS, TURN_OBJECTS, TURN_QUEUE)
     }
-    assert ages == {"TURN_LOG": 43_200, "DEAD_LETTERS": 43_200, "TURN_OBJECTS": 86_400, "TURN_QUEUE": 0}
+    assert ages == {"TURN_LOG": 43_200, "DEAD_LETTERS": 43_200, "TURN_OBJECTS": 259_200, "TURN_QUEUE": 0}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -16,19 +17,22 @@ from tests.waiting import soon
 
 from pallas_bus import turn_objects
 from pallas_bus.claim_checks import STOW_ABOVE, stow_request
+from pallas_bus.connection import Bus
 from pallas_bus.dead_letters import forget_original
 from pallas_bus.direct import read
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, claim
 from pallas_bus.turn_queue import submit
 from pallas_bus.turn_reader import follow_turns
+from pallas_cli import dead_letters_retry
 from pallas_cli.dead_letters_retry import retry_every_letter, retry_one_letter
 from pallas_cli.dead_letters_view import drop, show_letter, show_letters
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_CLAIM, TURN_LOG, TURN_REQUESTED
+from pallas_contracts.errors import Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
+from pallas_contracts.turns import Claimed, DeadLetter, TurnClaim, TurnOutcome
 
 PALLAS = str(Path(sys.executable).parent / "pallas")
 BODY = b'{"arguments": "a secret"}'
@@ -139,6 +143,27 @@ async def test_a_letter_that_can_be_read_is_retried_as_a_new_turn_and_is_gone(la
     claimed = TurnClaim.model_validate_json(record.data).claim
     assert isinstance(claimed, Claimed)
     assert claimed.replay_of == name
+
+
+async def test_a_retry_that_dies_before_the_letter_is_gone_means_the_same_turn_when_it_is_done_again(
+    lab: Lab, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dies(_bus: Bus, _letter: DeadLetter) -> None:
+        raise Unavailable("the connection was lost")
+
+    name = await used_up(lab, "once")
+    with monkeypatch.context() as patched:
+        patched.setattr(dead_letters_retry, "drop_letter", dies)
+        with pytest.raises(Refused, match="was submitted, but the letter could not be removed") as refused:
+            await retry_one_letter(lab.bus, name, as_json=True)
+    [turn] = re.findall(r"turn ([0-9a-f]{32})", str(refused.value))
+    said()
+    await retry_one_letter(lab.bus, name, as_json=True)
+    assert json.loads(said()) == {"letter": name, "turn": turn}
+    feed = await lab.feeds.resume(Address(lab.team, "sure", turn))
+    assert sum([isinstance(each, TurnOutcome) async for each in feed]) == 1
+    subject = TURN_CLAIM.template.subject(team=lab.team, agent="sure", turn=turn)
+    assert len([record async for record in read(lab.bus, TURN_LOG.name, subject)]) == 1
 
 
 async def test_a_letter_whose_arguments_are_stowed_is_retried_with_them_while_they_are_there(

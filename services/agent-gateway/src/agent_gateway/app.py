@@ -46,6 +46,7 @@ from pallas_contracts.catalog import (
     SESSIONS,
     STREAMS,
     TURN_LOG,
+    TURN_OBJECTS,
     WORKERS,
 )
 from pallas_contracts.contract import Bucket, Stream
@@ -61,6 +62,8 @@ OWNED = tuple(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY)
 
 EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name})
 """The streams that are kept for `PALLAS_EVENT_DAYS`; content in them expires earlier."""
+
+_DAY = 86_400
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -137,9 +140,10 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
 
 def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
     """What this service declares, kept as long as it was told."""
-    seconds = settings.event_days * 86_400
+    days = dict.fromkeys(EVENTS, settings.event_days)
+    days[TURN_OBJECTS.name] = 1 + settings.content_seconds / _DAY
     return [
-        replace(thing, max_age=seconds) if isinstance(thing, Stream) and thing.name in EVENTS else thing
+        replace(thing, max_age=days[thing.name] * _DAY) if isinstance(thing, Stream) and thing.name in days else thing
         for thing in OWNED
     ]
 

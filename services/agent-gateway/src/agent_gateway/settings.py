@@ -42,6 +42,9 @@ class GatewaySettings(Settings):
     event_days: float = Field(
         7.0, ge=0.01, le=36_500, description="how long events, outcomes and dead letters are kept"
     )
+    content_seconds: float = Field(
+        900.0, ge=0, description="the workers' own: how long content is kept; what is too big for a message, a day more"
+    )
     allow_unauthenticated: bool = Field(False, description="accept PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
     gateway_auth: Annotated[AuthMode, AfterValidator(_open_on_loopback_only)] = Field(
         "off", validate_default=True, description="whether callers are identified by a bearer"

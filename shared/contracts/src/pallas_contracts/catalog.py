@@ -91,7 +91,7 @@ TURN_OBJECTS = Stream(
     owner=GATEWAY,
     max_age=86_400.0,
     max_per_subject=1,
-    summary="What is too big for a message, in parts; it goes with the turn's content, or after a day at last.",
+    summary="What is too big for a message, in parts; it goes with the turn's content, at last a day after its time.",
 )
 
 STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES, TURN_OBJECTS)

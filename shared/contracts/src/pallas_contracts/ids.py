@@ -38,3 +38,11 @@ def new_turn_id() -> TurnId:
     value = value & ~(0xF << 76) | (0x7 << 76)
     value = value & ~(0x3 << 62) | (0x2 << 62)
     return TurnId(f"{value:032x}")
+
+
+def derived_turn_id(digest: bytes) -> TurnId:
+    """The version 8 UUID (RFC 9562) of a digest's first 16 bytes: made again from the same, it is the same turn."""
+    value = int.from_bytes(digest[:16])
+    value = value & ~(0xF << 76) | (0x8 << 76)
+    value = value & ~(0x3 << 62) | (0x2 << 62)
+    return TurnId(f"{value:032x}")

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 
 from pallas_contracts.errors import Rejected
-from pallas_contracts.ids import TurnId
+from pallas_contracts.ids import TurnId, derived_turn_id
 
 _TAG = 16
 """Bytes of a signature that are kept."""
@@ -33,10 +33,7 @@ class LogKey:
 
     def turn_id(self, *parts: object) -> TurnId:
         """The turn that those JSON values stand for, the same on every replica: a version 8 UUID in hex."""
-        value = int.from_bytes(self._mac("turn", _canonical(parts))[:16])
-        value = value & ~(0xF << 76) | (0x8 << 76)
-        value = value & ~(0x3 << 62) | (0x2 << 62)
-        return TurnId(f"{value:032x}")
+        return derived_turn_id(self._mac("turn", _canonical(parts)))
 
     def sign(self, use: str, value: object) -> str:
         """A JSON value with a signature, as base64url without padding; readable for everybody."""

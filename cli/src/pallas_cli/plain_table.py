@@ -16,4 +16,5 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_column(header, no_wrap=number == 0)
     for row in rows:
         table.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
+    # Names are shown as they are, whatever rich could read into them.
+    Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False).print(table)

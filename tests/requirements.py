@@ -118,6 +118,7 @@ REQUIREMENTS: dict[str, str] = {
     # both kinds of JWT: Daedalus, which has the keys of per-turn tokens, could sign JWTs of teams.
     "A-3.1.2": "libraries, roles, tokens, teams, assignments and keys belong to one service",
     "A-3.2.1": "opaque tokens, per-turn JWTs and JWTs of teams are accepted",
+    "A-3.2.2": "an opaque token is in force until it is revoked, or until the time that was said for it",
     "A-3.2.3": "the JWT of a team is valid for ten years",
     "A-3.2.4": "per-turn JWTs can be switched off",
     "A-3.3.1": "a request has one set of libraries, and tools read nothing else of the caller",
@@ -170,6 +171,7 @@ REQUIREMENTS: dict[str, str] = {
     "A-7.4.2": "the jti of before a rotation counts for nobody once that was answered",
     "A-7.5.1": "a team is shown with id, name, active, active_jti and workspace_ids, never with its JWT",
     "A-8.1.3": "that a team was provisioned is logged as pallas_team_provisioned",
+    "A-9.3.1": "the JWT of a deployment that was retired is refused from the next call on",
     "A-9.6.1": "the libraries offered for a token are those that its user owns or manages",
     "A-9.6.2": "the text of a token is shown once",
     "A-12.1": "a caller's bearer is handed to nobody but the resolver",

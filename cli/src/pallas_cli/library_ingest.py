@@ -132,7 +132,7 @@ def _outcome(target: Target, path: str, answer: httpx.Response) -> Outcome:
         raise Refused(f"{target.url} answers {answer.status_code}, but is no library search", code=1) from error
     match answer.status_code, code:
         case 401, _:
-            raise Refused("the password of the account `admin` is wrong: PALLAS_ADMIN_PASSWORD has it", code=1)
+            raise Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)", code=1)
         case 404, "no_library":
             raise Refused(sentence, code=1)
         case 404 | 405, _:

@@ -6,7 +6,7 @@ A new group of commands is a file in `commands/` and a line here. Nothing heavy 
 
 import typer
 
-from pallas_cli.commands import agents, deadletters, events, libraries, turns
+from pallas_cli.commands import agents, deadletters, events, keys, libraries, teams, tokens, turns, users
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.up import up
 from pallas_cli.refused import Refused
@@ -22,6 +22,10 @@ commands.add_typer(turns.app, name="turns")
 commands.add_typer(events.app, name="events")
 commands.add_typer(deadletters.app, name="deadletters")
 commands.add_typer(libraries.app, name="libraries")
+commands.add_typer(users.app, name="users")
+commands.add_typer(tokens.app, name="tokens")
+commands.add_typer(teams.app, name="teams")
+commands.add_typer(keys.app, name="keys")
 
 
 @commands.callback()

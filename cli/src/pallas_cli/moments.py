@@ -15,9 +15,22 @@ def moment_of(text: str) -> datetime:
     Raises:
         Refused: it is neither.
     """
+    return _moment(text, -1)
+
+
+def moment_ahead(text: str) -> datetime:
+    """The same, with a span from now on.
+
+    Raises:
+        Refused: it is neither.
+    """
+    return _moment(text, +1)
+
+
+def _moment(text: str, direction: int) -> datetime:
     try:
         if (span := _SPAN.match(text)) is not None:
-            return datetime.now(UTC) - timedelta(seconds=float(span[1]) * _UNITS[span[2]])
+            return datetime.now(UTC) + direction * timedelta(seconds=float(span[1]) * _UNITS[span[2]])
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise Refused(f"{text!r} is neither a span such as 30m, 2h or 7d nor an ISO 8601 time") from None

@@ -79,7 +79,7 @@ async def test_what_keeps_everything_from_being_added_is_one_line(search: Search
     unknown = await pallas(str(folder), "--library", "nowhere", "--url", search.base)
     assert unknown == (1, "", "pallas: there is no library 'nowhere'\n")
     wrong = await pallas(str(folder), "--library", "x", "--url", search.base, password="wrong")
-    assert wrong == (1, "", "pallas: the password of the account `admin` is wrong: PALLAS_ADMIN_PASSWORD has it\n")
+    assert wrong == (1, "", "pallas: the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)\n")
     code, _, err = await pallas(str(folder), "--library", "x", "--url", f"http://127.0.0.1:{free_port()}")
     assert code == 1
     assert "cannot be reached (ConnectError); --url says where it is" in err

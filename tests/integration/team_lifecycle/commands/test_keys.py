@@ -1,0 +1,51 @@
+"""`pallas keys` against a service at work."""
+
+from tests.integration.team_lifecycle.commands.conftest import Pallas
+
+
+async def states(pallas: Pallas) -> dict[str, str]:
+    """What `list` says of each key."""
+    return {row[0]: row[3] for row in (await pallas.done("keys", "list")).rows}
+
+
+async def test_only_the_secret_of_a_key_that_signs_elsewhere_is_shown(pallas: Pallas) -> None:
+    turn = await pallas.done("keys", "add", "turn")
+    [first, added] = (await pallas.done("keys", "list", "--json")).json
+    assert len(bytes.fromhex(turn.out.strip())) == 32
+    assert turn.err == f"This is the secret of key {added['kid']}, for Daedalus. It is shown this once.\n"
+    assert (added["purpose"], added["algorithm"], first["purpose"]) == ("turn", "HS256", "team")
+    assert "secret" not in added
+
+    team = await pallas.done("keys", "add", "team")
+    kid = (await pallas.done("keys", "list", "--json")).json[-1]["kid"]
+    assert (team.out, team.err) == (f"Key {kid} signs after `pallas keys make-current {kid}`.\n", "")
+    assert (await pallas.done("keys", "add", "team", "--algorithm", "EdDSA", "--json")).json["secret"] is None
+
+
+async def test_a_key_signs_from_when_it_is_current_and_counts_until_it_is_retired(pallas: Pallas) -> None:
+    [first] = await states(pallas)
+    second = (await pallas.done("keys", "add", "team", "--json")).json["kid"]
+    said = await pallas.done("keys", "make-current", second)
+    assert said.out == f"Key {second} signs the JWTs of teams from now on.\n"
+    assert await states(pallas) == {first: "valid", second: "current"}
+    said = await pallas.done("keys", "retire", first, "--yes")
+    assert said.out == f"Every JWT of key {first} is refused from now on.\n"
+    third = (await pallas.done("keys", "add", "team", "--current", "--json")).json["kid"]
+    assert await states(pallas) == {first: "retired", second: "valid", third: "current"}
+
+
+async def test_the_key_that_signs_is_not_retired_and_one_for_turns_not_made_current(pallas: Pallas) -> None:
+    [first] = await states(pallas)
+    turn = (await pallas.done("keys", "add", "turn", "--json")).json["kid"]
+    assert await pallas.refused("keys", "retire", first, "--yes") == [
+        f"pallas: key '{first}' signs team JWTs: make another one current first"
+    ]
+    elsewhere = ["pallas: keys for per-turn tokens sign at Daedalus; none of them is current here"]
+    assert await pallas.refused("keys", "make-current", turn) == elsewhere
+    assert await pallas.refused("keys", "add", "turn", "--current") == elsewhere
+    assert await pallas.refused("keys", "make-current", "team-0") == ["pallas: there is no key 'team-0'"]
+
+
+async def test_keys_are_sealed_anew(pallas: Pallas) -> None:
+    said = await pallas.done("keys", "reseal")
+    assert said.out == "All keys are encrypted by the first of PALLAS_FERNET_KEYS.\n"

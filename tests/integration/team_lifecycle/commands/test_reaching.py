@@ -1,0 +1,115 @@
+"""How admin commands reach the service, what keeps them from it, and what they ask before they do harm."""
+
+import asyncio
+import os
+import pty
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from tests.embedded import free_port
+from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, Lifecycle
+
+from pallas_runtime.http import bind, listening
+
+_RUN = "import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
+IRREVOCABLE: dict[tuple[str, ...], str] = {
+    ("teams", "rotate", "t"): "the JWT that team t has is refused from now on",
+    ("teams", "delete", "t"): "team t is deleted",
+    ("tokens", "revoke", "t"): "token t is refused from now on",
+    ("keys", "retire", "k"): "every JWT of key k is refused from now on",
+    ("libraries", "remove", "l"): "library 'l' is removed with its documents",
+    ("libraries", "revoke", "l", "u", "owner"): "tokens of 'u' that needed the role lose library 'l'",
+}
+
+
+async def test_the_password_may_be_the_one_that_the_stack_keeps(pallas: Pallas) -> None:
+    del pallas.environ["PALLAS_ADMIN_PASSWORD"]
+    kept = pallas.folder / "data" / "secrets" / "admin-password"
+    assert await pallas.refused("users", "list", "--data", "data", code=2) == [
+        "pallas: the password of `admin` is needed: set PALLAS_ADMIN_PASSWORD, "
+        "or name the folder of `pallas up` with --data (data/secrets/admin-password is not there)"
+    ]
+    kept.parent.mkdir(parents=True)
+    kept.write_text(ADMIN_PASSWORD)
+    await pallas.done("users", "list", "--data", "data")
+    (pallas.folder / "data").rename(pallas.folder / ".pallas")
+    await pallas.done("users", "list")
+
+
+async def test_a_wrong_password_is_one_line_that_does_not_repeat_it(pallas: Pallas) -> None:
+    pallas.environ["PALLAS_ADMIN_PASSWORD"] = "hunter2"
+    refusal = await pallas.refused("users", "list")
+    assert refusal == ["pallas: the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)"]
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        (f"http://127.0.0.1:{free_port()}", "ConnectError"),
+        ("127.0.0.1", "UnsupportedProtocol"),
+        ("http://host:port", "InvalidURL"),
+    ],
+)
+async def test_a_service_that_is_not_there_is_one_line(pallas: Pallas, url: str, error: str) -> None:
+    assert await pallas.refused("users", "list", "--url", url) == [
+        f"pallas: team-lifecycle at {url} cannot be reached ({error}); is `pallas up` running? "
+        "(--url says where else to look)"
+    ]
+
+
+async def test_another_service_is_told_from_the_right_one(pallas: Pallas) -> None:
+    listener = bind("127.0.0.1", 0)
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with listening(Starlette(), listener, drain_seconds=1):
+        refusal = await pallas.refused("users", "list", "--url", base)
+    assert refusal == [f"pallas: {base}/ answers, but is no team-lifecycle"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a?b", "a b", "é"])
+async def test_what_cannot_be_an_id_never_becomes_part_of_a_path(pallas: Pallas, name: str) -> None:
+    for words in (("users", "deactivate", name), ("libraries", "remove", name, "--yes"), ("teams", "show", name)):
+        assert await pallas.refused(*words) == [f"pallas: {name!r} cannot be a name or an id"]
+
+
+@pytest.mark.parametrize("words", IRREVOCABLE, ids=" ".join)
+async def test_what_cannot_be_undone_is_not_done_where_nobody_can_be_asked(
+    pallas: Pallas, words: tuple[str, ...]
+) -> None:
+    for as_json in ((), ("--json",)):
+        refusal = await pallas.refused(*words, *as_json, code=2)
+        assert refusal == [f"pallas: {IRREVOCABLE[words]}, and that cannot be undone: --yes does it"]
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """Both ends of a terminal: the person's and the command's."""
+    ends = pty.openpty()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+@pytest.mark.parametrize(("typed", "done"), [("y", True), ("n", False), ("", False)])
+async def test_on_a_terminal_it_asks_and_only_yes_is_yes(
+    pallas: Pallas, lifecycle: Lifecycle, terminal: tuple[int, int], tmp_path: Path, typed: str, done: bool
+) -> None:
+    team, _ = await lifecycle.team()
+    os.write(terminal[0], f"{typed}\n".encode())
+    if not typed:
+        os.write(terminal[0], b"\x04")  # the end of what is typed
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _RUN, "teams", "delete", team),
+        stdin=terminal[1],
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, **pallas.environ},
+    )
+    _, err = await process.communicate()
+    assert f"team {team} is deleted, and that cannot be undone.\nGo on? [y/N]:" in err.decode()
+    assert process.returncode == (0 if done else 1)
+    assert (await pallas.done("teams", "show", team, "--json")).json["active"] is not done

@@ -1,0 +1,93 @@
+"""`pallas teams` against a service at work."""
+
+import uuid
+
+import jwt
+from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.team_lifecycle.lab import TEAMS, Lifecycle
+from tests.requirements import requirement
+
+
+def jti_of(text: str) -> str:
+    """The jti of a JWT, unverified."""
+    return jwt.decode(text, options={"verify_signature": False})["jti"]
+
+
+async def test_a_new_teams_jwt_is_all_of_standard_output_and_the_one_that_counts(
+    pallas: Pallas, lifecycle: Lifecycle
+) -> None:
+    created = await pallas.done("teams", "create", "Kottos")
+    [team] = (await pallas.done("teams", "list", "--json")).json
+    assert created.err == f"This is the JWT of team {team['id']}. It is shown this once.\n"
+    assert (team["name"], team["active"], team["workspace_ids"]) == ("Kottos", True, [])
+    assert jti_of(created.out.strip()) == team["active_jti"]
+    assert (await lifecycle.daedalus.get(f"{TEAMS}{team['id']}/")).json() == team
+
+
+@requirement("A-7.1.3", "A-13.2.2")
+async def test_a_team_that_is_there_is_not_made_again_and_a_deleted_one_not_revived(pallas: Pallas) -> None:
+    team = str(uuid.uuid4())
+    first = (await pallas.done("teams", "create", "Kottos", "--id", team, "--json")).json
+    assert (first["id"], first["new"]) == (team, True)
+    again = await pallas.done("teams", "create", "Mentor", "--id", team)
+    assert (again.out, again.err) == (
+        "",
+        f"Team {team} was there already: active. "
+        f"Its JWT cannot be shown again; `pallas teams rotate {team}` makes another one.\n",
+    )
+    as_json = (await pallas.done("teams", "create", "Mentor", "--id", team, "--json")).json
+    assert (as_json["name"], as_json["active_jti"], as_json["new"]) == ("Kottos", jti_of(first["jwt"]), False)
+    assert "jwt" not in as_json
+
+    await pallas.done("teams", "delete", team, "--yes")
+    assert await pallas.refused("teams", "create", "Kottos", "--id", team) == [
+        f"Team {team} was there already: deleted. Nothing revives it; a new team needs another id."
+    ]
+
+
+@requirement("A-7.4.1")
+async def test_rotating_prints_the_jwt_that_counts_from_then_on(pallas: Pallas, lifecycle: Lifecycle) -> None:
+    team, before = await lifecycle.team()
+    rotated = await pallas.done("teams", "rotate", team, "--yes")
+    shown = (await pallas.done("teams", "show", team, "--json")).json
+    assert jti_of(rotated.out.strip()) == shown["active_jti"] != jti_of(before)
+    assert rotated.err == (
+        f"This is the JWT of team {team}; the one before is refused from now on. It is shown this once.\n"
+    )
+
+
+async def test_workspaces_are_replaced_and_none_has_to_be_said(pallas: Pallas, lifecycle: Lifecycle) -> None:
+    team, _ = await lifecycle.team()
+    said = await pallas.done("teams", "workspaces", team, "ws_b", "ws_a")
+    assert said.out == f"Team {team} reads workspaces ws_a, ws_b.\n"
+    assert (await pallas.done("teams", "workspaces", team, "ws c", "--json")).json == {
+        "id": team,
+        "workspace_ids": ["ws c"],
+    }
+    for words in ((), ("ws_a", "--none")):
+        refusal = await pallas.refused("teams", "workspaces", team, *words, code=2)
+        assert refusal == ["pallas: name WORKSPACE..., or say --none"]
+    assert (await pallas.done("teams", "show", team)).out == (
+        f"{team} Kottos: active\n  workspaces: ws c\n"
+        f"  active jti: {(await lifecycle.daedalus.get(f'{TEAMS}{team}/')).json()['active_jti']}\n"
+    )
+    said = await pallas.done("teams", "workspaces", team, "--none")
+    assert said.out == f"Team {team} reads nothing: it is paused.\n"
+
+
+async def test_a_deleted_team_is_listed_as_such_and_cannot_be_changed(pallas: Pallas, lifecycle: Lifecycle) -> None:
+    team, _ = await lifecycle.team("[red]Kottos :smile:")
+    await lifecycle.attach(team, "ws_a", "ws_b")
+    said = await pallas.done("teams", "delete", team, "--yes")
+    assert said.out == f"Team {team} is deleted: its JWT is refused from now on.\n"
+    listed = await pallas.done("teams", "list")
+    assert listed.rows == [[team, "[red]Kottos :smile:", "deleted", "ws_a, ws_b"]]
+    for words in (("rotate", team, "--yes"), ("workspaces", team, "ws_a")):
+        assert await pallas.refused("teams", *words) == [f"pallas: team '{team}' was deleted"]
+
+
+async def test_a_team_that_nobody_knows_is_one_line(pallas: Pallas) -> None:
+    team = str(uuid.uuid4())
+    for words in (("show", team), ("delete", team, "--yes"), ("rotate", team, "--yes"), ("workspaces", team, "ws")):
+        assert await pallas.refused("teams", *words) == [f"pallas: there is no team '{team}'"]
+    assert (await pallas.done("teams", "list")).out == "There are no teams.\n"

@@ -1,0 +1,75 @@
+"""`pallas users` and `pallas libraries` against a service at work."""
+
+import pytest
+from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.requirements import requirement
+
+from pallas_cli import admin_api
+
+
+async def test_users_are_added_once_and_kept_out_and_let_in(pallas: Pallas) -> None:
+    assert (await pallas.done("users", "list")).out == "There are no users.\n"
+    assert (await pallas.done("users", "add", "ann@example.com")).out == "Added user ann@example.com.\n"
+    assert (await pallas.done("users", "add", "ann@example.com")).out == "User ann@example.com was there already.\n"
+    assert (await pallas.done("users", "add", "bob", "--json")).json["new"] is True
+    said = await pallas.done("users", "deactivate", "bob")
+    assert said.out == "User bob is inactive: tokens of that user are refused.\n"
+    assert [row[:2] for row in (await pallas.done("users", "list")).rows] == [
+        ["ann@example.com", "active"],
+        ["bob", "inactive"],
+    ]
+    assert (await pallas.done("users", "activate", "bob", "--json")).json["active"] is True
+    assert (await pallas.done("users", "scopes", "bob")).out == "User bob neither owns nor manages a library.\n"
+    assert (await pallas.done("users", "scopes", "bob", "--json")).json == []
+
+
+@requirement("A-4.1.3")
+async def test_libraries_are_added_renamed_moved_and_removed(pallas: Pallas) -> None:
+    await pallas.done("users", "add", "ann")
+    words = ("libraries", "add", "papers", "--name", "All papers", "--workspace", "ws_a", "--owner", "ann")
+    assert (await pallas.done(*words)).out == "Added library papers.\n"
+    assert (await pallas.done(*words)).out == "Library papers was there already.\n"
+    assert await pallas.refused("libraries", "add", "papers") == ["pallas: there is another library 'papers'"]
+    assert (await pallas.done("libraries", "add", "notes", "--json")).json["name"] == "notes"
+
+    assert (await pallas.done("libraries", "rename", "papers", "Papers")).out == "Library papers is called Papers.\n"
+    assert (await pallas.done("libraries", "move", "notes", "ws_b")).out == "Library notes is in workspace ws_b.\n"
+    [listed] = (await pallas.done("libraries", "list", "--workspace", "ws_a")).rows
+    assert listed[:3] == ["papers", "Papers", "ws_a"]
+    assert (await pallas.done("libraries", "move", "notes", "--none")).out == (
+        "Library notes is in no workspace: no team reads it.\n"
+    )
+    assert await pallas.refused("libraries", "move", "notes", code=2) == ["pallas: name WORKSPACE, or say --none"]
+    assert (await pallas.done("libraries", "remove", "papers", "--yes")).out == "Removed library papers.\n"
+    assert [row[0] for row in (await pallas.done("libraries", "list")).rows] == ["notes"]
+
+
+@requirement("A-4.1.2", "A-4.1.6")
+async def test_roles_are_granted_and_revoked_and_tokens_lose_what_needed_them(pallas: Pallas) -> None:
+    for user in ("ann", "bob"):
+        await pallas.done("users", "add", user)
+    await pallas.done("libraries", "add", "papers", "--owner", "ann")
+    granted = await pallas.done("libraries", "grant", "papers", "bob", "manager")
+    assert granted.out == "User bob is manager of library papers.\n"
+    await pallas.done("tokens", "issue", "Cline", "--user", "bob", "--library", "papers")
+    assert [row[:3] for row in (await pallas.done("libraries", "members", "papers")).rows] == [
+        ["papers", "ann", "owner"],
+        ["papers", "bob", "manager"],
+    ]
+    revoked = await pallas.done("libraries", "revoke", "papers", "bob", "manager", "--yes")
+    assert revoked.out == "User bob is not manager of library papers any more.\n"
+    assert (await pallas.done("libraries", "members", "--user", "bob")).out == "Nobody has a role there.\n"
+    assert (await pallas.done("tokens", "list", "--json")).json[0]["allowed_libraries"] == []
+
+    last = await pallas.refused("libraries", "revoke", "papers", "ann", "owner", "--yes")
+    assert last == ["pallas: user 'ann' is the last owner of library 'papers'"]
+    held = await pallas.refused("libraries", "revoke", "papers", "bob", "reader", "--yes")
+    assert held == ["pallas: user 'bob' is not reader of library 'papers'"]
+
+
+async def test_a_list_goes_on_over_all_its_pages(pallas: Pallas, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_api, "PAGE", 2)
+    names = [f"u{number}" for number in range(5)]
+    for name in names:
+        await pallas.done("users", "add", name)
+    assert [user["name"] for user in (await pallas.done("users", "list", "--json")).json] == names

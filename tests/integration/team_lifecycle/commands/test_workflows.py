@@ -1,0 +1,152 @@
+"""What operators do (contract, section 9), each as commands; a resolver says what it has come to."""
+
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+import pytest
+import typer
+from tests.conftest import Connecting
+from tests.embedded import NatsServer
+from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, FERNET_KEY, SERVICE_PASSWORD
+from tests.requirements import requirement
+
+from auth_resolver.app import build
+from auth_resolver.settings import AuthResolverSettings
+from pallas_bus.ask import ask
+from pallas_cli.commands import keys, libraries, teams, tokens, users
+from pallas_contracts.auth import ResolveBearer
+from pallas_contracts.catalog import GATEWAY, RESOLVE
+from pallas_contracts.errors import Denied
+from pallas_runtime.probes import Probes
+from pallas_runtime.run import Process
+
+type Read = Callable[[str], Awaitable[set[str] | str]]
+
+GROUPS = {"keys": keys, "libraries": libraries, "teams": teams, "tokens": tokens, "users": users}
+
+
+@pytest.fixture
+async def read(
+    addresses: dict[str, str], pallas: Pallas, nats_server: NatsServer, bus: Connecting
+) -> AsyncGenerator[Read]:
+    """What a bearer reads, or in which words it is refused. Two libraries are there, each in a workspace."""
+    await pallas.done("users", "add", "ann")
+    await pallas.done("libraries", "add", "papers", "--workspace", "ws_work", "--owner", "ann")
+    await pallas.done("libraries", "add", "diary", "--workspace", "ws_home")
+    environ = {f"PALLAS_{name.upper()}": addresses[name] for name in ("nats_url", "redis_url")}
+    settings = AuthResolverSettings.from_env({**environ, "PALLAS_FERNET_KEYS": FERNET_KEY})
+    gateway = await bus(GATEWAY, url=nats_server.url)
+
+    async def resolve(bearer: str) -> set[str] | str:
+        try:
+            return set((await ask(gateway, RESOLVE, ResolveBearer(bearer=bearer.strip()))).libraries)
+        except Denied as refused:
+            return refused.message
+
+    async with build(settings, Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())):
+        yield resolve
+
+
+@requirement("A-9.3.1")
+async def test_a_deployment_is_registered_attached_rotated_paused_and_retired(pallas: Pallas, read: Read) -> None:
+    jwt = (await pallas.done("teams", "create", "Kottos")).out
+    [[team, *_]] = (await pallas.done("teams", "list")).rows
+    assert await read(jwt) == set()
+    await pallas.done("teams", "workspaces", team, "ws_work")
+    assert await read(jwt) == {"papers"}
+
+    leaked, jwt = jwt, (await pallas.done("teams", "rotate", team, "--yes")).out
+    assert (await read(leaked), await read(jwt)) == ("Invalid MCP token.", {"papers"})
+
+    await pallas.done("teams", "workspaces", team, "--none")
+    assert await read(jwt) == set()
+    await pallas.done("teams", "workspaces", team, "ws_work", "ws_home")
+    assert await read(jwt) == {"papers", "diary"}
+    await pallas.done("teams", "delete", team, "--yes")
+    assert await read(jwt) == "Token has been deactivated."
+
+
+async def test_known_deployments_are_provisioned_once_however_often_that_is_asked_for(
+    pallas: Pallas, read: Read
+) -> None:
+    instances = {str(uuid.uuid4()): name for name in ("Kottos", "Mentor")}
+    jwts = [(await pallas.done("teams", "create", name, "--id", team)).out for team, name in instances.items()]
+    assert [(await pallas.done("teams", "create", name, "--id", team)).out for team, name in instances.items()] == [
+        "",
+        "",
+    ]
+    assert [await read(jwt) for jwt in jwts] == [set(), set()]
+
+
+@requirement("A-9.6.1", "A-9.6.2")
+async def test_a_token_for_a_client_is_issued_and_taken_back(pallas: Pallas, read: Read) -> None:
+    [scope] = (await pallas.done("users", "scopes", "ann", "--json")).json
+    token = (await pallas.done("tokens", "issue", "Claude Desktop", "--user", "ann", "--library", scope)).out
+    assert await read(token) == {"papers"}
+    await pallas.done("users", "deactivate", "ann")
+    assert await read(token) == "User account is disabled."
+    await pallas.done("users", "activate", "ann")
+    assert await read(token) == {"papers"}
+    [[token_id, *_]] = (await pallas.done("tokens", "list", "--user", "ann")).rows
+    await pallas.done("tokens", "revoke", token_id, "--yes")
+    assert await read(token) == "Token has been deactivated."
+
+
+@requirement("A-13.2.3")
+async def test_a_leaked_signing_key_is_replaced_and_every_team_gets_another_jwt(pallas: Pallas, read: Read) -> None:
+    leaked = (await pallas.done("teams", "create", "Kottos")).out
+    [[team, *_]] = (await pallas.done("teams", "list")).rows
+    [[key, *_]] = (await pallas.done("keys", "list")).rows
+    await pallas.done("keys", "add", "team", "--current")
+    jwt = (await pallas.done("teams", "rotate", team, "--yes")).out
+    await pallas.done("keys", "retire", key, "--yes")
+    assert (await read(leaked), await read(jwt)) == ("Invalid MCP token.", set())
+
+
+async def test_every_command_does_its_work_and_a_secret_is_said_once_by_the_one_that_makes_it(pallas: Pallas) -> None:
+    await pallas.done("users", "add", "ann")
+    await pallas.done("libraries", "add", "papers", "--owner", "ann")
+    token = (await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--json")).json
+    team = (await pallas.done("teams", "create", "Kottos", "--json")).json
+    rotated = (await pallas.done("teams", "rotate", team["id"], "--yes", "--json")).json
+    turn = (await pallas.done("keys", "add", "turn", "--json")).json
+    work = f"""
+        users list
+        users scopes ann
+        users deactivate ann
+        users activate ann
+        libraries list
+        libraries members papers
+        libraries rename papers Papers
+        libraries move papers ws_work
+        libraries grant papers ann reader
+        libraries revoke papers ann reader --yes
+        libraries remove papers --yes
+        tokens list
+        tokens libraries {token["id"]} --none
+        tokens revoke {token["id"]} --yes
+        teams list
+        teams show {team["id"]}
+        teams workspaces {team["id"]} ws_work
+        teams create Kottos --id {team["id"]}
+        teams delete {team["id"]} --yes
+        keys list
+        keys make-current {(await pallas.done("keys", "add", "team", "--json")).json["kid"]}
+        keys retire {turn["kid"]} --yes
+        keys reseal
+    """
+    for line in work.strip().splitlines():
+        assert (await pallas.done(*line.split(), "--json")).json is not None
+
+    known = {(group, command) for group, module in GROUPS.items() for command in commands_of(module.app)}
+    assert {said.words[:2] for said in pallas.said} == known - {("libraries", "ingest")}
+    spoken = "".join(said.out + said.err for said in pallas.said)
+    secrets = [token["token"], team["jwt"], rotated["jwt"], turn["secret"]]
+    assert [spoken.count(secret) for secret in secrets] == [1, 1, 1, 1]
+    assert [spoken.count(word) for word in (ADMIN_PASSWORD, SERVICE_PASSWORD, FERNET_KEY)] == [0, 0, 0]
+
+
+def commands_of(group: typer.Typer) -> set[str]:
+    """The words of a group's commands."""
+    return set(typer.main.get_group(group).commands)

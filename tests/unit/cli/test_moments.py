@@ -1,0 +1,23 @@
+"""Times as people type them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pallas_cli.moments import moment_ahead, moment_of
+from pallas_cli.refused import Refused
+
+
+@pytest.mark.parametrize(("read", "sign"), [(moment_of, -1), (moment_ahead, 1)])
+def test_a_span_goes_back_or_ahead_and_a_time_is_itself(read: Callable[[str], datetime], sign: int) -> None:
+    before = datetime.now(UTC)
+    assert timedelta() <= read("2h") - before - sign * timedelta(hours=2) < timedelta(minutes=1)
+    assert read("2027-01-02T03:04+01:00") == datetime(2027, 1, 2, 2, 4, tzinfo=UTC)
+    assert read("2027-01-02") == datetime(2027, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["soon", "2 h", "999999999999d", ""])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="neither a span"):
+        moment_ahead(text)

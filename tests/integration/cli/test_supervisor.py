@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from pallas_cli.stack.supervisor import StartTimeout, Supervisor
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 
 
-def stand_in(name: str, behaviour: str = "", *, stage: int = 1, number: int = 1) -> ProcessSpec:
+def stand_in(name: str, behaviour: str = "", *, number: int = 1, needs: Collection[str] = ()) -> ProcessSpec:
     """A process of the stack that is a stand-in."""
 
     async def prepare() -> Launch:
@@ -29,7 +29,7 @@ def stand_in(name: str, behaviour: str = "", *, stage: int = 1, number: int = 1)
             (sys.executable, "-S", STAND_IN, str(port), behaviour), answers_ok(f"http://127.0.0.1:{port}/readyz")
         )
 
-    return ProcessSpec(name, number, stage, prepare)
+    return ProcessSpec(name, number, 1, prepare, frozenset(needs))
 
 
 class Watched:
@@ -123,10 +123,48 @@ async def test_a_start_that_takes_too_long_names_the_process_and_its_log(tmp_pat
     assert gone(watched.pid("slow"))
 
 
-async def test_the_lowest_stage_is_ready_before_the_others_start(tmp_path: Path) -> None:
-    async with started(tmp_path, stand_in("late", stage=2), stand_in("early", stage=1)) as watched:
-        early, late = (psutil.Process(watched.pid(name)).create_time() for name in ("early", "late"))
-        assert early < late
+async def test_a_process_starts_once_everything_that_it_needs_can_be_used_and_nobody_else_waits(tmp_path: Path) -> None:
+    usable = asyncio.Event()
+
+    async def prepare() -> Launch:
+        async def ready() -> bool:
+            return usable.is_set()
+
+        return Launch(("sleep", "600"), ready)
+
+    needed, last = ProcessSpec("needed", 1, 1, prepare), stand_in("last", needs={"needed", "elsewhere"})
+    watched = Watched(tmp_path, last, needed, stand_in("other"))
+    starting = asyncio.create_task(watched.supervisor.start(20))
+    try:
+        await until(lambda: watched.supervisor.pids().keys() == {"needed", "other"})
+        usable.set()
+        await starting
+        assert watched.supervisor.pids().keys() == {"last", "needed", "other"}
+        assert psutil.Process(watched.pid("other")).create_time() < psutil.Process(watched.pid("last")).create_time()
+    finally:
+        await watched.supervisor.stop(5)
+
+
+async def test_what_waits_for_a_process_that_is_late_is_not_called_late(tmp_path: Path) -> None:
+    async def prepare() -> Launch:
+        return Launch(("sleep", "600"), answers_ok(f"http://127.0.0.1:{free_port()}/"))
+
+    watched = Watched(tmp_path, stand_in("waits", needs={"never"}), ProcessSpec("never", 1, 1, prepare))
+    try:
+        with pytest.raises(StartTimeout) as error:
+            await watched.supervisor.start(1)
+        assert str(error.value) == f"not ready in time: never-1 (log: {tmp_path}/never-1.log)"
+    finally:
+        await watched.supervisor.stop(5)
+    assert watched.supervisor.pids().keys() == {"never"}
+
+
+async def test_nothing_starts_behind_a_process_that_refuses_its_settings(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, stand_in("waits", needs={"refuses"}), stand_in("refuses", "refuse"))
+    with pytest.raises(Refused):
+        await watched.supervisor.start(20)
+    await watched.supervisor.stop(5)
+    assert watched.supervisor.pids().keys() == {"refuses"}
 
 
 async def test_a_process_that_does_not_stop_is_killed_in_the_end(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""The lock of the data folder."""
+"""The data folder: its lock, and the secrets in it."""
 
 from pathlib import Path
 
 import pytest
 
 from pallas_cli.refused import Refused
-from pallas_cli.stack.data import locked
+from pallas_cli.stack.data import kept_secret, locked
 
 
 def test_a_data_folder_in_use_is_refused_with_the_holder(tmp_path: Path) -> None:
@@ -24,3 +24,20 @@ def test_a_data_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refused, match="cannot be used"), locked(tmp_path / "file" / "data"):
         pass
+
+
+def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    first = kept_secret(tmp_path, "word")
+    assert len(first) == 64
+    assert kept_secret(tmp_path, "word", lambda: "another") == first
+    assert kept_secret(tmp_path, "other") != first
+    secrets = tmp_path / "secrets"
+    assert {path.name for path in secrets.iterdir()} == {"word", "other"}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (secrets, *secrets.iterdir()))
+
+
+def test_a_secret_that_was_being_written_when_the_machine_died_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / ".word.new").write_text("hal")
+    assert len(kept_secret(tmp_path, "word")) == 64
+    assert [path.name for path in (tmp_path / "secrets").iterdir()] == ["word"]

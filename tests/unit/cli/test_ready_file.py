@@ -12,6 +12,8 @@ ADDRESSES = Addresses(
     nats="nats://127.0.0.1:3",
     redis=None,
     postgres=None,
+    team_lifecycle=None,
+    library_search=None,
     data="/data",
     log="/data/log",
 )
@@ -21,7 +23,8 @@ def test_the_ready_file_has_exactly_the_promised_keys(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ready.json"
     write(path, ADDRESSES, {"agent-worker": [1, 2]})
     content = json.loads(path.read_text())
-    assert set(content) == {"registry", "gateway", "gateways", "nats", "redis", "postgres", "data", "log", "pids"}
+    servers, services = ("nats", "redis", "postgres"), ("team_lifecycle", "library_search")
+    assert set(content) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
     assert content["pids"] == {"agent-worker": [1, 2]}
     assert content["redis"] is None
 

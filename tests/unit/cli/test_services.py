@@ -1,14 +1,19 @@
 """What the services of a stack are told."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pallas_cli.embedded.nats import EmbeddedNats
+from pallas_cli.stack.accounts import Accounts
+from pallas_cli.stack.databases import database_url
 from pallas_cli.stack.launch import ProcessSpec
+from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.report import without_credentials
-from pallas_cli.stack.services import SERVERS, SERVICES, TOOLS, Plan, all_specs
+from pallas_cli.stack.service_spec import SERVERS, SERVICES, TOOLS
+from pallas_cli.stack.services import all_specs
 
 PLAN = Plan(
     data=Path("/data"),
@@ -27,6 +32,8 @@ PLAN = Plan(
     drain_seconds=5.0,
 )
 
+AUTH = AuthSide(40036, 40037, "postgresql://u:pw@db:5432/any?sslmode=require", Accounts("admin", "daedalus", "key"))
+
 
 def named(label: str) -> ProcessSpec:
     """The process of PLAN with this label."""
@@ -40,6 +47,24 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
         *("demo-tools-1", "nats-server-1"),
     ]
     assert SERVERS < TOOLS < SERVICES
+
+
+def test_the_auth_side_starts_behind_all_others_and_outlives_the_services_of_agents() -> None:
+    specs = {spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH))}
+    auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search")]
+    agents = {name for name in specs if name != "nats-server"}
+    assert all(spec.needs == {*agents, "nats-server", "redis-server", "postgres"} for spec in auth)
+    assert all(spec.stage == TOOLS for spec in auth)
+    assert {need for name in agents for need in specs[name].needs} == {"nats-server"}
+
+
+def test_a_service_has_a_database_of_its_own_on_the_server_that_is_named() -> None:
+    assert database_url(AUTH.postgres_url, "mine") == "postgresql://u:pw@db:5432/mine?sslmode=require"
+
+
+def test_no_secret_of_the_auth_side_is_printed_with_a_plan() -> None:
+    shown = repr(replace(PLAN, auth=AUTH))
+    assert not [secret for secret in ("pw", "'admin'", "daedalus", "'key'") if secret in shown]
 
 
 async def test_a_worker_is_told_its_teams_and_where_the_demo_tools_are() -> None:

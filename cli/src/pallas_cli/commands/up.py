@@ -20,8 +20,16 @@ def up(
     port_base: Annotated[
         int, typer.Option(min=1024, max=65000, help="Registry's port; the gateway is at +20, servers from +30 on.")
     ] = 23030,
+    auth: Annotated[
+        bool,
+        typer.Option(
+            "--auth/--no-auth",
+            help="Start what knows who may read what: team-lifecycle, auth-resolver, library-search.",
+        ),
+    ] = True,
     servers: Annotated[
-        str, typer.Option("--with", help="Start these servers too, separated by commas: redis, postgres.")
+        str,
+        typer.Option("--with", help="With --no-auth, start these servers all the same: redis, postgres; with commas."),
     ] = "",
     turn: Annotated[
         bool | None, typer.Option("--turn/--no-turn", help="Send a first turn. Default: only to the demo team.")
@@ -41,6 +49,7 @@ def up(
         gateways=gateways,
         slots=slots,
         port_base=port_base,
+        auth=auth,
         servers=_servers(servers),
         ready_file=ready_file,
         turn=turn,

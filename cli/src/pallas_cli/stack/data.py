@@ -7,7 +7,7 @@ lock cannot exist.
 import fcntl
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -47,12 +47,21 @@ def _take(handle: int, folder: Path) -> None:
     os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
-def kept_secret(folder: Path, name: str) -> str:
+def kept_secret(folder: Path, name: str, make: Callable[[], str] = lambda: secrets.token_hex(32)) -> str:
     """The secret of that name: made once, kept in the data folder for its owner only, the same at every start."""
     path = folder / "secrets" / name
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32))
+    if not path.exists():
+        keep_secret(path, make())
     return path.read_text(encoding="ascii")
+
+
+def keep_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, in one step: there is never a half of it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(handle)
+    os.replace(fresh, path)

@@ -34,6 +34,11 @@ class Keeper:
         self._first_ready: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether it was told to start."""
+        return self._task is not None
+
     async def start(self) -> None:
         """Start the process and wait until it can be used.
 

@@ -31,15 +31,16 @@ class Launch:
 class ProcessSpec:
     """A process that the stack keeps running.
 
-    `name` is the key in the ready file, `number` (from 1) tells replicas apart. The lowest stage is started
-    and ready before the others, which start together; stages stop in descending order. Inside a stage the order of the
-    specs is the order of the stop signals.
+    `name` is the key in the ready file, `number` (from 1) tells replicas apart. It is started once everything that
+    `needs` names can be used; a name that is not of this stack runs elsewhere and is not waited for. Stages stop in
+    descending order. Inside a stage the order of the specs is the order of the stop signals.
     """
 
     name: str
     number: int
     stage: int
     prepare: Callable[[], Awaitable[Launch]]
+    needs: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:

@@ -7,8 +7,8 @@ them a moment later.
 import asyncio
 from collections.abc import Sequence
 
+from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.probes import http_status
-from pallas_cli.stack.services import Plan
 from pallas_cli.stack.supervisor import StartTimeout
 from pallas_cli.stack.teams import TeamSummary
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """How to run a stack. No `teams` means the demo team of the checkout; `servers` are the
-    servers wanted besides NATS ("redis", "postgres"); times are seconds."""
+    """How to run a stack. No `teams` means the demo team of the checkout; without `auth` whatever knows who may read
+    what is left out, and `servers` are those wanted besides NATS ("redis", "postgres"); times are seconds."""
 
     data: Path
     teams: tuple[Path, ...] = ()
@@ -16,6 +16,7 @@ class StackOptions:
     gateways: int = 1
     slots: int | None = None
     port_base: int = 23030
+    auth: bool = True
     servers: frozenset[str] = frozenset()
     ready_file: Path | None = None
     turn: bool | None = None

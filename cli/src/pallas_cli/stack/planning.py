@@ -1,14 +1,17 @@
 """Turns what the user asked for into a plan, and refuses what cannot work before anything is started."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.refused import Refused
+from pallas_cli.stack.accounts import find_accounts
 from pallas_cli.stack.options import External, StackOptions
+from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.ports import Ports, require_free
-from pallas_cli.stack.services import Plan
 from pallas_cli.stack.teams import TeamSummary
 
 
@@ -26,9 +29,8 @@ def make_plan(
     postgres = (
         EmbeddedPostgres(data / "postgres", ports.postgres) if _wants(options, "postgres", external.postgres) else None
     )
-    for server in (nats, redis, postgres):
-        if server is not None:
-            server.binary()
+    _require_binaries(options, nats, redis, postgres)
+    postgres_url = external.postgres or (postgres.url if postgres else None)
     plan = Plan(
         data=data,
         nats=nats,
@@ -36,7 +38,7 @@ def make_plan(
         postgres=postgres,
         nats_url=external.nats or f"nats://127.0.0.1:{ports.nats}",
         redis_url=external.redis or (redis.url if redis else None),
-        postgres_url=external.postgres or (postgres.url if postgres else None),
+        postgres_url=postgres_url,
         teams=tuple(team.folder for team in teams),
         registry_port=ports.registry,
         gateway_ports=tuple(ports.gateways(options.gateways, {port for team in teams for port in team.ports})),
@@ -44,10 +46,35 @@ def make_plan(
         workers=options.workers,
         slots=options.slots,
         drain_seconds=options.drain_seconds,
+        auth=_auth_side(ports, data, postgres_url) if options.auth else None,
     )
     require_free(plan.fixed_ports())
     return plan
 
 
 def _wants(options: StackOptions, server: str, external: str | None) -> bool:
-    return server in options.servers and external is None
+    return (options.auth or server in options.servers) and external is None
+
+
+def _require_binaries(
+    options: StackOptions, nats: EmbeddedNats | None, *others: EmbeddedRedis | EmbeddedPostgres | None
+) -> None:
+    if nats is not None:
+        nats.binary()
+    try:
+        for server in others:
+            if server is not None:
+                server.binary()
+    except Refused as refusal:
+        if not options.auth:
+            raise
+        [line] = refusal.lines
+        raise Refused(
+            f"{line}; PALLAS_REDIS_URL and PALLAS_POSTGRES_URL can name other servers, and --no-auth needs none"
+        ) from refusal
+
+
+def _auth_side(ports: Ports, data: Path, postgres_url: str | None) -> AuthSide:
+    assert postgres_url is not None, "the auth side has a Postgres"
+    accounts = find_accounts(data, os.environ)
+    return AuthSide(ports.team_lifecycle, ports.library_search, postgres_url, accounts)

@@ -45,9 +45,17 @@ class Ports:
     def demo_tools(self) -> int:
         return self.base + 34
 
+    @property
+    def team_lifecycle(self) -> int:
+        return self.base + 36
+
+    @property
+    def library_search(self) -> int:
+        return self.base + 37
+
     def all(self) -> frozenset[int]:
-        """Every fixed port, also those of servers that are not started."""
-        return frozenset({self.registry, self.gateway, *range(self.nats, self.demo_tools + 1)})
+        """Every fixed port, also those of processes that are not started."""
+        return frozenset({self.registry, self.gateway, *range(self.nats, self.library_search + 1)})
 
     def gateways(self, count: int, taken: Collection[int] = ()) -> list[int]:
         """Return a port for each of `count` gateways: the first one's, then the next that are free.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses of a stack, without trailing slashes; None for a server that nothing needs."""
+    """The addresses of a stack, without trailing slashes; None for what does not run."""
 
     registry: str
     gateway: str
@@ -21,6 +21,8 @@ class Addresses:
     nats: str
     redis: str | None
     postgres: str | None
+    team_lifecycle: str | None
+    library_search: str | None
     data: str
     log: str
 

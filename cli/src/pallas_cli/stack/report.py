@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from pallas_cli.stack.services import Plan, demo_tools_url
+from pallas_cli.stack.plan import Plan
+from pallas_cli.stack.service_spec import demo_tools_url
 from pallas_cli.stack.teams import TeamSummary
 
 
@@ -57,6 +58,9 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
             yield f"agent {team.name}/{agent}", f"{plan.gateway_urls[0]}/teams/{team.name}/mcp/{agent}"
     if plan.demo_tools_port is not None:
         yield "demo tools", demo_tools_url(plan.demo_tools_port)
+    if plan.auth is not None:
+        yield "team-lifecycle", plan.auth.team_lifecycle_url
+        yield "library-search", f"{plan.auth.library_search_url}/mcp"
     yield "nats", without_credentials(plan.nats_url)
     if plan.nats is not None:
         yield "nats monitoring", plan.nats.monitor_url

@@ -14,14 +14,17 @@ from time import monotonic
 
 from rich.console import Console
 
+from pallas_cli.refused import Refused
 from pallas_cli.stack import ready_file, report
 from pallas_cli.stack.data import locked
 from pallas_cli.stack.first_turn import send_first_turn
 from pallas_cli.stack.listing import until_agents_answer
 from pallas_cli.stack.options import External, StackOptions
+from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.planning import make_plan
 from pallas_cli.stack.ports import Ports
-from pallas_cli.stack.services import DEMO_TOOLS_VARIABLE, Plan, all_specs, demo_tools_url
+from pallas_cli.stack.service_spec import DEMO_TOOLS_VARIABLE, demo_tools_url
+from pallas_cli.stack.services import all_specs
 from pallas_cli.stack.supervisor import StartTimeout, Supervisor
 from pallas_cli.stack.teams import TeamSummary, demo_folder, is_demo, read_teams
 
@@ -94,8 +97,7 @@ class _Stack:
         since = monotonic()
         self._say(f"starting; data and logs are in {self._plan.data}")
         with self._console.status("starting"):
-            await self._supervisor.start(self._options.start_timeout)
-            await until_agents_answer(self._plan, self._teams, self._options.start_timeout)
+            await self._start(since)
         self._ready = True
         self._write_ready_file()
         self._say(f"ready after {monotonic() - since:.1f} s")
@@ -105,6 +107,26 @@ class _Stack:
             report.show_next_steps(self._console, self._plan, self._teams)
             await asyncio.Event().wait()
         return 0 if answered else 1
+
+    async def _start(self, since: float) -> None:
+        """Wait until everything answers; agents do before the auth side has started.
+
+        Raises:
+            Refused: a process refuses its settings.
+            StartTimeout: something does not answer in time.
+        """
+        timeout = self._options.start_timeout
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._supervisor.start(timeout))
+                group.create_task(self._tell_when_agents_answer(since))
+        except* (Refused, StartTimeout) as failures:
+            raise failures.exceptions[0] from None
+
+    async def _tell_when_agents_answer(self, since: float) -> None:
+        await until_agents_answer(self._plan, self._teams, self._options.start_timeout)
+        if self._plan.auth is not None:
+            self._say(f"agents answer after {monotonic() - since:.1f} s")
 
     async def _first_turn(self) -> bool:
         """Send the turn that shows the stack works, unless the agents are the user's own and it was not asked for."""
@@ -136,6 +158,8 @@ def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
         nats=plan.nats_url.rstrip("/"),
         redis=plan.redis_url.rstrip("/") if plan.redis_url else None,
         postgres=plan.postgres_url,
+        team_lifecycle=plan.auth.team_lifecycle_url if plan.auth else None,
+        library_search=plan.auth.library_search_url if plan.auth else None,
         data=str(plan.data),
         log=str(logs),
     )

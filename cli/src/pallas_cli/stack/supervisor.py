@@ -1,7 +1,8 @@
-"""Starts the processes of a stack, keeps them running and stops them in stages, leaving nothing behind."""
+"""Starts the processes of a stack each behind what it needs, keeps them running and stops them in stages, leaving
+nothing behind."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -40,7 +41,7 @@ class Supervisor:
         return pids
 
     async def start(self, timeout: float) -> None:
-        """Start the lowest stage, then all the others at once, until every process can be used.
+        """Start every process as soon as what it needs can be used, until all can be.
 
         Raises:
             Refused: a process refuses its settings.
@@ -48,10 +49,28 @@ class Supervisor:
         """
         adopt_orphans()
         self._others = _descendants()
-        deadline = asyncio.get_running_loop().time() + timeout
-        first, *others = self._stages()
-        await self._start_together(first, deadline)
-        await self._start_together([keeper for stage in others for keeper in stage], deadline)
+        starting: dict[asyncio.Task[None], Keeper] = {}
+        for keeper in self._keepers:
+            starting[asyncio.create_task(self._start_behind(keeper, starting))] = keeper
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.gather(*starting)
+        except TimeoutError:
+            late = [keeper for task, keeper in starting.items() if task.cancelled() and keeper.begun]
+            names = ", ".join(f"{keeper.spec.label} (log: {keeper.log})" for keeper in late)
+            raise StartTimeout(f"not ready in time: {names}") from None
+        finally:
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+
+    async def _start_behind(self, keeper: Keeper, starting: Mapping[asyncio.Task[None], Keeper]) -> None:
+        """Start a process when what it needs is there; a need that fails ends the whole start."""
+        needed = [task for task, other in starting.items() if other.spec.name in keeper.spec.needs]
+        if needed:
+            await asyncio.wait(needed)
+        if all(task.exception() is None for task in needed):
+            await keeper.start()
 
     async def stop(self, drain: float, urgent: asyncio.Event | None = None) -> None:
         """Stop stage after stage in reverse, the first with `drain` seconds of time, the others with a few.
@@ -74,20 +93,6 @@ class Supervisor:
     def _stages(self) -> list[list[Keeper]]:
         numbers = sorted({keeper.spec.stage for keeper in self._keepers})
         return [[keeper for keeper in self._keepers if keeper.spec.stage == number] for number in numbers]
-
-    async def _start_together(self, keepers: list[Keeper], deadline: float) -> None:
-        starting = {asyncio.create_task(keeper.start()): keeper for keeper in keepers}
-        try:
-            async with asyncio.timeout_at(deadline):
-                await asyncio.gather(*starting)
-        except TimeoutError:
-            late = [keeper for task, keeper in starting.items() if task.cancelled()]
-            names = ", ".join(f"{keeper.spec.label} (log: {keeper.log})" for keeper in late)
-            raise StartTimeout(f"not ready in time: {names}") from None
-        finally:
-            for task in starting:
-                task.cancel()
-            await asyncio.gather(*starting, return_exceptions=True)
 
     async def _kill_when(self, urgent: asyncio.Event) -> None:
         await urgent.wait()

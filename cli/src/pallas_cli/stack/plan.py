@@ -1,0 +1,78 @@
+"""Everything decided before the first process of a stack starts."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pallas_cli.embedded.nats import EmbeddedNats
+from pallas_cli.embedded.postgres import EmbeddedPostgres
+from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.stack.accounts import Accounts
+from pallas_cli.stack.ports import LOOPBACK
+
+
+@dataclass(frozen=True, slots=True)
+class AuthSide:
+    """The services that know who may read what: where they listen, on what they rest, and what opens them."""
+
+    team_lifecycle_port: int
+    library_search_port: int
+    postgres_url: str = field(repr=False)
+    accounts: Accounts
+
+    @property
+    def team_lifecycle_url(self) -> str:
+        """Base address of the APIs of teams and of admins."""
+        return f"http://{LOOPBACK}:{self.team_lifecycle_port}"
+
+    @property
+    def library_search_url(self) -> str:
+        """Base address of the library search."""
+        return f"http://{LOOPBACK}:{self.library_search_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is started and where. A server that is None runs elsewhere or is not needed, `auth` None is left out."""
+
+    data: Path
+    nats: EmbeddedNats | None
+    redis: EmbeddedRedis | None
+    postgres: EmbeddedPostgres | None
+    nats_url: str
+    redis_url: str | None
+    postgres_url: str | None
+    teams: tuple[Path, ...]
+    registry_port: int
+    gateway_ports: tuple[int, ...]
+    demo_tools_port: int | None
+    workers: int
+    slots: int | None
+    drain_seconds: float
+    auth: AuthSide | None = None
+
+    @property
+    def registry_url(self) -> str:
+        """Base address of the catalogue."""
+        return f"http://{LOOPBACK}:{self.registry_port}"
+
+    @property
+    def gateway_urls(self) -> list[str]:
+        """Base address of every gateway, the first one first."""
+        return [f"http://{LOOPBACK}:{port}" for port in self.gateway_ports]
+
+    def fixed_ports(self) -> dict[str, int]:
+        """Ports that must be free, by the label of the process that needs them."""
+        ports = {"registry": self.registry_port}
+        ports |= {f"agent-gateway-{n}": port for n, port in enumerate(self.gateway_ports, 1)}
+        if self.nats is not None:
+            ports |= {"nats-server": self.nats.port, "nats-server's monitoring": self.nats.monitor_port}
+        if self.redis is not None:
+            ports["redis-server"] = self.redis.port
+        if self.postgres is not None:
+            ports["postgres"] = self.postgres.port
+        if self.demo_tools_port is not None:
+            ports["demo-tools"] = self.demo_tools_port
+        if self.auth is not None:
+            ports["team-lifecycle"] = self.auth.team_lifecycle_port
+            ports["library-search"] = self.auth.library_search_port
+        return ports

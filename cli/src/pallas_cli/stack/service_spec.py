@@ -1,0 +1,67 @@
+"""How a service of ours is started: `python -m`, told everything through its environment, ready by its own word."""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+
+from pallas_cli.stack.launch import Launch, ProcessSpec
+from pallas_cli.stack.plan import Plan
+from pallas_cli.stack.ports import LOOPBACK, free_port
+from pallas_cli.stack.probes import answers_ok
+
+DEMO_TOOLS_VARIABLE = "PALLAS_DEMO_TOOLS_URL"
+
+SERVERS, TOOLS, SERVICES = range(3)
+"""The stages of stopping: what turns call outlives the turns, and servers outlive everybody."""
+
+BROKER = frozenset({"nats-server"})
+
+type Told = Callable[[], Awaitable[Mapping[str, str]]]
+"""Says at every start of a service what it is told besides what all are told."""
+
+
+def service(
+    plan: Plan,
+    name: str,
+    told: Told,
+    *,
+    number: int = 1,
+    port: int | None = None,
+    stage: int = SERVICES,
+    needs: frozenset[str] = BROKER,
+) -> ProcessSpec:
+    """A service on a fixed port, or on another free one at every start."""
+
+    async def prepare() -> Launch:
+        bound = free_port() if port is None else port
+        own = await told()
+        return Launch(
+            command=(sys.executable, "-m", name.replace("-", "_")),
+            ready=answers_ok(f"http://{LOOPBACK}:{bound}/readyz"),
+            env={**told_to_all(plan), "PALLAS_HOST": LOOPBACK, "PALLAS_PORT": str(bound), **own},
+        )
+
+    return ProcessSpec(name, number, stage, prepare, needs)
+
+
+def demo_tools_url(port: int) -> str:
+    """Where the demo team finds its tools."""
+    return f"http://{LOOPBACK}:{port}/mcp"
+
+
+def told_to_all(plan: Plan) -> dict[str, str]:
+    """What every process is told; the user's own log level wins."""
+    env = {
+        "PALLAS_NATS_URL": plan.nats_url,
+        "PALLAS_DRAIN_SECONDS": f"{plan.drain_seconds:g}",
+        "PALLAS_LOG_LEVEL": os.environ.get("PALLAS_LOG_LEVEL") or "INFO",
+        "PALLAS_LOG_FORMAT": "json",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if plan.redis_url is not None:
+        env["PALLAS_REDIS_URL"] = plan.redis_url
+    if plan.postgres_url is not None:
+        env["PALLAS_POSTGRES_URL"] = plan.postgres_url
+    if plan.demo_tools_port is not None:
+        env[DEMO_TOOLS_VARIABLE] = demo_tools_url(plan.demo_tools_port)
+    return env

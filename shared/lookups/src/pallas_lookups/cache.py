@@ -25,6 +25,7 @@ from redis.exceptions import RedisError
 from pallas_contracts.auth import KeyRecord, LookupKey, Record, TeamRecord, TokenRecord
 from pallas_contracts.errors import Unavailable
 from pallas_lookups import scripts
+from pallas_lookups.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ _PARSED = 10_000
 _record = TypeAdapter[KeyRecord | TeamRecord | TokenRecord](Record)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Snapshot:
     """What Redis had. `records` are the hits (None: there is no such row), `missing` is to be asked of the truth."""
 
@@ -73,29 +74,31 @@ class LookupCache:
 
     redis: Redis
     protect: bool = True
-    _wanted: dict[LookupKey, asyncio.Future[Record | str | None]] = field(
-        default_factory=dict[LookupKey, "asyncio.Future[Record | str | None]"]
-    )
     _checked: bool = False
-    _fetching: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     def __post_init__(self) -> None:
         register = self.redis.register_script
         self._begin, self._fill = register(scripts.BEGIN), register(scripts.FILL)
         self._condemn, self._renew = register(scripts.CONDEMN), register(scripts.RENEW)
         self._use_up = register(scripts.USE_UP)
+        self._entries = Together(self._mget)
 
     async def read(self, keys: Sequence[LookupKey]) -> Snapshot:
-        """Read what is there. All reads of one moment travel together.
+        """Read what is there; each key is given once.
 
         Raises:
             Unavailable: Redis does not answer, or is not one that this can rest on.
         """
-        found = dict(zip(keys, await asyncio.gather(*map(self._get, keys)), strict=True))
-        records = {key: value for key, value in found.items() if not isinstance(value, str)}
-        missing = tuple(key for key in found if key not in records)
-        if not missing:
+        names = [_entry(key) for key in keys]
+        values = await self._entries.read(names)
+        records = {
+            key: _parsed(value)
+            for key, name in zip(keys, names, strict=True)
+            if (value := values[name]) is not None and value != _CONDEMNED
+        }
+        if len(records) == len(keys):
             return Snapshot(records)
+        missing = tuple(key for key in keys if key not in records)
         began = time.monotonic()
         names = [_EPOCH, *map(_generation, missing)]
         epoch, *generations = await self._ask(self._begin(names, [secrets.token_hex(8), _ms(_ASKED_KEPT)]))
@@ -182,34 +185,8 @@ class LookupCache:
         sent = self.redis.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return await _answer(cast("Awaitable[object]", sent))
 
-    def _get(self, key: LookupKey) -> "asyncio.Future[Record | str | None]":
-        """The record of a key; a text when there is none to be had. Asked for with all others of this moment."""
-        waiting = self._wanted.get(key)
-        if waiting is None:
-            loop = asyncio.get_running_loop()
-            if not self._wanted:
-                loop.call_soon(self._fetch_soon)
-            waiting = self._wanted[key] = loop.create_future()
-        return waiting
-
-    def _fetch_soon(self) -> None:
-        wanted, self._wanted = self._wanted, {}
-        task = asyncio.get_running_loop().create_task(self._fetch(wanted))
-        self._fetching.add(task)
-        task.add_done_callback(self._fetching.discard)
-
-    async def _fetch(self, wanted: "dict[LookupKey, asyncio.Future[Record | str | None]]") -> None:
-        try:
-            values: list[str | None] = await self._ask(self.redis.mget([_entry(key) for key in wanted]))
-        except Unavailable as error:
-            for waiting in wanted.values():
-                if not waiting.done():
-                    waiting.set_exception(Unavailable(error.message, code=error.code))
-                    waiting.exception()  # whoever asked may have gone
-            return
-        for waiting, value in zip(wanted.values(), values, strict=True):
-            if not waiting.done():
-                waiting.set_result(_parsed(value) if value and value != "T" else "missing")
+    async def _mget(self, names: list[str]) -> list[str | None]:
+        return await self._ask(self.redis.mget(names))
 
     async def _fill_blindly(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
         taken = [key for key in snapshot.missing if key in records]
@@ -241,6 +218,7 @@ async def _answer[T](command: Awaitable[T]) -> T:
 
 
 _EPOCH = f"{PREFIX}:epoch"
+_CONDEMNED = "T"
 
 
 def _entry(key: LookupKey) -> str:

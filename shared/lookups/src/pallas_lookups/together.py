@@ -1,0 +1,58 @@
+"""Reads of one moment travel together: one command to Redis costs far more than one more key in it.
+
+While a command is under way, further reads gather for the next one. None joins a command that was sent before the read
+began, for its answer could be older than what the reader has been promised.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from pallas_contracts.errors import Unavailable
+
+MOST = 500
+"""Reads in one command."""
+
+type Values = dict[str, str | None]
+type Fetch = Callable[[list[str]], Awaitable[list[str | None]]]
+
+
+class Together:
+    """Reads entries by name with `fetch`, which raises `Unavailable` when that cannot be done."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._waiting: list[tuple[Sequence[str], asyncio.Future[Values]]] = []
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def read(self, names: Sequence[str]) -> Values:
+        """The values of these names, among others.
+
+        Raises:
+            Unavailable: they cannot be read.
+        """
+        answer: asyncio.Future[Values] = asyncio.get_running_loop().create_future()
+        self._waiting.append((names, answer))
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._fetch_all())
+        return await answer
+
+    async def _fetch_all(self) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+                await self._fetch_for(waiting)
+        finally:
+            self._fetching = None
+
+    async def _fetch_for(self, waiting: Sequence[tuple[Sequence[str], asyncio.Future[Values]]]) -> None:
+        names = list(dict.fromkeys(name for wanted, _ in waiting for name in wanted))
+        try:
+            found = dict(zip(names, await self._fetch(names), strict=True))
+        except Unavailable as error:
+            for _, answer in waiting:
+                if not answer.done():  # whoever asked may have gone
+                    answer.set_exception(Unavailable(error.message, code=error.code))
+            return
+        for _, answer in waiting:
+            if not answer.done():
+                answer.set_result(found)

@@ -40,9 +40,10 @@ class Measured:
     def __init__(self, resolve: Callable[[ResolveBearer], Awaitable[Resolved]], metrics: CollectorRegistry) -> None:
         self._resolve = resolve
         self._failures = Counter("mcp_auth_failures", "Bearers that were refused", ["reason"], registry=metrics)
-        self._seconds = Histogram(
+        seconds = Histogram(
             "pallas_auth_resolve_seconds", "Time to resolve a bearer", ["cache"], registry=metrics, buckets=_BUCKETS
         )
+        self._seconds = {outcome: seconds.labels(outcome) for outcome in ("hit", "miss", "bypass", "failed")}
         for reason in AUTH_FAILURES:
             self._failures.labels(reason)
 
@@ -55,9 +56,9 @@ class Measured:
             self._failures.labels(error.code).inc()
             raise
         except PallasError:
-            self._seconds.labels("failed").observe(time.perf_counter() - began)
+            self._seconds["failed"].observe(time.perf_counter() - began)
             raise
-        self._seconds.labels(resolved.cache).observe(time.perf_counter() - began)
+        self._seconds[resolved.cache].observe(time.perf_counter() - began)
         return resolved
 
 

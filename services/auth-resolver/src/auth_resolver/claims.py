@@ -10,9 +10,9 @@ import json
 import re
 from dataclasses import dataclass
 from typing import Any, Literal, TypeIs, cast
-from uuid import UUID
 
 from auth_resolver.failures import refused
+from pallas_contracts.auth import LookupKey
 
 LEEWAY = 30.0
 """Seconds that clocks may differ."""
@@ -30,30 +30,16 @@ _END_OF_TIME = 253_402_300_799
 """The last second that a date can name."""
 
 _FORM = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*")
+_TEAM = re.compile(r"team:([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})")
 _KID = re.compile(r"[!-~]{1,128}")
 
 type JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """A JWT taken apart, unverified. `team` is the team that it claims to be of, as far as that can be an id."""
-
-    text: str
-    kid: str
-    claims: JsonObject
-
-    @property
-    def team(self) -> str | None:
-        """See above."""
-        return _team_of(self.claims.get("sub")) if self.claims.get("typ") == "team" else None
-
-
-@dataclass(frozen=True, slots=True)
 class TeamClaims:
     """A team's JWT that has passed."""
 
-    team: str
     jti: str
     expires_at: float
 
@@ -70,6 +56,21 @@ class TurnClaims:
     expires_at: float
 
 
+@dataclass(slots=True)
+class Parts:
+    """A JWT taken apart, unverified.
+
+    `rows` are those by which it is judged: the key's and then, if it says that it is a team's, the team's. `passed` is
+    what its claims were found to say, once they have passed: from then on they can only expire.
+    """
+
+    text: str
+    kid: str
+    claims: JsonObject
+    rows: tuple[LookupKey, ...]
+    passed: TeamClaims | TurnClaims | None = None
+
+
 def take_apart(text: str) -> Parts | None:
     """The parts of a JWT, or None when it is none."""
     form = _FORM.fullmatch(text) if len(text) <= LONGEST else None
@@ -79,10 +80,15 @@ def take_apart(text: str) -> Parts | None:
     if head is None or claims is None or "crit" in head or "b64" in head:
         return None
     kid = head.get("kid")
-    return Parts(text, kid, claims) if isinstance(kid, str) and _KID.fullmatch(kid) else None
+    if not isinstance(kid, str) or not _KID.fullmatch(kid):
+        return None
+    rows = [LookupKey(kind="key", id=kid)]
+    if kind_of(claims) == "team" and (team := _team_of(claims.get("sub"))) is not None:
+        rows.append(LookupKey(kind="team", id=team))
+    return Parts(text, kid, claims, tuple(rows))
 
 
-def check_claims(claims: JsonObject, now: float, *, per_turn: bool = True) -> TeamClaims | TurnClaims:
+def check_claims(parts: Parts, now: float, *, per_turn: bool = True) -> TeamClaims | TurnClaims:
     """Check a verified token's claims in the contract's order: exp, iss, the others, typ.
 
     Without `per_turn` the issuer of per-turn tokens is a foreign one.
@@ -90,6 +96,14 @@ def check_claims(claims: JsonObject, now: float, *, per_turn: bool = True) -> Te
     Raises:
         Denied: with the reason.
     """
+    if parts.passed is None:
+        parts.passed = _check_all(parts.claims, now, per_turn=per_turn)
+    elif now > parts.passed.expires_at + LEEWAY:
+        raise refused("expired")
+    return parts.passed
+
+
+def _check_all(claims: JsonObject, now: float, *, per_turn: bool) -> TeamClaims | TurnClaims:
     expires_at = _seconds(claims, "exp")
     if now > expires_at + LEEWAY:
         raise refused("expired")
@@ -104,10 +118,9 @@ def check_claims(claims: JsonObject, now: float, *, per_turn: bool = True) -> Te
     if kind_of(claims) != _ISSUERS[issuer]:
         raise refused("malformed")
     if issuer == "mnemosyne":
-        team = _team_of(subject)
-        if team is None:
+        if _team_of(subject) is None:
             raise refused("malformed")
-        return TeamClaims(team, jti, expires_at)
+        return TeamClaims(jti, expires_at)
     if expires_at - issued_at > PER_TURN_LIFE or expires_at > now + PER_TURN_LIFE + LEEWAY:
         raise refused("malformed")
     return TurnClaims(subject, _name(claims, "ws"), _libraries(claims.get("libs")), jti, issued_at, expires_at)
@@ -170,11 +183,5 @@ def _libraries(value: object) -> tuple[str, ...]:
 
 def _team_of(subject: object) -> str | None:
     """The team's id in a subject `team:<uuid>`, in the form in which it is kept."""
-    if not isinstance(subject, str) or not subject.startswith("team:"):
-        return None
-    given = subject.removeprefix("team:")
-    try:
-        team = str(UUID(given))
-    except ValueError:
-        return None
-    return team if team == given.lower() else None
+    found = _TEAM.fullmatch(subject) if isinstance(subject, str) else None
+    return found[1].lower() if found else None

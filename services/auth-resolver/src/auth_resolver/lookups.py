@@ -22,14 +22,6 @@ _MOST = 500
 """Rows in one question."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What is known of some rows; those that Redis does not have are in `snapshot.missing`, if Redis was asked."""
-
-    records: dict[LookupKey, Record | None]
-    snapshot: Snapshot | None
-
-
 @dataclass
 class ReadThrough:
     """Looks rows up."""
@@ -38,27 +30,26 @@ class ReadThrough:
     ask: AskTruth
     _collecting: "_Batch | None" = None
 
-    async def cached(self, keys: Sequence[LookupKey]) -> Found:
-        """What Redis has of these rows."""
+    async def cached(self, keys: Sequence[LookupKey]) -> Snapshot | None:
+        """What Redis has of these rows; None when it cannot be asked."""
         try:
-            snapshot = await self.cache.read(keys)
+            return await self.cache.read(keys)
         except Unavailable as error:
             log.debug("resolving without the cache", extra={"reason": error.message})
-            return Found({}, None)
-        return Found(snapshot.records, snapshot)
+            return None
 
-    async def row(self, found: Found, key: LookupKey) -> tuple[Record | None, Verdict]:
+    async def row(self, found: Snapshot | None, key: LookupKey) -> tuple[Record | None, Verdict]:
         """One row: as found, or else from the truth, which is then kept in Redis.
 
         Raises:
             Unavailable: the truth does not answer.
         """
-        if key in found.records:
+        if found is not None and key in found.records:
             return found.records[key], "hit"
         version, record = await self._from_truth(key)
-        if found.snapshot is None:
+        if found is None:
             return record, "bypass"
-        await self._keep(found.snapshot, key, version, record)
+        await self._keep(found, key, version, record)
         return record, "miss"
 
     async def _keep(self, snapshot: Snapshot, key: LookupKey, version: int, record: Record | None) -> None:

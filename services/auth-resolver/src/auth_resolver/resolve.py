@@ -8,11 +8,11 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from auth_resolver.claims import LONGEST, Parts, TurnClaims, check_claims, kind_of, take_apart
+from auth_resolver.claims import LONGEST, Parts, TeamClaims, TurnClaims, check_claims, kind_of, take_apart
 from auth_resolver.failures import refused
-from auth_resolver.lookups import Found, ReadThrough, Verdict
+from auth_resolver.lookups import ReadThrough, Verdict
 from auth_resolver.signatures import Signatures
-from pallas_contracts.auth import KeyRecord, LookupKey, ResolveBearer, Resolved, TeamRecord, TokenRecord
+from pallas_contracts.auth import KeyRecord, LookupKey, Record, ResolveBearer, Resolved, TeamRecord, TokenRecord
 from pallas_contracts.opaque import is_opaque_token, token_digest
 from pallas_contracts.turns import Principal
 
@@ -69,31 +69,29 @@ class Resolver:
         return Resolved(principal=principal, libraries=record.libraries, cache=verdict, expires_at=record.expires_at)
 
     async def _jwt(self, parts: Parts, *, uses_up: bool) -> Resolved:
-        wanted = [LookupKey(kind="key", id=parts.kid)]
-        if parts.team is not None:
-            wanted.append(LookupKey(kind="team", id=parts.team))
-        found = await self.lookups.cached(wanted)
-        key, verdict = await self.lookups.row(found, wanted[0])
+        found = await self.lookups.cached(parts.rows)
+        key, verdict = await self.lookups.row(found, parts.rows[0])
         purpose = "team" if kind_of(parts.claims) == "team" else "turn"
         self.signatures.check(parts, key if isinstance(key, KeyRecord) else None, purpose)
-        claims = check_claims(parts.claims, time.time(), per_turn=self.per_turn)
+        claims = check_claims(parts, time.time(), per_turn=self.per_turn)
         if isinstance(claims, TurnClaims):
             return await self._turn(claims, verdict, uses_up=uses_up)
-        return await self._team(found, claims.team, claims.jti, claims.expires_at, verdict)
+        return self._team(claims, await self.lookups.row(found, parts.rows[1]), verdict)
 
-    async def _team(self, found: Found, team: str, jti: str, expires_at: float, verdict: Verdict) -> Resolved:
-        record, second = await self.lookups.row(found, LookupKey(kind="team", id=team))
+    @staticmethod
+    def _team(claims: TeamClaims, row: tuple[Record | None, Verdict], verdict: Verdict) -> Resolved:
+        record, second = row
         if not isinstance(record, TeamRecord):
             raise refused("team_not_found")
         if not record.active:
             raise refused("team_inactive")
-        if record.active_jti != jti:
+        if record.active_jti != claims.jti:
             raise refused("stale_jti")
         return Resolved(
             principal=Principal(type="team", id=record.id, name=record.name),
             libraries=record.libraries,
-            cache=verdict if _ORDER.index(verdict) > _ORDER.index(second) else second,
-            expires_at=datetime.fromtimestamp(expires_at, UTC),
+            cache=_ORDER[max(_ORDER.index(verdict), _ORDER.index(second))],
+            expires_at=datetime.fromtimestamp(claims.expires_at, UTC),
         )
 
     async def _turn(self, claims: TurnClaims, verdict: Verdict, *, uses_up: bool) -> Resolved:

@@ -100,7 +100,7 @@ async def answer[Q: Message, A: Message](
             await request.respond(body)
 
     async def handle(request: Request) -> None:
-        task = bus.spawn(reply(request))
+        task = bus.spawn(reply(request), at_once=True)
         service.under_way.add(task)
         task.add_done_callback(service.under_way.discard)
 

@@ -1,8 +1,9 @@
-"""One stack for all end-to-end tests that do not start their own, started when the first of them asks for it."""
+"""Stacks for all end-to-end tests that do not start their own, each started when the first of them asks for it."""
 
 from collections.abc import AsyncGenerator, Generator
 
 import pytest
+from tests.e2e.auth_stack import AuthStack, running_auth_stack
 from tests.e2e.lab import ERAS, Era, Lab, running_lab
 from tests.e2e.turns import Turns, following
 
@@ -11,6 +12,13 @@ from tests.e2e.turns import Turns, following
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
     """The shared stack. Whoever hurts it waits until it has healed."""
     with running_lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def auth_stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[AuthStack]:
+    """The shared stack with its auth side. Whoever changes what the demo team may read puts it back."""
+    with running_auth_stack(tmp_path_factory.mktemp("auth")) as running:
         yield running
 
 

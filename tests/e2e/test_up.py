@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import uuid
@@ -171,7 +172,7 @@ def test_a_stack_with_its_auth_side_tells_where_it_is_and_starts_again_with_the_
 
 def a_run_with_auth(folder: Path) -> dict[str, str]:
     """Start a stack with its auth side, see that it can be used, stop it, and return its secrets by name."""
-    with Stack(folder, "--no-turn", auth=True) as stack:
+    with Stack(folder, auth=True) as stack:
         ready = stack.until_ready()
         secrets = {path.name: path.read_text() for path in (folder / "data" / "secrets").iterdir()}
         assert ready["team_lifecycle"] == f"http://127.0.0.1:{stack.base + 36}"
@@ -182,8 +183,12 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
         assert httpx.get(teams, auth=("daedalus-service", secrets["daedalus-service-password"])).status_code == 404
         users = f"{ready['team_lifecycle']}/admin/api/users"
         assert httpx.get(users, auth=("admin", secrets["admin-password"])).status_code == 200
+        wait_until(lambda: "Ctrl-C stops everything" in stack.text(), "the end of the first turn")
         assert stack.interrupt() == 0
     assert stack.left_over() == []
-    assert "agents answer after" in stack.text()
-    assert "was killed" not in stack.text()
+    text = stack.text()
+    assert text.index("agents answer after") < text.index("ready after")
+    assert "library-search/search: completed" in text
+    assert "was killed" not in text
+    [secrets["jwt"]] = re.findall(r"Bearer (\S+)", (folder / "data/teams/demo/fastagent.secrets.yaml").read_text())
     return secrets

@@ -30,6 +30,7 @@ async def platform(url: str) -> AsyncGenerator["Bus"]:
     from pallas_contracts.catalog import CLI
     from pallas_contracts.errors import Unavailable
 
+    logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # what went wrong is said by the command itself
     try:
         async with connect(url, CLI, timeout=3.0) as bus:
             yield bus
@@ -41,8 +42,6 @@ async def platform(url: str) -> AsyncGenerator["Bus"]:
 def run_on(url: str, work: "Callable[[Bus], Awaitable[None]]") -> None:
     """Run `work` with a connection, until it ends or Ctrl-C."""
     import asyncio
-
-    logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # what went wrong is said by the command itself
 
     async def main() -> None:
         async with platform(url) as bus:

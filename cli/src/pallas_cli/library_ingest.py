@@ -64,7 +64,7 @@ async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> i
             print(outcome.line(), flush=True)
         progress.step()
 
-    outcomes = await _hand_over(target, found, tell)
+    outcomes = await hand_over(target, found, tell)
     progress.clear()
     counted = Counter(outcome.status for outcome in outcomes)
     if as_json:
@@ -82,7 +82,14 @@ def _counts(counted: Counter[str]) -> dict[str, int]:
     return {status: counted[status] for status in ("created", "updated", "unchanged", "failed")}
 
 
-async def _hand_over(target: Target, found: FoundFiles, tell: Callable[[Outcome], None]) -> list[Outcome]:
+async def hand_over(
+    target: Target, found: FoundFiles, tell: Callable[[Outcome], None] = lambda _: None
+) -> list[Outcome]:
+    """Hand over all files; `tell` hears what became of each.
+
+    Raises:
+        Refused: as for `ingest_files`.
+    """
     outcomes: list[Outcome] = []
     waiting = iter(found.documents.items())
     auth = ("admin", target.password)

@@ -16,8 +16,11 @@ from argon2 import PasswordHasher
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
+from tests.integration.team_lifecycle.lab import FERNET_KEY
 from tests.waiting import PATIENCE, soon
 
+from auth_resolver.app import build as build_resolver
+from auth_resolver.settings import AuthResolverSettings
 from library_search.app import build
 from library_search.settings import LibrarySearchSettings
 from pallas_bus.ask import answer, answering
@@ -168,6 +171,15 @@ async def a_search(environ: Mapping[str, str]) -> AsyncGenerator[Search]:
         made = httpx.AsyncClient(base_url=base, auth=("admin", PASSWORD), trust_env=False, timeout=30)
         admin = await stack.enter_async_context(made)
         yield Search(process, base, admin)
+
+
+@asynccontextmanager
+async def a_resolver(nats_url: str, redis_url: str) -> AsyncGenerator[None]:
+    """A real resolver at work."""
+    given = {"PALLAS_NATS_URL": nats_url, "PALLAS_REDIS_URL": redis_url, "PALLAS_FERNET_KEYS": FERNET_KEY}
+    process = Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())
+    async with build_resolver(AuthResolverSettings.from_env(given), process):
+        yield
 
 
 async def known(search: Search, stand_in: StandIn, *uids: str) -> None:

@@ -1,36 +1,21 @@
 """The whole way (contract, section 14.3): a token or a team's JWT, the resolver, the search, on real servers."""
 
 import re
-import uuid
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from mcp.shared.exceptions import MCPError
 from tests.embedded import NatsServer, RedisServer
-from tests.integration.library_search.lab import Era, Search, a_search, structured
+from tests.integration.library_search.lab import Era, Search, a_resolver, a_search, structured
 from tests.integration.real_parts import until
-from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle, a_lifecycle
+from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
-from auth_resolver.app import build as build_resolver
-from auth_resolver.settings import AuthResolverSettings
-from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
-
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 LIBRARIES = {"manuals": "ws_work", "papers": "ws_work", "diary": "ws_home"}
-
-
-@asynccontextmanager
-async def a_resolver(nats_url: str, redis_url: str) -> AsyncGenerator[None]:
-    """A resolver at work."""
-    given = {"PALLAS_NATS_URL": nats_url, "PALLAS_REDIS_URL": redis_url, "PALLAS_FERNET_KEYS": FERNET_KEY}
-    process = Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())
-    async with build_resolver(AuthResolverSettings.from_env(given), process):
-        yield
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import database_url
+from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.launch import ProcessSpec
 from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.report import without_credentials
@@ -26,7 +27,7 @@ PLAN = Plan(
     teams=(Path("/a"), Path("/b")),
     registry_port=40000,
     gateway_ports=(40020, 40021),
-    demo_tools_port=40034,
+    demo=DemoServers(40034, 40037),
     workers=2,
     slots=None,
     drain_seconds=5.0,
@@ -67,12 +68,13 @@ def test_no_secret_of_the_auth_side_is_printed_with_a_plan() -> None:
     assert not [secret for secret in ("pw", "'admin'", "daedalus", "'key'") if secret in shown]
 
 
-async def test_a_worker_is_told_its_teams_and_where_the_demo_tools_are() -> None:
+async def test_a_worker_is_told_its_teams_and_where_the_demo_s_servers_are() -> None:
     launch = await named("agent-worker-2").prepare()
     assert launch.command[1:] == ("-m", "agent_worker")
     assert launch.env["PALLAS_TEAMS"] == os.pathsep.join(("/a", "/b"))
     assert launch.env["PALLAS_NATS_URL"] == "nats://127.0.0.1:40030"
     assert launch.env["PALLAS_DEMO_TOOLS_URL"] == "http://127.0.0.1:40034/mcp"
+    assert launch.env["PALLAS_DEMO_LIBRARY_URL"] == "http://127.0.0.1:40037/mcp"
     assert launch.env["PALLAS_DRAIN_SECONDS"] == "5"
 
 

@@ -12,14 +12,18 @@ _DEMO_MESSAGE = """\
 Hello Harper, please show what your team can do.
 /tool research {"message": "/tool look_up {\\"term\\": \\"turn\\"}"}
 /tool engineering {"message": "/tool add {\\"a\\": 19, \\"b\\": 23}"}"""
+_LIBRARY_MESSAGE = """
+/tool research {"message": "/tool library-search/search {\\"query\\": \\"workspaces team reads\\", \\"limit\\": 1}"}"""
 _PLAIN_MESSAGE = "Hello, please introduce yourself in one sentence."
 
 
-async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str], *, demo: bool) -> bool:
+async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str], *, demo: bool, library: bool) -> bool:
     """Send a turn to `agent` (team and name), print its progress as it comes in, and return whether it was answered.
 
-    The demo team is called by its short address, which an agent has while its name is unique.
+    The demo team is called by its short address, which an agent has while its name is unique, and searches its
+    `library` when it has one.
     """
+    message = _DEMO_MESSAGE + _LIBRARY_MESSAGE * library if demo else _PLAIN_MESSAGE
     team, name = agent
     url, tool = agent_endpoint(gateway, name if demo else f"{team}/{name}")
     # The client library takes a second or two to import; the loop goes on watching the processes meanwhile.
@@ -30,7 +34,7 @@ async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str]
     try:
         async with Conversation(url, tool) as conversation:
             answer = await conversation.ask(
-                _DEMO_MESSAGE if demo else _PLAIN_MESSAGE,
+                message,
                 lambda line: print_line(f"  {monotonic() - since:6.3f} s  {line}"),
             )
     except CallFailed as error:

@@ -1,16 +1,22 @@
-"""Waiting until every agent can be called.
+"""Waiting until every agent can be called, and until nothing is missing to the agents of a team.
 
 Ready processes are not enough: a worker publishes its agents when it starts, and gateways and the registry learn of
 them a moment later.
 """
 
 import asyncio
+import importlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from pallas_cli.refused import Refused
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.probes import http_status
 from pallas_cli.stack.supervisor import StartTimeout
 from pallas_cli.stack.teams import TeamSummary
+
+if TYPE_CHECKING:
+    from pallas_bus.connection import Bus
 
 _INTERVAL = 0.05
 _UNKNOWN = frozenset({0, 404, 503})
@@ -36,6 +42,42 @@ async def until_agents_answer(plan: Plan, teams: Sequence[TeamSummary], timeout:
                 await _until_known(url)
         except TimeoutError:
             raise StartTimeout(f"{url} does not answer; the workers' logs say why") from None
+
+
+async def until_well(nats_url: str, team: TeamSummary, timeout: float) -> None:
+    """Have the monitor probe what the agents of a team need, until all of it is there.
+
+    It probes what their definitions name: once that is well, workers have read the team's folder as it is now.
+
+    Raises:
+        Refused: something is still missing after `timeout` seconds.
+    """
+    await asyncio.to_thread(importlib.import_module, "pallas_bus.ask")
+    from pallas_cli.broker import platform
+
+    async with platform(nats_url) as bus:
+        for agent in team.agents:
+            await _until_well(bus, team.name, agent, asyncio.get_running_loop().time() + timeout)
+
+
+async def _until_well(bus: "Bus", team: str, agent: str, deadline: float) -> None:
+    from pallas_bus.ask import ask
+    from pallas_contracts.catalog import CHECK_HEALTH
+    from pallas_contracts.errors import PallasError
+    from pallas_contracts.health import HealthAsked
+
+    missing: str | None = None
+    while asyncio.get_running_loop().time() < deadline:
+        try:
+            health = await ask(bus, CHECK_HEALTH, HealthAsked(team=team, agent=agent), team=team, agent=agent)
+        except PallasError as error:
+            missing = error.message
+        else:
+            missing = health.message
+            if health.status == "ok":
+                return
+        await asyncio.sleep(_INTERVAL)
+    raise Refused(f"{agent!r} is not well: {missing or 'nobody says why'}")
 
 
 async def _until_known(url: str) -> None:

@@ -7,6 +7,7 @@ from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.stack.accounts import Accounts
+from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.ports import LOOPBACK
 
 
@@ -44,7 +45,7 @@ class Plan:
     teams: tuple[Path, ...]
     registry_port: int
     gateway_ports: tuple[int, ...]
-    demo_tools_port: int | None
+    demo: DemoServers | None
     workers: int
     slots: int | None
     drain_seconds: float
@@ -70,8 +71,8 @@ class Plan:
             ports["redis-server"] = self.redis.port
         if self.postgres is not None:
             ports["postgres"] = self.postgres.port
-        if self.demo_tools_port is not None:
-            ports["demo-tools"] = self.demo_tools_port
+        if self.demo is not None:
+            ports["demo-tools"] = self.demo.tools_port
         if self.auth is not None:
             ports["team-lifecycle"] = self.auth.team_lifecycle_port
             ports["library-search"] = self.auth.library_search_port

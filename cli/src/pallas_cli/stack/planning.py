@@ -9,6 +9,7 @@ from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.refused import Refused
 from pallas_cli.stack.accounts import find_accounts
+from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.ports import Ports, require_free
@@ -18,7 +19,7 @@ from pallas_cli.stack.teams import TeamSummary
 def make_plan(
     options: StackOptions, external: External, data: Path, teams: Sequence[TeamSummary], *, demo: bool
 ) -> Plan:
-    """Decide servers, ports and addresses. `demo` says that the demo team needs its tools.
+    """Decide servers, ports and addresses. `demo` says that the demo team needs its servers.
 
     Raises:
         Refused: a binary is missing or a needed port is in use.
@@ -42,7 +43,7 @@ def make_plan(
         teams=tuple(team.folder for team in teams),
         registry_port=ports.registry,
         gateway_ports=tuple(ports.gateways(options.gateways, {port for team in teams for port in team.ports})),
-        demo_tools_port=ports.demo_tools if demo else None,
+        demo=DemoServers.at(ports) if demo else None,
         workers=options.workers,
         slots=options.slots,
         drain_seconds=options.drain_seconds,

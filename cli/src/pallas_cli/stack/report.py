@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 
 from pallas_cli.stack.plan import Plan
-from pallas_cli.stack.service_spec import demo_tools_url
 from pallas_cli.stack.teams import TeamSummary
 
 
@@ -56,8 +55,8 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
     for team in teams:
         for agent in team.agents:
             yield f"agent {team.name}/{agent}", f"{plan.gateway_urls[0]}/teams/{team.name}/mcp/{agent}"
-    if plan.demo_tools_port is not None:
-        yield "demo tools", demo_tools_url(plan.demo_tools_port)
+    if plan.demo is not None:
+        yield "demo tools", plan.demo.tools_url
     if plan.auth is not None:
         yield "team-lifecycle", plan.auth.team_lifecycle_url
         yield "library-search", f"{plan.auth.library_search_url}/mcp"

@@ -17,19 +17,22 @@ from rich.console import Console
 from pallas_cli.refused import Refused
 from pallas_cli.stack import ready_file, report
 from pallas_cli.stack.data import locked
+from pallas_cli.stack.demo_library import ensure_demo_library
+from pallas_cli.stack.demo_servers import DemoServers
+from pallas_cli.stack.demo_team import DemoTeam, with_demo_team
 from pallas_cli.stack.first_turn import send_first_turn
-from pallas_cli.stack.listing import until_agents_answer
+from pallas_cli.stack.listing import until_agents_answer, until_well
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.planning import make_plan
 from pallas_cli.stack.ports import Ports
-from pallas_cli.stack.service_spec import DEMO_TOOLS_VARIABLE, demo_tools_url
 from pallas_cli.stack.services import all_specs
 from pallas_cli.stack.supervisor import StartTimeout, Supervisor
 from pallas_cli.stack.teams import TeamSummary, demo_folder, is_demo, read_teams
 
 _KILL_AFTER_DRAIN = 1.0
 _SAME_PRESS = 1.0
+_WELL_WITHIN = 20.0
 
 
 def run_stack(options: StackOptions, console: Console) -> int:
@@ -40,25 +43,34 @@ def run_stack(options: StackOptions, console: Console) -> int:
     """
     folders = options.teams or (demo_folder(),)
     demo = any(is_demo(folder) for folder in folders)
-    tools = {DEMO_TOOLS_VARIABLE: demo_tools_url(Ports(options.port_base).demo_tools)} if demo else {}
-    teams = read_teams(folders, os.environ | tools)
+    addresses = DemoServers.at(Ports(options.port_base)).environ() if demo else {}
+    teams = read_teams(folders, os.environ | addresses)
     with locked(options.data) as data:
         if options.ready_file is not None:
             ready_file.remove(options.ready_file)
+        teams, demo_team = with_demo_team(data, teams) if options.auth else (teams, None)
         plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo)
-        return asyncio.run(_Stack(options, plan, teams, demo, console).run())
+        return asyncio.run(_Stack(options, plan, teams, demo, demo_team, console).run())
 
 
 class _Stack:
     """One run of a stack."""
 
     def __init__(
-        self, options: StackOptions, plan: Plan, teams: Sequence[TeamSummary], demo: bool, console: Console
+        self,
+        options: StackOptions,
+        plan: Plan,
+        teams: Sequence[TeamSummary],
+        demo: bool,
+        demo_team: DemoTeam | None,
+        console: Console,
     ) -> None:
         self._options = options
         self._plan = plan
         self._teams = teams
         self._demo = demo
+        self._demo_team = demo_team
+        self._has_library = False
         self._console = console
         self._logs = plan.data / "log"
         self._ready = False
@@ -98,6 +110,7 @@ class _Stack:
         self._say(f"starting; data and logs are in {self._plan.data}")
         with self._console.status("starting"):
             await self._start(since)
+            self._has_library = await self._give_library()
         self._ready = True
         self._write_ready_file()
         self._say(f"ready after {monotonic() - since:.1f} s")
@@ -128,13 +141,26 @@ class _Stack:
         if self._plan.auth is not None:
             self._say(f"agents answer after {monotonic() - since:.1f} s")
 
+    async def _give_library(self) -> bool:
+        """Let the demo team read its library; without it the team works all the same, and its health says so."""
+        if self._plan.auth is None or self._demo_team is None:
+            return False
+        try:
+            await ensure_demo_library(self._demo_team, self._plan.auth)
+            await until_well(self._plan.nats_url, self._demo_team.summary, _WELL_WITHIN)
+        except Refused as refusal:
+            self._say(f"the demo team goes without its library: {refusal}")
+            return False
+        return True
+
     async def _first_turn(self) -> bool:
         """Send the turn that shows the stack works, unless the agents are the user's own and it was not asked for."""
         wanted = self._demo if self._options.turn is None else self._options.turn
         agent = next(((team.name, agent) for team in self._teams for agent in team.agents), None)
         if not wanted or agent is None:
             return True
-        return await send_first_turn(self._console, self._plan.gateway_urls[0], agent, demo=self._demo)
+        gateway = self._plan.gateway_urls[0]
+        return await send_first_turn(self._console, gateway, agent, demo=self._demo, library=self._has_library)
 
     def _say(self, line: str) -> None:
         self._console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)

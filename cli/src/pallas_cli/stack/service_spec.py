@@ -9,8 +9,6 @@ from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK, free_port
 from pallas_cli.stack.probes import answers_ok
 
-DEMO_TOOLS_VARIABLE = "PALLAS_DEMO_TOOLS_URL"
-
 SERVERS, TOOLS, SERVICES = range(3)
 """The stages of stopping: what turns call outlives the turns, and servers outlive everybody."""
 
@@ -44,11 +42,6 @@ def service(
     return ProcessSpec(name, number, stage, prepare, needs)
 
 
-def demo_tools_url(port: int) -> str:
-    """Where the demo team finds its tools."""
-    return f"http://{LOOPBACK}:{port}/mcp"
-
-
 def told_to_all(plan: Plan) -> dict[str, str]:
     """What every process is told; the user's own log level wins."""
     env = {
@@ -62,6 +55,4 @@ def told_to_all(plan: Plan) -> dict[str, str]:
         env["PALLAS_REDIS_URL"] = plan.redis_url
     if plan.postgres_url is not None:
         env["PALLAS_POSTGRES_URL"] = plan.postgres_url
-    if plan.demo_tools_port is not None:
-        env[DEMO_TOOLS_VARIABLE] = demo_tools_url(plan.demo_tools_port)
-    return env
+    return env | (plan.demo.environ() if plan.demo else {})

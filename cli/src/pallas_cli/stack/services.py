@@ -59,9 +59,9 @@ def _always(env: Mapping[str, str]) -> Told:
 
 
 def _demo_tools(plan: Plan) -> Sequence[ProcessSpec]:
-    port = plan.demo_tools_port
-    if port is None:
+    if plan.demo is None:
         return ()
+    port = plan.demo.tools_port
 
     async def prepare() -> Launch:
         return Launch(

@@ -19,12 +19,15 @@ _DEMO = Path("teams") / "demo"
 
 @dataclass(frozen=True, slots=True)
 class TeamSummary:
-    """A team: its name, its agents in the order of the file, and the ports that agents have of their own."""
+    """A team: its name, its agents in the order of the file, the ports that agents have of their own, its id at
+    team-lifecycle, and the names of its downstream servers."""
 
     name: str
     folder: Path
     agents: tuple[str, ...]
     ports: frozenset[int]
+    team_id: str | None = None
+    servers: frozenset[str] = frozenset()
 
 
 def demo_folder() -> Path:
@@ -66,6 +69,8 @@ def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[
             folder=team.folder.absolute(),
             agents=tuple(team.agents),
             ports=frozenset(agent.port for agent in team.agents.values() if agent.port is not None),
+            team_id=team.team_id,
+            servers=frozenset(team.servers),
         )
         for team in teams
     ]

@@ -1,0 +1,107 @@
+"""A stack with its auth side as its users see it: Daedalus, admins, clients of third parties, callers of agents."""
+
+import json
+import os
+import subprocess
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from tests.e2e.calls import call
+from tests.e2e.lab import Era
+from tests.e2e.stack import PALLAS, Stack
+
+TEAMS, ADMIN = "/mcp_server/api/teams/", "/admin/api"
+
+
+@dataclass(frozen=True)
+class AuthStack:
+    """A running stack. `daedalus` and `admin` are clients of team-lifecycle with their accounts."""
+
+    ready: dict[str, Any]
+    admin_password: str
+    daedalus: httpx.Client
+    admin: httpx.Client
+
+    def add_library(self, uid: str, workspace: str | None, page: str, folder: Path) -> None:
+        """Make a library of the demo's user, with one document that the command ingests."""
+        body = {"uid": uid, "name": uid.title(), "workspace_id": workspace, "owner": "demo"}
+        done(self.admin.post(f"{ADMIN}/libraries", json=body))
+        (folder / f"{uid}.md").write_text(page)
+        words = (
+            "libraries",
+            "ingest",
+            str(folder / f"{uid}.md"),
+            "--library",
+            uid,
+            "--url",
+            self.ready["library_search"],
+        )
+        env = {**os.environ, "PALLAS_ADMIN_PASSWORD": self.admin_password}
+        subprocess.run([PALLAS, *words], env=env, capture_output=True, timeout=60, check=True)
+
+    def demo_team(self) -> dict[str, Any]:
+        """The team of the demo's agents, as team-lifecycle knows it."""
+        [team] = [it for it in done(self.admin.get(f"{ADMIN}/teams/"))["items"] if it["name"] == "Demo"]
+        return team
+
+    def attach(self, *workspaces: str) -> None:
+        """Attach the demo team to these workspaces and no others, as Daedalus does."""
+        path = f"{TEAMS}{self.demo_team()['id']}/workspaces/"
+        done(self.daedalus.put(path, json={"workspace_ids": workspaces}))
+
+    async def found_by_agent(self, query: str, era: Era = "auto") -> set[str]:
+        """The libraries in which the demo's research agent finds something."""
+        arguments = json.dumps({"query": query})
+        async with Client(f"{self.ready['gateway']}/teams/demo/mcp/research", mode=era) as client:
+            answer = await call(client, "research", f"/tool library-search/search {arguments}")
+        return libraries_of(json.loads(answer.text))
+
+    async def found_by(self, bearer: str, query: str, era: Era = "auto", **narrowed: Any) -> set[str]:
+        """The libraries in which a client with this bearer finds something."""
+        async with self.client(bearer, era) as client:
+            result = await client.call_tool("search", {"query": query, **narrowed})
+        assert result.structured_content is not None, result.content
+        return libraries_of(result.structured_content)
+
+    @asynccontextmanager
+    async def client(self, bearer: str, era: Era = "auto") -> AsyncGenerator[Client]:
+        """The official client, connected to the library search."""
+        url, headers = f"{self.ready['library_search']}/mcp", {"Authorization": f"Bearer {bearer}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=20, trust_env=False) as http,
+            Client(streamable_http_client(url, http_client=http), mode=era) as client,
+        ):
+            yield client
+
+
+def done(answer: httpx.Response) -> Any:
+    """The answer to a request that has to succeed."""
+    assert answer.is_success, answer.text
+    return answer.json() if answer.content else None
+
+
+def libraries_of(found: dict[str, Any]) -> set[str]:
+    """The libraries of a search's results."""
+    return {passage["library"] for passage in found["results"]}
+
+
+@contextmanager
+def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
+    """Start the demo team with everything, and leave nothing behind."""
+    with Stack(folder, "--no-turn", *options, auth=True) as stack:
+        ready = stack.until_ready()
+        secrets = Path(ready["data"]) / "secrets"
+        admin, daedalus = ((secrets / name).read_text() for name in ("admin-password", "daedalus-service-password"))
+        base: dict[str, Any] = {"base_url": ready["team_lifecycle"], "timeout": 30, "trust_env": False}
+        with (
+            httpx.Client(auth=("daedalus-service", daedalus), **base) as service,
+            httpx.Client(auth=("admin", admin), **base) as people,
+        ):
+            yield AuthStack(ready, admin, service, people)

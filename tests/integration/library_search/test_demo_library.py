@@ -1,0 +1,171 @@
+"""The demo team's library, as `pallas up` makes it, on real services: once, however often and badly it starts."""
+
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.embedded import NatsServer, RedisServer
+from tests.integration.library_search.lab import Search, a_resolver, a_search
+from tests.integration.team_lifecycle.lab import (
+    ADMIN,
+    ADMIN_PASSWORD,
+    FERNET_KEY,
+    SERVICE_PASSWORD,
+    TEAMS,
+    Lifecycle,
+    a_lifecycle,
+)
+from tests.postgres import PostgresServer
+
+from pallas_cli.refused import Refused
+from pallas_cli.stack.accounts import Accounts
+from pallas_cli.stack.demo_library import LIBRARY, WORKSPACE, ensure_demo_library
+from pallas_cli.stack.demo_team import DemoTeam
+from pallas_cli.stack.plan import AuthSide
+from pallas_cli.stack.teams import TeamSummary
+
+TEAM = "0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a start of the stack finds."""
+
+    lifecycle: Lifecycle
+    search: Search
+    auth: AuthSide
+    demo: DemoTeam
+
+    async def ensure(self) -> str:
+        """Make the library, and return the JWT that is kept then."""
+        await ensure_demo_library(self.demo, self.auth)
+        jwt = self.demo.kept_jwt()
+        assert jwt is not None
+        return jwt
+
+    async def found(self, jwt: str) -> set[str]:
+        """The documents that the JWT reads."""
+        return {item["path"] for item in (await self.search.call(jwt, "list_items"))["items"]}
+
+    async def changes(self) -> list[str]:
+        """All that has ever changed."""
+        listed = (await self.lifecycle.admin.get(f"{ADMIN}/changes", params={"limit": 1000})).json()["items"]
+        return [f"{it['kind']} {it['action']}" for it in listed if it["kind"] != "key"]
+
+
+@pytest.fixture
+async def parts(
+    environ: dict[str, str], postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path
+) -> AsyncGenerator[Parts]:
+    """The auth side at work, and two documents."""
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    for name in ("one", "two"):
+        (documents / f"{name}.md").write_text(f"# {name}\nWords.\n")
+    demo = DemoTeam(TEAM, TeamSummary("demo", tmp_path / "hosted", (), frozenset()), documents)
+    async with AsyncExitStack() as stack:
+        redis = stack.enter_context(RedisServer(tmp_path / "redis"))
+        urls = {"postgres_url": await postgres.new_database(), "redis_url": redis.url, "nats_url": nats_server.url}
+        lifecycle = await stack.enter_async_context(a_lifecycle(**urls))
+        await stack.enter_async_context(a_resolver(nats_server.url, redis.url))
+        search = await stack.enter_async_context(a_search(environ))
+        accounts = Accounts(ADMIN_PASSWORD, SERVICE_PASSWORD, FERNET_KEY)
+        auth = AuthSide(lifecycle.process.port, search.process.port, urls["postgres_url"], accounts)
+        yield Parts(lifecycle, search, auth, demo)
+
+
+ALL = ["team provisioned", "user created", "library created", "team workspaces_updated"]
+
+
+async def test_the_first_start_makes_everything_and_the_next_one_changes_nothing(parts: Parts) -> None:
+    first = await parts.ensure()
+    assert await parts.found(first) == {"one.md", "two.md"}
+    assert await parts.changes() == ALL
+    assert await parts.ensure() == first
+    assert await parts.changes() == ALL
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+async def is_cut_off(parts: Parts, behind: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Kill a start behind so many requests: what was asked is done then, but nobody hears it. False: it was through."""
+    send, sent = httpx.AsyncClient.send, itertools.count(1)
+
+    async def send_and_die(self: httpx.AsyncClient, *words: Any, **options: Any) -> httpx.Response:
+        answer = await send(self, *words, **options)
+        if next(sent) == behind:
+            raise Killed
+        return answer
+
+    killed = False
+    with monkeypatch.context() as patched:
+        patched.setattr(httpx.AsyncClient, "send", send_and_die)
+        try:
+            await parts.ensure()
+        except* Killed:
+            killed = True
+    return killed
+
+
+async def test_starts_that_are_killed_behind_any_request_end_in_one_library_and_one_valid_jwt(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts = 0
+    while await is_cut_off(parts, cuts + 1, monkeypatch):
+        cuts += 1
+    assert cuts >= 7
+    jwt = parts.demo.kept_jwt()
+    assert jwt is not None
+    assert await parts.found(jwt) == {"one.md", "two.md"}
+    assert [change for change in await parts.changes() if change != "team rotated"] == ALL
+
+
+async def test_a_data_folder_that_is_lost_costs_nothing_but_another_jwt(parts: Parts) -> None:
+    first = await parts.ensure()
+    (parts.demo.folder / "fastagent.secrets.yaml").unlink()
+    second = await parts.ensure()
+    assert second != first
+    assert await parts.found(second) == {"one.md", "two.md"}
+    assert await parts.changes() == [*ALL, "team rotated"]
+
+
+async def test_a_jwt_that_is_refused_is_replaced(parts: Parts) -> None:
+    await parts.ensure()
+    await parts.lifecycle.daedalus.post(f"{TEAMS}{TEAM}/rotate/")
+    assert await parts.found(await parts.ensure()) == {"one.md", "two.md"}
+
+
+async def test_what_an_admin_has_changed_since_stays_as_it_is(parts: Parts) -> None:
+    jwt = await parts.ensure()
+    await parts.lifecycle.attach(TEAM, "elsewhere")
+    await parts.lifecycle.admin.put(f"{ADMIN}/libraries/{LIBRARY}/name", json={"name": "Ours"})
+    assert await parts.ensure() == jwt
+    assert await parts.found(jwt) == set()
+    await parts.lifecycle.daedalus.post(f"{TEAMS}{TEAM}/rotate/")
+    await parts.ensure()
+    team = (await parts.lifecycle.daedalus.get(f"{TEAMS}{TEAM}/")).json()
+    assert team["workspace_ids"] == sorted(["elsewhere", WORKSPACE])
+    libraries = (await parts.lifecycle.admin.get(f"{ADMIN}/libraries")).json()["items"]
+    assert [library["name"] for library in libraries] == ["Ours"]
+
+
+async def test_a_team_that_an_admin_has_deleted_is_not_made_again(parts: Parts) -> None:
+    await parts.ensure()
+    await parts.lifecycle.daedalus.delete(f"{TEAMS}{TEAM}/")
+    before = await parts.changes()
+    with pytest.raises(Refused, match="was deleted"):
+        await parts.ensure()
+    assert await parts.changes() == before
+
+
+async def test_a_wrong_password_is_told_with_what_was_asked(parts: Parts) -> None:
+    wrong = AuthSide(parts.lifecycle.process.port, parts.search.process.port, "", Accounts("no", "no", FERNET_KEY))
+    with pytest.raises(Refused, match=r"POST /mcp_server/api/teams/ is answered with 401"):
+        await ensure_demo_library(parts.demo, wrong)

@@ -1,0 +1,79 @@
+"""The demo team as a stack with an auth side hosts it."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pallas_cli.stack.demo_servers import DemoServers
+from pallas_cli.stack.demo_team import DemoTeam, with_demo_team
+from pallas_cli.stack.teams import TeamSummary, read_teams
+from pallas_teams import HttpServer, load_team
+
+CHECKOUT = Path(__file__).parents[3] / "teams" / "demo"
+ADDRESSES = DemoServers(1, 2).environ()
+
+
+@pytest.fixture
+def summary() -> TeamSummary:
+    """The demo team as it is in the checkout."""
+    return read_teams([CHECKOUT], ADDRESSES)[0]
+
+
+def demo_of(data: Path, summary: TeamSummary) -> DemoTeam:
+    """The demo team, which has to get a library."""
+    _, demo = with_demo_team(data, [summary])
+    assert demo is not None
+    return demo
+
+
+def test_the_hosted_folder_is_the_checkout_s_with_a_secrets_file_of_its_own(
+    tmp_path: Path, summary: TeamSummary
+) -> None:
+    other = TeamSummary("other", tmp_path, ("one",), frozenset())
+    teams, demo = with_demo_team(tmp_path, [other, summary])
+    assert demo is not None
+    assert [team.folder for team in teams] == [tmp_path, tmp_path / "teams" / "demo"]
+    assert demo.kept_jwt() is None
+    demo.keep_jwt("head.body.sign-_")
+    assert demo_of(tmp_path, summary).kept_jwt() == "head.body.sign-_"
+    assert (demo.folder / "fastagent.secrets.yaml").stat().st_mode & 0o077 == 0
+    assert not (CHECKOUT / "fastagent.secrets.yaml").exists()
+    hosted = load_team(demo.folder, ADDRESSES)
+    server = hosted.servers["library-search"]
+    assert isinstance(server, HttpServer)
+    assert server.url.get_secret_value() == "http://127.0.0.1:2/mcp"
+    assert server.headers["Authorization"].get_secret_value() == "Bearer head.body.sign-_"
+    assert hosted.agents["research"].servers == ("toolbox", "library-search")
+
+
+def test_what_is_edited_in_the_checkout_is_hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "teams" / "demo"
+    shutil.copytree(CHECKOUT, copy)
+    monkeypatch.chdir(tmp_path)
+    demo = demo_of(tmp_path / "data", read_teams([copy], ADDRESSES)[0])
+    agents = copy / "agents.yaml"
+    agents.write_text(agents.read_text().replace("title: Harper", "title: Another"))
+    assert load_team(demo.folder, ADDRESSES).agents["harper"].title == "Another"
+
+
+@pytest.mark.parametrize("own", ["secrets", "servers", "id"])
+def test_a_demo_folder_that_has_become_somebody_s_own_is_hosted_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    copy = tmp_path / "teams" / "demo"
+    shutil.copytree(CHECKOUT, copy)
+    monkeypatch.chdir(tmp_path)
+    agents, config = copy / "agents.yaml", copy / "fastagent.config.yaml"
+    match own:
+        case "secrets":
+            (copy / "fastagent.secrets.yaml").write_text("openai: {api_key: mine}\n")
+        case "servers":
+            agents.write_text(agents.read_text().replace(", library-search", ""))
+            config.write_text(config.read_text().partition("    library-search:")[0])
+        case _:
+            agents.write_text(re.sub(r"(?m)^team_id:.*\n", "", agents.read_text()))
+    teams = read_teams([copy], ADDRESSES)
+    assert with_demo_team(tmp_path / "data", teams) == (teams, None)
+    assert not (tmp_path / "data").exists()

@@ -1,5 +1,6 @@
 """Who calls: nobody is served whom the gateway has to know and does not, and a bearer goes no further than to it."""
 
+import json
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 from tests.conftest import Connecting
 from tests.e2e import wire
 from tests.embedded import free_port
@@ -38,6 +40,7 @@ from pallas_contracts.auth import AUTH_FAILURES
 from pallas_contracts.catalog import RESOLVER
 from pallas_contracts.turns import CancelRequested, Claimed, Principal
 
+STATE_KEY = "a key that all gateways have, for tests"
 LOCAL = Principal(type="peer", id="127.0.0.1")
 
 
@@ -237,6 +240,29 @@ async def test_an_event_id_counts_for_the_principal_whatever_its_bearer(
         given = {"accept": "text/event-stream", "last-event-id": heard.ids[3], **carrying(bearer)}
         got[bearer] = (await soon(http.get(url, headers=given))).status_code
     assert got == {TEAMS_OTHER: 200, TOKENS: 400}
+
+
+async def test_what_a_principal_was_asked_is_answered_by_nobody_else_at_any_gateway(
+    platform: Platform, bearers: Bearers, http: httpx.AsyncClient
+) -> None:
+    fronts = [await a_front(platform, "optional", request_state_key=STATE_KEY) for _ in range(2)]
+
+    async def ask(front: Front, given: dict[str, str], **more: Any) -> wire.Message:
+        body, headers = wire.modern("tools/call", {"name": "ask", "arguments": {}, **more})
+        answer = await soon(http.post(front.url(platform.team, "bench"), json=body, headers={**headers, **given}))
+        [message] = [json.loads(line.removeprefix("data:")) for line in answer.text.splitlines() if '"jsonrpc"' in line]
+        return message
+
+    asked = (await ask(fronts[0], carrying(TEAMS)))["result"]
+    assert asked["resultType"] == "input_required"
+    answers = {"name": {"action": "accept", "content": {"name": "Harper"}}}
+    back = {"inputResponses": answers, "requestState": asked["requestState"]}
+    for front in fronts:
+        for stranger in (carrying(TOKENS), {}):
+            refusal = (await ask(front, stranger, **back))["error"]
+            assert (refusal["code"], refusal["data"]) == (INVALID_PARAMS, {"reason": "invalid_request_state"})
+        answered = (await ask(front, carrying(TEAMS_OTHER), **back))["result"]
+        assert answered["content"] == [{"type": "text", "text": "asked once: Harper"}]
 
 
 async def test_nobody_cancels_in_the_session_of_another(

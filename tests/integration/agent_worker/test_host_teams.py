@@ -75,7 +75,16 @@ async def test_the_agents_of_a_folder_are_published_as_the_folder_says(lab: Host
     published = await lab.until_published("bench", "once", "sure")
     bench = published["bench"]
     assert (bench.title, bench.version, bench.namespace, bench.kind) == ("Bench", "1.0.0", "local.lab", "function")
-    assert [tool.name for tool in bench.tools] == ["say", "wait", "think", "count", "effect", "late_effect", "crash"]
+    assert [tool.name for tool in bench.tools] == [
+        "say",
+        "wait",
+        "think",
+        "count",
+        "effect",
+        "late_effect",
+        "ask",
+        "crash",
+    ]
     assert [prompt.name for prompt in bench.prompts] == ["greeting"]
     assert (published["once"].limits.max_concurrency, published["sure"].retry) == (1, "safe")
     assert bench.revision

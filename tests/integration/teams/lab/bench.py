@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent_worker.functions import CallContext, FunctionAgent, JsonObject, ReadContext
 from agent_worker.functions.agent import Answer
+from pallas_contracts.turns import InputRequired
 
 agent = FunctionAgent()
 
@@ -63,6 +64,16 @@ async def late_effect(ctx: CallContext, arguments: JsonObject) -> Answer:
     answer = await wait(ctx, arguments)
     await _write(ctx, arguments)
     return answer
+
+
+@agent.tool("ask", "Ask for a name, then greet it")
+async def ask(ctx: CallContext, arguments: JsonObject) -> Answer:
+    """Answer once the caller has come back with a name."""
+    if ctx.input_responses is None:
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        wanted = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": schema}}
+        return InputRequired(input_requests={"name": wanted}, request_state="asked once")
+    return f"{ctx.request_state}: {ctx.input_responses['name']['content']['name']}"
 
 
 @agent.tool("crash", "Fail")

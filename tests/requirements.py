@@ -95,27 +95,33 @@ REQUIREMENTS: dict[str, str] = {
     # Protocol
     "P-6.1": "tools/list tells all that an agent can do",
     "P-6.2": "agents are reached over MCP and nothing else",
-    # The shape of the system. Left out because other parts of Pallas bring them: resolution of bearers and teams
-    # (K-pkg-3, K-top-3, K-top-4, K-shape-4, K-shape-5), deployment (K-top-7, K-top-8, K-use-2), dashboards (K-use-3)
-    # and replay (K-use-4).
+    # The shape of the system. Left out because other parts of Pallas bring them: deployment (K-top-7, K-top-8,
+    # K-use-2), dashboards (K-use-3) and replay (K-use-4).
     "K-kind-1": "services speak to each other in events over JetStream",
     "K-pkg-1": "bus, protocol and contracts rest on nats-py, mcp and pydantic",
     "K-pkg-2": "HTTP is served by FastAPI and uvicorn",
+    "K-pkg-3": "bearers are resolved with PyJWT and Redis",
     "K-pkg-4": "every service can be traced with OpenTelemetry",
     "K-pkg-5": "tests run in pytest, on containers where there are no binaries",
     "K-top-1": "there is a service `registry`",
     "K-top-2": "there is a service `agent-gateway`",
+    "K-top-3": "there is a service `auth-resolver`",
+    "K-top-4": "there is a service `team-lifecycle`",
     "K-top-5": "there is a service `health-monitor`",
     "K-top-6": "what services share is below `shared`",
     "K-top-9": "tests are below `tests`",
     "K-shape-1": "the gateway ends MCP and publishes requests for turns",
     "K-shape-2": "any worker executes any turn, and holds nothing between turns",
     "K-shape-3": "workers stream what happens back through the log",
+    "K-shape-4": "whose a bearer is and what it may read is a question over NATS",
+    "K-shape-5": "look-ups are kept in Redis, and a warm answer asks nobody else",
     "K-shape-6": "the health monitor publishes what its probes find",
     "K-shape-7": "the registry shows what the probes found",
     "K-use-1": "an MCP host uses it with nothing but MCP",
-    # Who may read what. Left out: what Daedalus does (A-4.2, A-8, A-9.1 to A-9.5, A-10, A-11, A-14.2), and one key for
-    # both kinds of JWT (A-4.1.12): Daedalus, which has the keys of per-turn tokens, could sign JWTs of teams.
+    # Who may read what. Left out: what Daedalus does (A-4.2, A-8, A-9.1.1, A-9.1.2, A-9.2, A-9.4, A-9.5, A-10,
+    # A-11.2.2, A-11.3, A-13.3.3, A-14.2), and one key for both kinds of JWT (A-4.1.12): Daedalus, which has the keys of
+    # per-turn tokens, could sign JWTs of teams.
+    "A-3.1.1": "a server that an agent uses hears the credentials of its team, and none of a caller",
     "A-3.1.2": "libraries, roles, tokens, teams, assignments and keys belong to one service",
     "A-3.2.1": "opaque tokens, per-turn JWTs and JWTs of teams are accepted",
     "A-3.2.2": "an opaque token is in force until it is revoked, or until the time that was said for it",
@@ -131,8 +137,10 @@ REQUIREMENTS: dict[str, str] = {
     "A-4.1.6": "a library is in a token only while the token's user owns or manages it",
     "A-4.1.7": "a token that was allowed nothing reads nothing",
     "A-4.1.8": "a team has the id that Daedalus gives it",
+    "A-4.1.9": "a team has a name of 200 characters at most, and the times when it was made and last changed",
     "A-4.1.10": "a team is attached to a workspace once",
     "A-4.1.11": "a team reads all libraries of its workspaces",
+    "A-4.3.1": "these credentials are a header of the configuration, sent as it stands there",
     "A-5.1.1": "a per-turn JWT claims iss, sub, iat, exp, jti, ws and libs",
     "A-5.1.2": "its audience is not enforced",
     "A-5.1.3": "it lives for ten minutes at most",
@@ -171,9 +179,12 @@ REQUIREMENTS: dict[str, str] = {
     "A-7.4.2": "the jti of before a rotation counts for nobody once that was answered",
     "A-7.5.1": "a team is shown with id, name, active, active_jti and workspace_ids, never with its JWT",
     "A-8.1.3": "that a team was provisioned is logged as pallas_team_provisioned",
+    "A-9.1.3": "an Authorization header of fastagent.secrets.yaml is what the server hears",
+    "A-9.1.4": "forward_inbound_auth is refused wherever it stands, with what to do instead",
     "A-9.3.1": "the JWT of a deployment that was retired is refused from the next call on",
     "A-9.6.1": "the libraries offered for a token are those that its user owns or manages",
     "A-9.6.2": "the text of a token is shown once",
+    "A-11.2.1": "per-turn JWTs are accepted beside the JWTs of teams",
     "A-12.1": "a caller's bearer is handed to nobody but the resolver",
     "A-13.2.1": "a team of no workspaces is paused: it reads nothing",
     "A-13.2.2": "a deleted team is not revived by its id",
@@ -185,6 +196,7 @@ REQUIREMENTS: dict[str, str] = {
     "A-13.4.3": "every resolution is logged with principal type and number of libraries at DEBUG",
     "A-13.5.1": "two tokens of one user may read different libraries",
     "A-13.5.2": "a team reads nothing of workspaces that it is not attached to",
+    "A-13.5.3": "a deployment accepts no bearer of another one",
     "A-14.1.1": "JWTs of both issuers resolve",
     "A-14.1.2": "a team's JWT bypasses the replay cache and is judged by team and active jti",
     "A-14.1.3": "a team that is missing, inactive or has another jti is refused",
@@ -195,6 +207,7 @@ REQUIREMENTS: dict[str, str] = {
     "A-14.3.1": "a client with an opaque token finds what is in the libraries of its token",
     "A-14.3.2": "a bearer of a team's JWT finds what is in the workspaces of its team",
     "A-14.3.3": "a detached workspace is gone from what a team reads with the next look-up",
+    "A-15.1": "what an operator does is documented as commands, and every command of a document is one",
 }
 """What is promised, by id."""
 

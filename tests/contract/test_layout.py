@@ -10,8 +10,19 @@ PACKAGES = {package.folder.name: package for package in packages()}
 SERVICES = [package for package in PACKAGES.values() if package.is_service]
 
 
-@requirement("K-top-1", "K-top-2", "K-top-5")
-@pytest.mark.parametrize("name", ["registry", "agent-gateway", "health-monitor", "agent-worker"])
+@requirement("K-top-1", "K-top-2", "K-top-3", "K-top-4", "K-top-5")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "registry",
+        "agent-gateway",
+        "auth-resolver",
+        "team-lifecycle",
+        "health-monitor",
+        "agent-worker",
+        "library-search",
+    ],
+)
 def test_a_service_is_a_package_of_its_own(name: str) -> None:
     assert PACKAGES[name].is_service
     assert (PACKAGES[name].folder / "src" / PACKAGES[name].module / "__main__.py").exists()
@@ -43,6 +54,12 @@ def test_bus_protocol_and_contracts_rest_on_their_libraries(package: str, librar
 def test_http_is_served_by_fastapi_and_uvicorn() -> None:
     assert "uvicorn" in PACKAGES["runtime"].declared
     assert "fastapi" in PACKAGES["registry"].declared
+
+
+@requirement("K-pkg-3")
+def test_bearers_are_resolved_with_pyjwt_and_redis() -> None:
+    assert "pyjwt" in PACKAGES["auth-resolver"].declared
+    assert "redis" in PACKAGES["lookups"].declared
 
 
 @requirement("K-pkg-4")

@@ -19,6 +19,7 @@ from tests.integration.auth_resolver.bearers import (
     turn_claims,
 )
 from tests.integration.auth_resolver.lab import Replica, Truth, a_resolver, a_truth, resolved
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_bus.connection import Bus
@@ -32,6 +33,7 @@ def a_team() -> str:
     return TEAM_KEY.sign(team_claims())
 
 
+@requirement("K-shape-5")
 async def test_a_warm_answer_asks_nobody(resolver: Replica, gateway: Bus, truth: Truth) -> None:
     truth.know(token := opaque("a token"))
     for bearer in (a_team(), TURN_KEY.sign(turn_claims()), token.text):

@@ -3,10 +3,12 @@
 import asyncio
 import time
 import uuid
+from datetime import datetime
 
 import jwt
 import pytest
 from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle, a_lifecycle
+from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
 WORKSPACES = ["ws_abc", "ws_def"]
@@ -46,6 +48,26 @@ async def test_a_repeated_create_answers_the_team_without_a_jwt_and_changes_noth
     assert "jwt" not in again.json()
     assert token not in again.text + shown.text
     assert shown.json()["active_jti"] == claims_of(token)["jti"]
+
+
+@requirement("A-4.1.9")
+async def test_a_team_has_a_name_of_200_characters_at_most_and_keeps_when_it_was_made_and_changed(
+    lifecycle: Lifecycle, addresses: dict[str, str], postgres: PostgresServer
+) -> None:
+    async def times() -> tuple[datetime, datetime]:
+        [row] = await postgres.say("select created_at, updated_at from teams", addresses["postgres_url"])
+        made, changed = row
+        assert isinstance(made, datetime)
+        assert isinstance(changed, datetime)
+        return made, changed
+
+    team_id, _ = await lifecycle.team("é" * 200)
+    too_long = await lifecycle.daedalus.post(TEAMS, json={"id": str(uuid.uuid4()), "name": "é" * 201})
+    assert (too_long.status_code, too_long.json()["field"]) == (422, "name")
+    made, changed = await times()
+    assert made == changed
+    assert (await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")).status_code == 200
+    assert (await times())[0] == made < (await times())[1]
 
 
 async def test_an_id_means_the_same_team_in_every_spelling_of_a_uuid(lifecycle: Lifecycle) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.requirements import requirement
 from tests.unit.teams.folders import OFFLINE, faults_of, only_fault, write_team
 
 from pallas_contracts.errors import Rejected
@@ -66,6 +67,7 @@ AGENT_FAULTS = [
 ]
 
 
+@requirement("A-9.1.4")
 @pytest.mark.parametrize(("agents", "path", "message"), AGENT_FAULTS)
 def test_a_rule_of_agents_yaml_is_kept(tmp_path: Path, agents: str, path: str, message: str) -> None:
     config = f"{OFFLINE}mcp: {{servers: {{argos: {{url: 'http://argos.test'}}}}}}"
@@ -109,6 +111,7 @@ CONFIG_FAULTS = [
 ]
 
 
+@requirement("A-9.1.4")
 @pytest.mark.parametrize(("config", "path", "message"), CONFIG_FAULTS)
 def test_a_rule_of_the_configuration_is_kept(tmp_path: Path, config: str, path: str, message: str) -> None:
     fault = only_fault(write_team(tmp_path, "agents: {a: {model: offline}}", config))

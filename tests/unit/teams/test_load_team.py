@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.requirements import requirement
 from tests.unit.teams.folders import load, write_team
 
 from pallas_contracts.agents import Allow, Capabilities, Icon, Limits
@@ -107,6 +108,7 @@ def test_a_function_agent_has_a_module_and_no_model(tmp_path: Path) -> None:
     assert team.capabilities(team.agents["add"]) is None
 
 
+@requirement("A-4.3.1")
 def test_secrets_are_laid_on_the_configuration(tmp_path: Path) -> None:
     server = full_team(tmp_path).servers["argos"]
     assert isinstance(server, HttpServer)

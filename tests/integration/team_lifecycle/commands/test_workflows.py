@@ -2,13 +2,15 @@
 
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 import typer
 from tests.conftest import Connecting
-from tests.embedded import NatsServer
+from tests.embedded import NatsServer, RedisServer
 from tests.integration.team_lifecycle.commands.conftest import Pallas
-from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, FERNET_KEY, SERVICE_PASSWORD
+from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, FERNET_KEY, SERVICE_PASSWORD, a_lifecycle
+from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
 from auth_resolver.app import build
@@ -102,6 +104,23 @@ async def test_a_leaked_signing_key_is_replaced_and_every_team_gets_another_jwt(
     jwt = (await pallas.done("teams", "rotate", team, "--yes")).out
     await pallas.done("keys", "retire", key, "--yes")
     assert (await read(leaked), await read(jwt)) == ("Invalid MCP token.", set())
+
+
+@requirement("A-13.5.3")
+async def test_a_bearer_of_another_deployment_is_unknown(
+    pallas: Pallas, read: Read, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    await pallas.done("teams", "create", "Kottos")
+    with NatsServer() as nats, RedisServer(tmp_path / "redis") as redis:
+        urls = {"nats_url": nats.url, "redis_url": redis.url, "postgres_url": await postgres.new_database(like="model")}
+        async with a_lifecycle(**urls) as other:
+            team, jwt = await other.team()
+            await other.attach(team, "ws_work")
+            await other.user("ann")
+            await other.library("papers", owner="ann")
+            token = (await other.token("ann", "papers")).json()["token"]
+            assert (await read(jwt), await read(token)) == ("Invalid MCP token.", "Invalid MCP token.")
+            assert await pallas.refused("teams", "show", team) == [f"pallas: there is no team '{team}'"]
 
 
 async def test_every_command_does_its_work_and_a_secret_is_said_once_by_the_one_that_makes_it(pallas: Pallas) -> None:

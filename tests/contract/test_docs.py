@@ -1,11 +1,16 @@
-"""Paths and functions that documents name exist."""
+"""Paths, functions and commands that documents name exist."""
 
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
 from tests.contract.tree import ROOT, source_files, tracked
+from tests.requirements import requirement
+from typer.core import TyperGroup
+
+from pallas_cli.main import commands
 
 TOP = ("services", "shared", "cli", "demo", "deploy", "docs", "tests", "teams", "bench")
 
@@ -13,6 +18,7 @@ QUOTED = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(rf"^(?:{'|'.join(TOP)})/[\w./*-]*$")
 FUNCTION = re.compile(r"^(?:[\w.]+\.)?([a-z][a-z0-9]*_\w+)(?:\(\))?$")
+COMMAND = re.compile(r"\bpallas ([a-z][^\n#`;)]*)")
 GENERATED = ROOT / "docs" / "contracts.md"
 
 
@@ -55,3 +61,45 @@ def test_every_link_within_the_repository_leads_somewhere(document: Path) -> Non
 def test_every_function_a_document_names_is_in_the_sources(document: Path) -> None:
     named = [found[1] for word in quoted(document) if (found := FUNCTION.match(word))]
     assert [name for name in named if name not in words_of_the_sources()] == []
+
+
+def commands_in(document: Path) -> list[list[str]]:
+    """The words after `pallas` wherever a document shows a command: in blocks, and between backticks."""
+    text = document.read_text("utf-8")
+    shown = "\n".join([*FENCED.findall(text), *(word for word in quoted(document) if word.startswith("pallas "))])
+    return [line.split() for line in COMMAND.findall(shown)]
+
+
+def fault_of(words: list[str]) -> str | None:
+    """Which of these words the command line does not know; alternatives have bars between them."""
+    command = typer.main.get_command(commands)
+    while isinstance(command, TyperGroup) and words:
+        first, *words = words
+        if unknown := [name for name in first.split("|") if name not in command.commands]:
+            return unknown[0]
+        command = command.commands[first.split("|")[0]]
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return next((word for word in words if word.startswith("--") and word not in options), None)
+
+
+@requirement("A-15.1")
+@each_document
+def test_every_command_a_document_shows_can_be_typed(document: Path) -> None:
+    assert [(words, fault) for words in commands_in(document) if (fault := fault_of(words))] == []
+
+
+@requirement("A-15.1")
+@pytest.mark.parametrize("group", ["users", "libraries", "tokens", "keys", "teams"])
+def test_every_command_of_an_admin_is_in_the_document_for_admins(group: str) -> None:
+    known = typer.main.get_command(commands)
+    assert isinstance(known, TyperGroup)
+    commands_of = known.commands[group]
+    assert isinstance(commands_of, TyperGroup)
+    shown = {words[1] for words in commands_in(ROOT / "docs" / "auth.md") if words[0] == group and len(words) > 1}
+    assert set(commands_of.commands) - shown == set()
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    assert fault_of(["teams", "list|shew"]) == "shew"
+    assert fault_of(["teams", "create", "Kottos", "--uuid", "x"]) == "--uuid"
+    assert fault_of(["teams", "create", "Kottos", "--id", "x"]) is None

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Needs Docker, kind, helm and kubectl; no test runs it. Builds the images, makes a cluster with KEDA, applies the overlay
+# `local`, waits until every pod is ready, and removes the cluster.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cluster=pallas-try
+make secrets
+trap 'kind delete cluster --name "$cluster"' EXIT
+kind create cluster --name "$cluster"
+for name in agent-gateway agent-worker auth-resolver health-monitor library-search registry team-lifecycle; do
+    docker build --file deploy/Dockerfile --build-arg "PACKAGE=pallas-$name" --tag "pallas/$name:try" .
+done
+docker build --file deploy/Dockerfile --build-arg PACKAGE=pallas-demo --tag pallas/demo-tools:try .
+
+overlay=$(mktemp -d -p deploy/k8s/overlays)
+trap 'rm -r "$overlay"; kind delete cluster --name "$cluster"' EXIT
+{
+    printf 'resources: [../local]\nimages:\n'
+    for image in $(docker images 'pallas/*:try' --format '{{.Repository}}'); do
+        kind load docker-image --name "$cluster" "$image:try"
+        printf '  - {name: %s, newTag: try}\n' "$image"
+    done
+} >"$overlay/kustomization.yaml"
+
+helm repo add kedacore https://kedacore.github.io/charts
+helm install keda kedacore/keda --namespace keda --create-namespace --wait
+kubectl apply --filename deploy/k8s/base/namespace.yaml
+kubectl --namespace pallas create configmap team --from-file=teams/demo
+kubectl --namespace pallas create secret generic pallas --from-file=deploy/secrets
+kubectl apply --kustomize "$overlay"
+kubectl --namespace pallas wait --for=condition=complete job --all --timeout=300s
+kubectl --namespace pallas rollout status deployment --timeout=300s
+echo "kubernetes: everything is ready"

@@ -1,0 +1,157 @@
+"""`deploy/k8s`: both overlays build, Kubernetes accepts every object, and services are told what they can be told."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from deploy.make_secrets import make_secrets
+from tests.contract.tree import ROOT
+from tests.deployment import compose
+from tests.deployment.kubernetes import OVERLAYS, VERSION, Object, built, container, of_kind, pods, variables
+from tests.deployment.services import DEMO, SERVICES, settings_of, unknown
+
+from pallas_cli.scaled_object import Scaling, scaled_object
+from pallas_teams import load_team
+from pallas_teams.schema import AgentSection
+
+SECRETS = compose.SECRETS
+GENERATED = ROOT / "deploy/k8s/components/demo-team/scaled-object.yaml"
+each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
+each_service = pytest.mark.parametrize("name", sorted(SERVICES))
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The secrets, made."""
+    folder = tmp_path_factory.mktemp("k8s") / "secrets"
+    make_secrets(folder)
+    return folder
+
+
+def accept(thing: Object) -> None:
+    """Check an object against its schema, without a field that the schema does not know."""
+    if thing["kind"] == "ScaledObject":
+        jsonschema.validate(thing, scaled_object_schema())
+    else:
+        kubernetes_validate.validate(thing, VERSION, strict=True)
+
+
+def scaled_object_schema() -> Any:
+    """The schema of KEDA's own kind of object."""
+    definition = yaml.safe_load((ROOT / "tests/data/keda.sh_scaledobjects.crd.yaml").read_text("utf-8"))
+    [version] = definition["spec"]["versions"]
+    return strict(version["schema"]["openAPIV3Schema"])
+
+
+def strict(schema: Any) -> Any:
+    """The schema, closed to fields that it does not name."""
+    match schema:
+        case {"properties": fields}:
+            own = {name: strict(field) for name, field in fields.items()}
+            return {**schema, "properties": own, "additionalProperties": False}
+        case {"items": items}:
+            return {**schema, "items": strict(items)}
+        case _:
+            return schema
+
+
+@each_overlay
+def test_kubernetes_accepts_every_object_and_no_field_is_unknown_to_it(overlay: str) -> None:
+    for thing in built(overlay):
+        accept(thing)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ScaledObject"])
+def test_a_misspelt_field_is_not_accepted(kind: str) -> None:
+    wrong = copy.deepcopy(of_kind("local", kind)["agent-worker"])
+    wrong["spec"]["maxReplicaCounts"] = 3
+    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
+        accept(wrong)
+
+
+@each_overlay
+@each_service
+def test_every_service_has_all_its_objects(overlay: str, name: str) -> None:
+    for kind in ("Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy"):
+        assert name in of_kind(overlay, kind), kind
+
+
+@each_overlay
+@each_service
+def test_a_pod_starts_the_module_of_its_service(overlay: str, name: str) -> None:
+    pod = container(pods(overlay)[name])
+    assert pod["args"] == [SERVICES[name].module]
+    assert pod["image"].partition(":")[0].removeprefix("registry.example.com/") == f"pallas/{name}"
+
+
+@each_overlay
+@each_service
+def test_a_service_is_told_nothing_that_it_does_not_know_and_accepts_the_rest(
+    overlay: str, name: str, secrets: Path
+) -> None:
+    told = variables(pods(overlay)[name])
+    assert unknown(name, told) == set()
+    here = {variable: value.replace(SECRETS, f"{secrets}/") for variable, value in told.items()}
+    settings = settings_of(SERVICES[name]).from_env(here)
+    assert (settings.host, settings.port, settings.instance) == ("0.0.0.0", 8080, "metadata.name")
+
+
+@each_overlay
+@each_service
+def test_a_service_gets_the_same_secrets_as_in_compose(overlay: str, name: str) -> None:
+    in_files = {variable: value for variable, value in variables(pods(overlay)[name]).items() if SECRETS in value}
+    assert in_files == {variable: value for variable, value in compose.environment(name).items() if SECRETS in value}
+
+
+@each_overlay
+def test_a_pod_mounts_the_secrets_that_it_reads_and_no_others(overlay: str) -> None:
+    for name, pod in pods(overlay).items():
+        mounted = {
+            item["path"]
+            for volume in pod["spec"].get("volumes", [])
+            if volume.get("secret", {}).get("secretName") == "pallas"
+            for item in volume["secret"]["items"]
+        }
+        said = [*variables(pod).values(), *container(pod).get("command", [])]
+        read = {secret for secret in mounted if any(f"{SECRETS}{secret}" in word for word in said)}
+        by_script = {f"{service}-postgres-password" for service in SERVICES} if name == "postgres" else set[str]()
+        assert mounted == read | (mounted & by_script)
+        assert {value.removeprefix(SECRETS) for value in variables(pod).values() if SECRETS in value} <= mounted
+
+
+@each_overlay
+@each_service
+def test_a_pod_is_given_longer_to_end_than_its_service_takes(overlay: str, name: str) -> None:
+    pod = pods(overlay)[name]
+    before = container(pod).get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    drain = float(variables(pod).get("PALLAS_DRAIN_SECONDS") or settings_of(SERVICES[name]).from_env({}).drain_seconds)
+    assert pod["spec"]["terminationGracePeriodSeconds"] > before + drain
+
+
+@each_overlay
+def test_a_worker_is_given_the_time_of_the_longest_turn(overlay: str) -> None:
+    longest = max(agent.limits.turn_timeout for agent in load_team(DEMO, {}).agents.values())
+    assert longest == AgentSection.model_fields["turn_timeout"].default
+    assert float(variables(pods(overlay)["agent-worker"])["PALLAS_DRAIN_SECONDS"]) > longest
+
+
+def test_the_scaled_object_is_the_one_that_the_command_prints() -> None:
+    least_and_most = of_kind("production", "ScaledObject")["agent-worker"]["spec"]
+    slots = int(variables(pods("production")["agent-worker"])["PALLAS_SLOTS"])
+    scaling = Scaling(
+        "agent-worker", "pallas", slots, least_and_most["minReplicaCount"], least_and_most["maxReplicaCount"]
+    )
+    assert GENERATED.read_text("utf-8") == scaled_object([DEMO], scaling)
+
+
+@each_overlay
+def test_what_is_scaled_says_no_number_of_its_own(overlay: str) -> None:
+    scalers = of_kind(overlay, "ScaledObject", "HorizontalPodAutoscaler").values()
+    scaled = {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers}
+    assert scaled == {"agent-gateway", "agent-worker"}
+    deployments = of_kind(overlay, "Deployment")
+    assert [name for name in scaled if "replicas" in deployments[name]["spec"]] == []

@@ -1,0 +1,128 @@
+"""The pods of `deploy/k8s`: closed as far as they can be, found by what selects them, connected as turns need it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.contract.tree import ROOT
+from tests.deployment.kubernetes import (
+    ANYBODY,
+    FOLDER,
+    NAME,
+    OVERLAYS,
+    as_pods,
+    built,
+    container,
+    let_in,
+    let_out,
+    of_kind,
+    pods,
+    ports_let,
+)
+from tests.deployment.services import SERVICES
+from tests.embedded import nats_binary
+from tests.journeys import BROKER, Connection, connections
+
+each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
+CLOSED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+MADE_BY_HAND = {"team", "pallas"}
+MIGRATIONS = {("library-search-migrate", "postgres"), ("team-lifecycle-migrate", "postgres")}
+
+
+@each_overlay
+def test_no_pod_has_a_privilege_or_may_write_to_its_root(overlay: str) -> None:
+    for pod in pods(overlay).values():
+        assert container(pod)["securityContext"] == CLOSED
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert pod["spec"]["securityContext"]["runAsUser"] > 0
+        assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+@each_overlay
+def test_every_pod_has_a_limit_of_memory(overlay: str) -> None:
+    assert [name for name, pod in pods(overlay).items() if "memory" not in container(pod)["resources"]["limits"]] == []
+
+
+@each_overlay
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_service_is_probed_and_its_pods_are_spread(overlay: str, name: str) -> None:
+    pod = pods(overlay)[name]
+    probes = {kind: container(pod)[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")}
+    assert probes == {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
+    keys = {each["topologyKey"] for each in pod["spec"]["topologySpreadConstraints"]}
+    assert keys == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+
+
+@each_overlay
+def test_whatever_selects_pods_finds_some(overlay: str) -> None:
+    labels = [pod["metadata"]["labels"] for pod in pods(overlay).values()]
+    services = [each["spec"]["selector"] for each in of_kind(overlay, "Service").values()]
+    budgets = [each["spec"]["selector"]["matchLabels"] for each in of_kind(overlay, "PodDisruptionBudget").values()]
+    for selector in (*services, *budgets):
+        assert [label for label in labels if selector.items() <= label.items()], selector
+
+
+@each_overlay
+def test_what_a_pod_refers_to_is_there_or_made_by_hand(overlay: str) -> None:
+    accounts = of_kind(overlay, "ServiceAccount")
+    kept = {each["metadata"]["name"] for each in built(overlay) if each["kind"] in ("ConfigMap", "Secret")}
+    for pod in pods(overlay).values():
+        assert pod["spec"].get("serviceAccountName", "nats") in accounts
+        for volume in pod["spec"].get("volumes", []):
+            for source in volume.get("projected", {}).get("sources", [volume]):
+                named = source.get("configMap", {}).get("name") or source.get("secret", {}).get("secretName")
+                named = named or source.get("secret", {}).get("name")
+                assert named is None or named in kept | MADE_BY_HAND
+
+
+@each_overlay
+def test_a_pod_for_which_nothing_is_said_may_neither_be_reached_nor_reach_anything(overlay: str) -> None:
+    policy = of_kind(overlay, "NetworkPolicy")["deny-all"]["spec"]
+    assert policy == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def needed(overlay: str) -> set[Connection]:
+    """The connections that pods need: those of the journeys, of migrations, and of brokers with each other."""
+    pairs = as_pods(connections()) | MIGRATIONS | {(BROKER, BROKER)}
+    postgres = "postgres" if overlay == "local" else ANYBODY
+    return {(source, postgres if destination == "postgres" else destination) for source, destination in pairs}
+
+
+@each_overlay
+def test_pods_may_open_the_connections_that_they_need_and_no_others(overlay: str) -> None:
+    assert let_out(overlay) == {pair for pair in needed(overlay) if pair[0] != ANYBODY}
+
+
+@each_overlay
+def test_pods_may_be_reached_by_those_who_need_them_and_by_no_others(overlay: str) -> None:
+    for_anybody = {destination for source, destination in needed(overlay) if source == ANYBODY}
+    wanted = {pair for pair in needed(overlay) if pair[1] not in for_anybody | {ANYBODY}}
+    assert let_in(overlay) == wanted | {(ANYBODY, destination) for destination in for_anybody}
+
+
+@each_overlay
+def test_policies_open_ports_on_which_pods_listen(overlay: str) -> None:
+    by_name = {pod["metadata"]["labels"][NAME]: container(pod) for pod in pods(overlay).values()}
+    listening = {(name, port["containerPort"]) for name, pod in by_name.items() for port in pod.get("ports", [])}
+    of_monitoring = {(name, 8080) for name in by_name}
+    assert set(ports_let(overlay)) - of_monitoring <= listening
+    assert {name for name, port in listening if port == 8080} == {*SERVICES, "demo-tools"}
+
+
+@each_overlay
+def test_the_broker_accepts_its_configuration_and_arguments(overlay: str, tmp_path: Path) -> None:
+    binary = nats_binary()
+    assert binary is not None
+    arguments = [word.replace("/etc/nats/", f"{FOLDER / 'base'}/") for word in container(pods(overlay)["nats"])["args"]]
+    told = os.environ | {"SERVER_NAME": "nats-0"}
+    said = subprocess.run(
+        [binary, *arguments, "-t"], cwd=tmp_path, env=told, capture_output=True, text=True, timeout=20, check=False
+    )
+    assert said.returncode == 0, said.stderr
+
+
+def test_compose_and_kubernetes_prepare_broker_and_databases_alike() -> None:
+    assert (ROOT / "deploy/nats.conf").resolve() == FOLDER / "base/nats.conf"
+    assert (ROOT / "deploy/postgres-init.sh").resolve() == FOLDER / "overlays/local/postgres-init.sh"

@@ -1,0 +1,113 @@
+"""`deploy/k8s` as Kubernetes would get it: overlays built by kubectl, and the network policies in them as pairs."""
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import yaml
+from tests.contract.tree import ROOT
+from tests.debian_tools import tool
+from tests.journeys import OUTSIDE, Connection
+
+FOLDER = ROOT / "deploy" / "k8s"
+OVERLAYS = ("local", "production")
+VERSION = "1.32"
+"""Of Kubernetes: the oldest that the manifests are for."""
+
+ANYBODY = "anybody"
+"""Whoever is not a pod of Pallas."""
+
+NAME = "app.kubernetes.io/name"
+
+type Object = dict[str, Any]
+
+
+@cache
+def built(overlay: str) -> list[Object]:
+    """Every object of an overlay."""
+    command = [tool("kubectl"), "kustomize", FOLDER / "overlays" / overlay]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert said.returncode == 0, said.stderr
+    return list(yaml.safe_load_all(said.stdout))
+
+
+def of_kind(overlay: str, *kinds: str) -> dict[str, Object]:
+    """The objects of these kinds, by name."""
+    return {each["metadata"]["name"]: each for each in built(overlay) if each["kind"] in kinds}
+
+
+def pods(overlay: str) -> dict[str, Object]:
+    """The templates of all pods, by the name of what makes them."""
+    makers = of_kind(overlay, "Deployment", "StatefulSet", "Job")
+    return {name: maker["spec"]["template"] for name, maker in makers.items()}
+
+
+def container(pod: Object) -> Object:
+    """A pod's only container."""
+    [only] = pod["spec"]["containers"]
+    return only
+
+
+def variables(pod: Object) -> dict[str, str]:
+    """What a pod's container is told; what only the cluster knows is its path there."""
+    told: list[Object] = container(pod).get("env", [])
+    return {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in told}
+
+
+def let_in(overlay: str) -> set[Connection]:
+    """Who may connect to whom as the receiving end's policies say."""
+    return set(_allowed(overlay, "ingress", "from"))
+
+
+def let_out(overlay: str) -> set[Connection]:
+    """The same as the other end's policies say."""
+    return {(source, destination) for destination, source in _allowed(overlay, "egress", "to")}
+
+
+def ports_let(overlay: str) -> Iterator[tuple[str, int]]:
+    """Every port that a policy opens, with the pod whose port it is."""
+    for way, peers in (("ingress", "from"), ("egress", "to")):
+        for policy in of_kind(overlay, "NetworkPolicy").values():
+            for rule in policy["spec"].get(way, []):
+                own = _selected(overlay, policy["spec"]["podSelector"])
+                ends = own if way == "ingress" else set(_peers(overlay, rule[peers])) - {ANYBODY}
+                yield from ((end, port["port"]) for end in ends for port in rule["ports"])
+
+
+def _allowed(overlay: str, way: str, peers: str) -> Iterator[Connection]:
+    """Pairs of a peer and the pod whose policy lets it."""
+    for policy in of_kind(overlay, "NetworkPolicy").values():
+        for rule in policy["spec"].get(way, []):
+            for pod in _selected(overlay, policy["spec"]["podSelector"]):
+                yield from ((peer, pod) for peer in _peers(overlay, rule.get(peers)))
+
+
+def _peers(overlay: str, peers: Iterable[Object] | None) -> Iterator[str]:
+    if peers is None:
+        yield ANYBODY
+    for peer in peers or ():
+        if "podSelector" in peer:
+            yield from _selected(overlay, peer["podSelector"])
+        elif "ipBlock" in peer:
+            yield ANYBODY
+
+
+def _selected(overlay: str, selector: Object) -> set[str]:
+    """The pods that a selector means, by name."""
+    names = {pod["metadata"]["labels"][NAME] for pod in pods(overlay).values()}
+    if wanted := selector.get("matchLabels"):
+        names &= {wanted[NAME]}
+    for expression in selector.get("matchExpressions", ()):
+        assert (expression["key"], expression["operator"]) == (NAME, "In")
+        names &= set(expression["values"])
+    return names
+
+
+def as_pods(pairs: Iterable[Connection]) -> set[Connection]:
+    """The same connections between pods, where whoever is outside is `ANYBODY`."""
+    return {(_as_pod(source), _as_pod(destination)) for source, destination in pairs}
+
+
+def _as_pod(name: str) -> str:
+    return ANYBODY if name in OUTSIDE else name

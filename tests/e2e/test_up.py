@@ -1,5 +1,6 @@
 """`pallas up` from the outside: what a user sees, what programs read, and that nothing is left behind."""
 
+import asyncio
 import json
 import os
 import re
@@ -13,6 +14,8 @@ from urllib.request import urlopen
 import httpx
 import pytest
 from tests.e2e.stack import PALLAS, Stack, is_gone, wait_until
+from tests.embedded import RedisServer
+from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -106,6 +109,22 @@ def test_a_chat_with_an_unknown_agent_fails_with_a_line(stack: Stack) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_without_the_auth_side_the_demo_s_research_agent_answers_and_its_health_says_what_it_lacks(
+    stack: Stack,
+) -> None:
+    research = ("chat", "research", "--url", stack.ready()["gateway"], "--message", '/tool look_up {"term": "turn"}')
+    result = subprocess.run([PALLAS, *research], capture_output=True, text=True, timeout=90, check=False)
+    assert "One call of one tool" in result.stdout, result.stderr
+
+    def health() -> dict[str, str]:
+        listed = httpx.get(f"{stack.ready()['registry']}/teams/demo/.well-known/mcp/server.json").json()["servers"]
+        [entry] = [it for it in listed if it["server"]["name"].endswith("-research")]
+        return entry["_meta"].get("io.pallas/health", {})
+
+    wait_until(lambda: health().get("status") == "degraded", "the monitor's judgement")
+    assert "library-search" in health()["message"]
+
+
 @pytest.mark.parametrize("name", ["agent-worker", "registry", "nats-server"])
 def test_a_killed_process_is_replaced_in_the_ready_file_and_the_stack_answers(stack: Stack, name: str) -> None:
     before = stack.ready()
@@ -189,6 +208,31 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
     text = stack.text()
     assert text.index("agents answer after") < text.index("ready after")
     assert "library-search/search: completed" in text
+    assert f"pallas teams list --url {ready['team_lifecycle']} --data {ready['data']}" in text
     assert "was killed" not in text
     [secrets["jwt"]] = re.findall(r"Bearer (\S+)", (folder / "data/teams/demo/fastagent.secrets.yaml").read_text())
     return secrets
+
+
+def test_a_first_start_that_is_killed_in_the_middle_is_gone_on_with_by_the_next(tmp_path: Path) -> None:
+    with Stack(tmp_path, "--no-turn", auth=True) as stack:
+        wait_until(lambda: "agents answer after" in stack.text(), "the agents", 90)
+        stack.kill9()
+    with Stack(tmp_path, "--demo", auth=True) as stack:
+        stack.until_ready()
+        assert stack.wait() == 0, stack.text()
+    assert "library-search/search: completed" in stack.text()
+
+
+def test_servers_that_run_elsewhere_are_used_and_get_the_databases_that_they_lack(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis") as redis, PostgresServer(tmp_path / "postgres") as postgres:
+        env = {"PALLAS_REDIS_URL": redis.url, "PALLAS_POSTGRES_URL": postgres.url}
+        with Stack(tmp_path, "--demo", auth=True, env=env) as stack:
+            ready = stack.until_ready()
+            assert (ready["redis"], ready["postgres"]) == (redis.url, postgres.url)
+            assert not {"redis-server", "postgres"} & set(ready["pids"])
+            assert stack.wait() == 0, stack.text()
+        assert "library-search/search: completed" in stack.text()
+        databases = {row[0] for row in asyncio.run(postgres.say("select datname from pg_database"))}
+        assert databases >= {"team_lifecycle", "library_search"}
+        assert "pallas:lookup" in redis.say("KEYS", "*")

@@ -26,11 +26,14 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
     """Print a few commands that work right now, on one line each so that they can be copied."""
     agent = next((agent for team in teams for agent in team.agents), "AGENT")
     gateway = plan.gateway_urls[0]
-    steps = (
+    steps = [
         ("talk to an agent", f"uv run --frozen pallas chat {agent} --url {gateway}"),
         ("see the catalogue", f"curl -s {plan.registry_url}/.well-known/mcp/server.json"),
         ("check a team folder", f"uv run --frozen pallas agents validate {teams[0].folder if teams else 'DIR'}"),
-    )
+    ]
+    if plan.auth is not None:
+        known = f"--url {plan.auth.team_lifecycle_url} --data {plan.data}"
+        steps.append(("see which team reads what", f"uv run --frozen pallas teams list {known}"))
     console.print("\nTry next, in another terminal:", style="bold")
     for what, command in steps:
         console.print(f"  {what}:", style="dim")

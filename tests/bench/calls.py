@@ -5,7 +5,7 @@ Every answer is checked: a server that answers with an error, or with less progr
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from tests.bench.http_client import Answer
@@ -18,7 +18,7 @@ LEGACY = "2025-11-25"
 class Call:
     """One call to measure, and the answer it must have: `text`, after `progress` notifications.
 
-    `tool` None means a bare GET whose body is `text`.
+    `tool` None means a bare GET whose body is `text`. `bearer` says who calls.
     """
 
     port: int
@@ -27,6 +27,7 @@ class Call:
     arguments: dict[str, Any]
     text: str
     progress: int
+    bearer: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As it travels to the load process."""
@@ -36,6 +37,10 @@ class Call:
     def from_json(cls, fields: dict[str, Any]) -> Self:
         """As it arrives there."""
         return cls(**fields)
+
+    def answered(self, text: str) -> Self:
+        """The same call with another answer."""
+        return replace(self, text=text)
 
     def modern(self, number: int = 1) -> bytes:
         """The HTTP request of the stateless revision."""
@@ -70,6 +75,7 @@ class Call:
             "content-type: application/json",
             "accept: application/json, text/event-stream",
             f"content-length: {len(body)}",
+            *([f"authorization: Bearer {self.bearer}"] if self.bearer is not None else []),
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

@@ -27,6 +27,7 @@ class Cell:
     latencies: list[float] = field(default_factory=list[float])
     rates: list[float] = field(default_factory=list[float])
     medians: list[float] = field(default_factory=list[float])
+    slowest: list[float] = field(default_factory=list[float])
     cpu: dict[str, float] = field(default_factory=dict[str, float])
     wrong: int = 0
     faults: list[str] = field(default_factory=list[str])
@@ -35,6 +36,7 @@ class Cell:
         """Add a round: what the load process answered, and the CPU seconds of each process meanwhile."""
         self.latencies += run["latencies"]
         self.medians.append(1000 * percentile(run["latencies"], 0.5))
+        self.slowest.append(1000 * percentile(run["latencies"], 0.99))
         self.rates.append(len(run["latencies"]) / run["seconds"])
         self.wrong += run["wrong"]
         self.faults = [*self.faults, *run["faults"]][:3]
@@ -51,6 +53,7 @@ class Cell:
             "p99_ms": 1000 * percentile(self.latencies, 0.99),
             "per_second": median(self.rates) if self.rates else math.nan,
             "p50_ms_rounds": self.medians,
+            "p99_ms_rounds": self.slowest,
             "per_second_rounds": self.rates,
             "cpu_ms": each,
             "cpu_ms_total": sum(each.values()),

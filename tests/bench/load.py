@@ -1,6 +1,7 @@
 """The load process: `python -m tests.bench.load` reads one JSON command a line and answers one JSON line each.
 
-`run` keeps `concurrency` calls under way until its time is over and lets those finish; `floor` does so with the broker.
+`run` keeps `concurrency` calls under way until its time is over and lets those finish; `floor` does so with the broker,
+`ask` with questions that a service answers over it.
 `hold` opens calls that do not end, answers when each of them has been heard of, and keeps them until `release`.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from tests.bench.asked import Asked, NothingLeft
 from tests.bench.calls import Call, fault_of
 from tests.bench.http_client import HttpConnection, connect
 
@@ -60,6 +62,16 @@ async def run_floor(kind: str, url: str, concurrency: int, seconds: float) -> di
         return await _closed_loop([await floor(bus, kind)] * concurrency, seconds, lambda _answer: None)
 
 
+async def run_questions(asked: Asked, concurrency: int, seconds: float) -> dict[str, Any]:
+    """Measure questions over the broker in a closed loop; without `seconds` each of them is asked once."""
+    from pallas_bus.connection import connect as connect_bus
+
+    async with connect_bus(asked.url, "bench") as bus:
+        return await _closed_loop(
+            asked.asks(bus, concurrency, once=not seconds), seconds or _ANSWERS_WITHIN, asked.fault_of
+        )
+
+
 async def _closed_loop[A](
     asks: Sequence[Callable[[], Awaitable[A]]], seconds: float, check: Callable[[A], str | None]
 ) -> dict[str, Any]:
@@ -81,6 +93,8 @@ async def _repeat[A](
     while (asked := time.perf_counter()) < until:
         try:
             answer = await ask()
+        except NothingLeft:
+            return
         except (OSError, PallasError) as error:
             tally.note(f"{type(error).__name__}: {error}")
             return
@@ -157,6 +171,9 @@ async def obey() -> None:
                 answer = await run(Call.from_json(command["call"]), command["concurrency"], command["seconds"])
             case "floor":
                 answer = await run_floor(command["kind"], command["url"], command["concurrency"], command["seconds"])
+            case "ask":
+                asked = Asked.from_json(command["asked"])
+                answer = await run_questions(asked, command["concurrency"], command["seconds"])
             case "hold":
                 call = Call.from_json(command["call"])
                 answer = await held.more(call, command["count"], legacy=command["legacy"])

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.bench.asked import Asked
 from tests.bench.calls import Call
 
 _STOPS_WITHIN = 10.0
@@ -26,6 +27,10 @@ class Load:
     def floor(self, kind: str, url: str, concurrency: int, seconds: float) -> dict[str, Any]:
         """The same with one of the floors of the broker at `url`."""
         return self._do({"do": "floor", "kind": kind, "url": url, "concurrency": concurrency, "seconds": seconds})
+
+    def ask(self, asked: Asked, concurrency: int, seconds: float = 0.0) -> dict[str, Any]:
+        """The same with questions over the broker; without `seconds` each of them is asked once."""
+        return self._do({"do": "ask", "asked": asked.to_json(), "concurrency": concurrency, "seconds": seconds})
 
     def hold(self, call: Call, count: int, *, legacy: bool = False) -> dict[str, Any]:
         """Open so many further calls that do not end. Returns how many are held and how many ended after all."""

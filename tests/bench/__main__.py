@@ -1,7 +1,8 @@
 """`python -m tests.bench [--quick] [--only NAME]`: measure, print the tables, write them to `bench/results/`.
 
-A whole run writes `latest`, one of everything about recovery `recovery`; any other writes `partial`, so that it never
-replaces a whole one. What is measured of recovery has to be asked for: it takes minutes.
+A whole run writes `latest`, one of everything about recovery `recovery`, one of everything about authorisation `auth`;
+any other writes `partial`, so that it never replaces a whole one. What is measured of recovery and of authorisation has
+to be asked for: it takes minutes.
 """
 
 import argparse
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import history, machine, memory, recovery, report, scaling, throughput
+from tests.bench.auth import run as auth
 from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 PARTS = ("throughput", "scaling", "memory")
 RECOVERY = ("kill", "resume", "history")
+GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,11 @@ class Extent:
     kills: int
     resumes: int
     logged: int
+    auth: auth.Extent
 
 
-WHOLE = Extent(6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 25, 100, 50_000)
-QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 3, 10, 1_000)
+WHOLE = Extent(6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 25, 100, 50_000, auth.WHOLE)
+QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 3, 10, 1_000, auth.QUICK)
 
 
 def main() -> None:
@@ -49,13 +53,13 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        choices=[*PARTS, "recovery", *RECOVERY, *throughput.SUBJECTS],
+        choices=[*PARTS, *GROUPS, *RECOVERY, *auth.PARTS, *throughput.SUBJECTS],
         help="a part or a subject; repeatable",
     )
     options = parser.parse_args()
     wanted: set[str] = set(options.only or PARTS)
-    if "recovery" in wanted:
-        wanted = wanted - {"recovery"} | set(RECOVERY)
+    for group in wanted & set(GROUPS):
+        wanted = wanted - {group} | GROUPS[group]
     _raise_open_files()
     with tempfile.TemporaryDirectory(prefix="pallas-bench-") as folder:
         results = run(Path(folder), QUICK if options.quick else WHOLE, wanted, tell)
@@ -68,7 +72,7 @@ def _name(wanted: set[str]) -> str:
     """What the results are called."""
     if wanted >= set(PARTS):
         return "latest"
-    return "recovery" if wanted == set(RECOVERY) else "partial"
+    return next((group for group, parts in GROUPS.items() if wanted == parts), "partial")
 
 
 def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], None]) -> dict[str, Any]:
@@ -83,6 +87,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], No
             results["scaling"] = scaling.measure(folder, load, extent.workers, extent.scaling_seconds, tell)
         if "memory" in wanted:
             results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, tell)
+        if wanted & set(auth.PARTS):
+            results |= auth.measure(folder, load, extent.auth, wanted, tell)
     if "kill" in wanted:
         results["kill"] = recovery.measure_kills(folder, extent.kills, tell)
     if "resume" in wanted:

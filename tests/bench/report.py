@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import tests.bench.auth.tables as auth
+from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
 
 type Results = dict[str, Any]
@@ -30,14 +32,10 @@ def markdown(results: Results) -> str:
         sections.append(_memory(results["memory"]))
     if any(part in results for part in ("kill", "resume", "history")):
         sections.append(_recovery(results))
+    sections += auth.sections(results)
     if faults := list(_faults(results)):
         sections.append("## Wrong answers\n\n" + "\n".join(f"- {fault}" for fault in faults))
     return "\n\n".join(sections) + "\n"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def _head(machine: dict[str, Any]) -> str:
@@ -56,7 +54,7 @@ def _targets(verdicts: Sequence[dict[str, Any]]) -> str:
         for it in verdicts
     ]
     note = "Ratios are medians over the rounds, each against its neighbour of the same round."
-    return f"## Targets\n\n{note}\n\n" + _table(("target", "measured", "wanted", ""), rows)
+    return f"## Targets\n\n{note}\n\n" + table(("target", "measured", "wanted", ""), rows)
 
 
 def _throughput(figures: dict[str, Any]) -> str:
@@ -69,7 +67,7 @@ def _throughput(figures: dict[str, Any]) -> str:
     return (
         "## Latency and turns a second, by callers at once\n\n"
         "A turn has 5 progress notifications and is checked. The model takes no time, so all latency is added.\n\n"
-        + _table(head, rows)
+        + table(head, rows)
     )
 
 
@@ -83,7 +81,7 @@ def _cpu(figures: dict[str, Any]) -> str:
         for name, cells in figures.items()
         for concurrency, cell in cells.items()
     ]
-    return "## CPU a turn, ms\n\n" + _table(("subject", "callers", "by process", "all"), rows)
+    return "## CPU a turn, ms\n\n" + table(("subject", "callers", "by process", "all"), rows)
 
 
 def _split(each: dict[str, float]) -> str:
@@ -105,7 +103,7 @@ def _scaling(figures: dict[str, Any]) -> str:
         f"## Workers, when the model takes {figures['model_seconds'] * 1000:.0f} ms\n\n"
         f"{figures['usable']} turns at once in each worker (PALLAS_SLOTS={figures['slots']}, one of them kept for "
         "other agents). Ideal: slots over the model's time, if all else cost nothing.\n\n"
-        + _table(("workers", "turns/s", "ideal", "of linear", "CPU of the machine"), rows)
+        + table(("workers", "turns/s", "ideal", "of linear", "CPU of the machine"), rows)
     )
 
 
@@ -123,7 +121,7 @@ def _memory(figures: dict[str, Any]) -> str:
     return (
         "## Memory of waiting turns\n\n"
         "Each is claimed by a worker and has been sent one progress notification; one gateway holds them all.\n\n"
-        + _table(("waiting turns", "gateway, KiB a turn", "gateway, MiB", "workers, KiB a turn"), rows)
+        + table(("waiting turns", "gateway, KiB a turn", "gateway, MiB", "workers, KiB a turn"), rows)
     )
 
 
@@ -143,7 +141,7 @@ def _recovery(results: Results) -> str:
             read = f"one turn read out of {log['messages']} messages of {log['turns']} turns, by {what}"
             rows.append((read, str(it["reads"]), f"{it['p50_ms']:.1f}", f"{it['p99_ms']:.1f}"))
     note = "Turns that report every 50 ms and may be executed again; three workers."
-    return f"## Recovery\n\n{note}\n\n" + _table(("", "times", "p50 ms", "p99 ms"), rows)
+    return f"## Recovery\n\n{note}\n\n" + table(("", "times", "p50 ms", "p99 ms"), rows)
 
 
 def _faults(results: Results) -> Iterable[str]:
@@ -158,3 +156,4 @@ def _faults(results: Results) -> Iterable[str]:
         for count, it in counts.items():
             if it["ended"] or it["held"] != int(count):
                 yield f"{count} waiting turns, {era}: {it['ended']} ended, for example {it['faults'][:1]}"
+    yield from auth.faults(results)

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.bench.auth.changing import PROTECTED
+from tests.bench.auth.resolving import ROUND_TRIP, WARM
+from tests.bench.auth.run import RESOLVE, STALE
 from tests.bench.figures import paired_ratio
 from tests.bench.throughput import FUNCTION, FUNCTION_SDK, LLM, LLM_SDK
 
@@ -42,6 +45,22 @@ def _ratio(subject: str, other: str, concurrency: int, figure: str) -> Callable[
     )
 
 
+def _resolve_ratio(concurrency: int, figure: str) -> Callable[[Results], float]:
+    def ratio(results: Results) -> float:
+        ways, rounds = results[RESOLVE], f"{figure}_rounds"
+        return paired_ratio(ways[WARM][str(concurrency)][rounds], ways[ROUND_TRIP][str(concurrency)][rounds])
+
+    return ratio
+
+
+def _resolve_targets(concurrency: int) -> tuple[Target, Target]:
+    asked = f"auth.resolve warm, {concurrency} at once"
+    return (
+        Target(f"{asked}: rate, of a NATS round trip", _resolve_ratio(concurrency, "per_second"), 0.5, True, "x"),
+        Target(f"{asked}: p99, of a NATS round trip", _resolve_ratio(concurrency, "p99_ms"), 3.0, False, "x"),
+    )
+
+
 TARGETS = (
     Target("LLM agent: p50 at 1 caller, of (a)", _ratio(LLM, LLM_SDK, 1, "p50_ms"), 1.5, False, "x"),
     Target("LLM agent: turns/s at 64 callers, of (a)", _ratio(LLM, LLM_SDK, 64, "per_second"), 0.9, True, "x"),
@@ -69,6 +88,8 @@ TARGETS = (
     ),
     Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p99", lambda it: it["kill"]["p99_s"], 3.0, False, "s"),
+    *(target for concurrency in (1, 64, 256) for target in _resolve_targets(concurrency)),
+    Target("stale answers, protected", lambda it: it[STALE][PROTECTED]["answers"]["stale"], 0.0, False, ""),
     Target("1 -> 4 workers, of linear", lambda it: it["scaling"]["workers"]["4"]["of_linear"], 0.9, True, "x"),
 )
 

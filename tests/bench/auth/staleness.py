@@ -1,0 +1,40 @@
+"""Answers that are older than a confirmed change, counted in a storm of changes and look-ups.
+
+With protection everything is killed in between; without it nothing is, and the storm ends with the first stale answer.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.bench.auth.changing import PROTECTED, UNPROTECTED
+from tests.integration.stale.parts import parts
+from tests.integration.stale.storm import Storm
+
+_WITHIN = 90.0
+
+
+def measure(folder: Path, most: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Run both storms, of so many changes and look-ups at least."""
+    results: dict[str, Any] = {}
+    for way, protect in ((UNPROTECTED, False), (PROTECTED, True)):
+        (folder / way).mkdir()
+        results[way] = asyncio.run(_storm(folder / way, most, tell, protect=protect))
+    return results
+
+
+async def _storm(folder: Path, most: int, tell: Callable[[str], None], *, protect: bool) -> dict[str, Any]:
+    seed = random.randrange(10**6)
+    tell(f"{most} changes and look-ups, {'protected' if protect else 'unprotected'}, seed {seed}")
+    async with parts(folder, protect=protect) as running:
+        storm = Storm(running, seed)
+        await storm.run(most, _WITHIN, accidents=protect)
+    return {
+        "seed": seed,
+        "answers": {verdict: storm.verdicts[verdict] for verdict in ("right", "stale", "wrong", "unavailable")},
+        "changes": sum(cell.changes for cell in storm.cells),
+        "killed": storm.accidents,
+        "faults": storm.faults,
+    }

@@ -28,6 +28,7 @@ from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.turn_rates import TurnRates
 from agent_gateway.settings import GatewaySettings
 from pallas_bus import tables
+from pallas_bus.access import Access
 from pallas_bus.ask import ask
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.content_expiry import expire_content
@@ -89,9 +90,9 @@ class Gateway:
 async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[Gateway]:
     """Connect, follow the catalogue and serve what is in it."""
     _keep_streams_on_sigterm()
-    url = settings.nats_url.get_secret_value()
+    access = Access.of(settings)
     async with (
-        connect_when_possible(url, GATEWAY, instance=process.instance) as bus,
+        connect_when_possible(access, GATEWAY, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"

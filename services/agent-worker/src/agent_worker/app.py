@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,6 +15,7 @@ from agent_worker.running import Running
 from agent_worker.settings import WorkerSettings
 from agent_worker.slots import Slots
 from pallas_bus import tables
+from pallas_bus.access import Access
 from pallas_bus.alive import pulse
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
@@ -78,9 +79,9 @@ class Worker:
 @asynccontextmanager
 async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Worker]:
     """Connect, host the teams and start to pull."""
-    url = settings.nats_url.get_secret_value()
+    access = Access.of(settings)
     async with (
-        connect_when_possible(url, WORKER, instance=process.instance) as bus,
+        connect_when_possible(access, WORKER, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
@@ -93,15 +94,14 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         )
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
         _measure(process.probes.metrics, worker.slots)
-        async with (
-            tables.watch(bus, AGENTS) as catalogue,
-            hear_claims(bus, running.heard),
-            pulse(url, process.instance),
-        ):
+        async with AsyncExitStack() as hearing, pulse(access, process.instance):
+
+            async def hear(team: str) -> None:
+                await hearing.enter_async_context(hear_claims(bus, running.heard, team=team))
+
             bus.on_reconnect(partial(running.reread, bus))
-            await catalogue.synced.wait()
             await worker.puller.start()
-            hosting = HostTeams(bus, catalogue, worker.puller, settings.teams, teams)
+            hosting = HostTeams(bus, hear, worker.puller, settings.teams, teams)
             await hosting.host_teams()
             background = [
                 process.vital(bus.spawn(hosting.follow_changes())),

@@ -11,6 +11,7 @@ from auth_resolver.lookups import ReadThrough
 from auth_resolver.resolve import Resolver
 from auth_resolver.settings import AuthResolverSettings, fernet_keys
 from auth_resolver.signatures import Signatures
+from pallas_bus.access import Access
 from pallas_bus.ask import Answering, answer, answering, ask
 from pallas_bus.connection import connect_when_possible
 from pallas_contracts.auth import AUTH_FAILURES, LookedUp, Lookups, ResolveBearer, Resolved
@@ -70,9 +71,9 @@ async def build(
     keys = fernet_keys(settings.fernet_keys)
     if not keys:
         raise Rejected("PALLAS_FERNET_KEYS is required: the keys by which team-lifecycle seals signing keys")
-    url = settings.nats_url.get_secret_value()
+    access = Access.of(settings)
     async with (
-        connect_when_possible(url, RESOLVER, instance=process.instance) as bus,
+        connect_when_possible(access, RESOLVER, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
         open_cache(settings.redis_url.get_secret_value(), protect=protect) as cache,
     ):

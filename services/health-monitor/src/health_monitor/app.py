@@ -13,6 +13,7 @@ from health_monitor.metrics import make_metrics
 from health_monitor.monitor import Monitor
 from health_monitor.settings import MonitorSettings
 from pallas_bus import ask, streams
+from pallas_bus.access import Access
 from pallas_bus.connection import Bus, connect
 from pallas_bus.tables import watch
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
@@ -48,8 +49,8 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
 
     metrics = make_metrics(process.probes.metrics)
     async with AsyncExitStack() as stack:
-        url = settings.nats_url.get_secret_value()
-        bus = await stack.enter_async_context(connect(url, MONITOR, instance=process.instance))
+        access = Access.of(settings)
+        bus = await stack.enter_async_context(connect(access, MONITOR, instance=process.instance))
         await stack.enter_async_context(process.without(bus.closed, BROKER))
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await streams.declare(bus, HEALTH, PROBES, replicas=settings.stream_replicas)

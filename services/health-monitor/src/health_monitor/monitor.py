@@ -181,11 +181,11 @@ class Monitor:
         return health
 
     async def _waited(self, definition: AgentDefinition) -> float | None:
-        """For how many seconds the oldest turn has waited with no worker; None when there is none."""
-        oldest = await self.queue.oldest(definition.team, definition.agent)
-        if oldest is None:
+        """For how many seconds turns have waited with no worker; None when there are none."""
+        since = await self.queue.waiting_since(definition.team, definition.agent)
+        if since is None:
             return None
-        return utc_now().timestamp() - max(oldest, self._idle_since.get(f"{definition.team}.{definition.agent}", 0.0))
+        return utc_now().timestamp() - max(since, self._idle_since.get(f"{definition.team}.{definition.agent}", 0.0))
 
     async def _forget(self, needs: dict[str, Needs]) -> None:
         """Drop what belongs to agents that are gone."""

@@ -74,8 +74,8 @@ class Prober(Protocol):
 class Queue(Protocol):
     """The turns that wait."""
 
-    async def oldest(self, team: str, agent: str) -> float | None:
-        """When the oldest turn of the agent was queued, in seconds since the epoch; None when there is none."""
+    async def waiting_since(self, team: str, agent: str) -> float | None:
+        """Since when turns of the agent are known to wait, in seconds since the epoch; None when there are none."""
         ...
 
 

@@ -29,6 +29,7 @@ from library_search.handlers.ingest_document import IngestDocument
 from library_search.health import Needs
 from library_search.migrate import migrate
 from library_search.settings import LibrarySearchSettings, languages_of
+from pallas_bus.access import Access
 from pallas_bus.ask import ask
 from pallas_bus.connection import connect_when_possible
 from pallas_contracts.catalog import RESOLVE, SEARCH
@@ -61,7 +62,7 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
     """
     _keep_streams_on_sigterm()
     languages = languages_of(settings.search_languages)
-    url = settings.nats_url.get_secret_value()
+    access = Access.of(settings)
     async with AsyncExitStack() as stack:
         engine = open_engine(settings.postgres_url.get_secret_value(), pool=settings.postgres_pool)
         stack.push_async_callback(engine.dispose)
@@ -69,7 +70,7 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         process.probes.checks["postgres"] = needs.missing
         await _spawn(stack, process, needs.watch(), "look at the database")
         await _prepare(engine, languages)
-        bus = await stack.enter_async_context(connect_when_possible(url, SEARCH, instance=process.instance))
+        bus = await stack.enter_async_context(connect_when_possible(access, SEARCH, instance=process.instance))
         await stack.enter_async_context(process.without(bus.closed, BROKER))
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         following = FollowLibraries(Libraries(engine))

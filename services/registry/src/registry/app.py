@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
+from pallas_bus.access import Access
 from pallas_bus.connection import connect
 from pallas_bus.tables import watch
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
@@ -38,7 +39,7 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
 
     catalogue = Catalogue(settings.public_url)
     async with (
-        connect(settings.nats_url.get_secret_value(), REGISTRY, instance=process.instance) as bus,
+        connect(Access.of(settings), REGISTRY, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
         watch(bus, AGENTS) as agents,
         watch(bus, HEALTH) as health,

@@ -10,6 +10,7 @@ from functools import partial
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
+from pallas_bus.access import Access
 from pallas_bus.ask import answer, answering
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
@@ -121,9 +122,9 @@ async def _speak(
     """Answer look-ups and relay events, from when the broker is there."""
     connected: list[Bus] = []
     process.probes.checks["broker"] = lambda: None if connected and connected[0].connected else "not connected"
-    url = settings.nats_url.get_secret_value()
+    access = Access.of(settings)
     async with (
-        connect_when_possible(url, LIFECYCLE, instance=process.instance) as bus,
+        connect_when_possible(access, LIFECYCLE, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
     ):
         connected.append(bus)

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 
 from nats.aio.msg import Msg
 
+from pallas_bus.access import Access
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_contracts.agents import WorkerAlive
 from pallas_contracts.catalog import WORKER, WORKER_ALIVE
@@ -24,10 +25,10 @@ BEAT = 0.25
 
 
 @asynccontextmanager
-async def pulse(url: str, worker: str) -> AsyncGenerator[None]:
+async def pulse(access: Access | str, worker: str) -> AsyncGenerator[None]:
     """Let `worker` beat inside the block."""
     stop = threading.Event()
-    thread = threading.Thread(target=_beat, args=(url, worker, stop), name="pulse", daemon=True)
+    thread = threading.Thread(target=_beat, args=(access, worker, stop), name="pulse", daemon=True)
     thread.start()
     try:
         yield
@@ -36,12 +37,12 @@ async def pulse(url: str, worker: str) -> AsyncGenerator[None]:
         await asyncio.to_thread(thread.join, 2 * BEAT)
 
 
-def _beat(url: str, worker: str, stop: threading.Event) -> None:
+def _beat(access: Access | str, worker: str, stop: threading.Event) -> None:
     async def beat() -> None:
         subject = WORKER_ALIVE.template.subject(worker=worker)
         said = WorkerAlive(worker=worker).model_dump_json().encode()
         while not stop.is_set():
-            async with connect_when_possible(url, WORKER, instance=f"{worker}-pulse") as bus:
+            async with connect_when_possible(access, WORKER, instance=f"{worker}-pulse") as bus:
                 while not stop.is_set() and not bus.closed.is_set():
                     with suppress(Unavailable):
                         await bus.send(subject, said)

@@ -21,7 +21,9 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from opentelemetry import propagate
 
+from pallas_bus.access import Access
 from pallas_bus.replies import Stored, api_error, stored, too_large, translated
+from pallas_contracts.catalog import PER_TEAM
 from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,7 @@ _IN_FLIGHT_PAUSE = 0.005
 _HEADER_FRAME = 16
 """Bytes that a block of headers takes besides their names and values."""
 _CONNECT_RETRY = 0.5
+_REFUSED = "authorization violation"
 PENDING_BYTES = 64 * 1024 * 1024
 
 
@@ -59,6 +62,11 @@ class Bus:
     def connected(self) -> bool:
         """Whether the broker can be spoken to right now."""
         return self.client.is_connected
+
+    @property
+    def per_team(self) -> bool:
+        """Whether this may read only what the subjects of its requests name, which the broker can check."""
+        return self.service in PER_TEAM
 
     @property
     def max_payload(self) -> int:
@@ -242,23 +250,32 @@ def _server(client: Client) -> str | None:
     return url.netloc.rpartition("@")[2] if url else None
 
 
+def _reason(error: Exception) -> str:
+    """Why there is no connection, as far as that helps whoever runs this."""
+    if _REFUSED in str(error).lower():
+        return "the broker does not let its user in"
+    return type(error).__name__
+
+
 @asynccontextmanager
 async def connect(
-    url: str,
+    access: Access | str,
     service: str,
     *,
     instance: str | None = None,
     timeout: float = 5.0,
     options: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Bus]:
-    """Connect to NATS and stay connected: `url` may list several servers with commas.
+    """Connect to NATS and stay connected; an address alone is one for nobody in particular.
 
     The first connection is tried for `timeout` seconds.
 
     Raises:
-        Unavailable: no server could be reached.
+        Unavailable: no server could be reached, or none lets this in.
+        Rejected: the seed or the certificates cannot be read.
     """
     client = Client()
+    given = (Access(access) if isinstance(access, str) else access).options(service)
     bus = Bus(service, instance or f"{service}-{uuid.uuid4().hex[:8]}", client, timeout)
 
     async def disconnected() -> None:
@@ -276,7 +293,6 @@ async def connect(
     try:
         async with asyncio.timeout(timeout):
             await client.connect(
-                servers=[server.strip() for server in url.split(",")],
                 name=bus.instance,
                 allow_reconnect=True,
                 max_reconnect_attempts=-1,
@@ -289,13 +305,13 @@ async def connect(
                 reconnected_cb=bus.reconnected,
                 error_cb=failed,
                 closed_cb=closed,
-                inbox_prefix=f"_INBOX.{service}".encode(),
-                **(options or {}),
+                **{**given, **(options or {})},
             )
     except (TimeoutError, OSError, NatsError) as error:
         with suppress(NatsError, OSError):
             await client.close()
-        raise Unavailable(f"cannot connect to NATS for {service}: {type(error).__name__}") from error
+        reason = _reason(client.last_error or error)
+        raise Unavailable(f"cannot connect to NATS for {service}: {reason}") from error
     await bus.start()
     try:
         yield bus
@@ -304,12 +320,12 @@ async def connect(
 
 
 @asynccontextmanager
-async def connect_when_possible(url: str, service: str, *, instance: str) -> AsyncGenerator[Bus]:
+async def connect_when_possible(access: Access | str, service: str, *, instance: str) -> AsyncGenerator[Bus]:
     """Connect as `connect` does, but try until it works: a service may start before its broker."""
     async with AsyncExitStack() as stack:
         while True:
             try:
-                bus = await stack.enter_async_context(connect(url, service, instance=instance))
+                bus = await stack.enter_async_context(connect(access, service, instance=instance))
                 break
             except Unavailable as error:
                 log.warning("waiting for the broker", extra={"reason": error.message})

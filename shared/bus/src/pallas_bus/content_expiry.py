@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_content import remove_content
-from pallas_bus.turn_queue import NANOSECONDS
+from pallas_bus.turn_queue import NANOSECONDS, make_consumer
 from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import utc_now
@@ -73,8 +73,7 @@ async def expire_content(bus: Bus, *, look: float = LOOK) -> None:
 
 
 async def _declare(bus: Bus) -> None:
-    config = {"stream_name": TURN_LOG.name, "config": _CONFIG}
-    await bus.api(f"CONSUMER.DURABLE.CREATE.{TURN_LOG.name}.{CONSUMER}", config)
+    await make_consumer(bus, TURN_LOG, _CONFIG)
 
 
 async def _settle(bus: Bus, messages: Sequence[Msg]) -> None:

@@ -1,4 +1,8 @@
-"""Reading stored messages with no consumer: the batched direct get of JetStream, which any replica may do."""
+"""Reading stored messages with no consumer: the batched direct get of JetStream, which any replica may do.
+
+What it reads is in the request's body, which the broker does not check. A service that may read some teams only reads
+through `pallas_bus.narrow` instead, whichever of these functions it calls.
+"""
 
 import asyncio
 import base64
@@ -10,6 +14,7 @@ from typing import Any
 
 from nats.aio.msg import Msg
 
+from pallas_bus import narrow
 from pallas_bus.connection import Bus
 from pallas_contracts.errors import Unavailable
 
@@ -43,6 +48,10 @@ async def read(
     Raises:
         Unavailable: the broker did not answer within `timeout` seconds.
     """
+    if bus.per_team:
+        async for message in narrow.read(bus, stream, subject, after=after, since=since, batch=batch, timeout=timeout):
+            yield _delivered(message)
+        return
     start: dict[str, Any] = {"start_time": since.isoformat()} if since is not None else {"seq": after + 1}
     while True:
         records, pending = await _get(bus, stream, {**start, "next_by_subj": subject, "batch": batch}, timeout)
@@ -55,6 +64,9 @@ async def read(
 
 async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0) -> list[Record]:
     """Return the last message of every subject that matches one of `subjects` (wildcards allowed)."""
+    if bus.per_team:
+        found = [await narrow.read_last(bus, stream, subject, timeout=timeout) for subject in subjects]
+        return [_delivered(message) for messages in found for message in messages]
     records, _ = await _get(bus, stream, {"multi_last": list(subjects)}, timeout)
     return records
 
@@ -65,6 +77,9 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
     Raises:
         Unavailable: the broker did not answer.
     """
+    if bus.per_team:
+        message = await narrow.read_newest(bus, stream, subject)
+        return _delivered(message) if message is not None else None
     return await _read_one(bus, stream, {"last_by_subj": subject})
 
 
@@ -128,4 +143,16 @@ def record_of(message: Msg) -> Record:
         time=datetime.fromisoformat(headers["Nats-Time-Stamp"]),
         data=message.data,
         headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
+    )
+
+
+def _delivered(message: Msg) -> Record:
+    """A stored message as a consumer hands it out."""
+    place = message.metadata
+    return Record(
+        subject=message.subject,
+        seq=place.sequence.stream,
+        time=place.timestamp,
+        data=message.data,
+        headers={name: value for name, value in (message.headers or {}).items() if not name.startswith("Nats-")},
     )

@@ -1,6 +1,7 @@
 """What the broker answers, in our words: where a message was stored, or which of our errors its error is."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from nats.errors import MaxPayloadError
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
 
 WRONG_LAST_SEQUENCE = 10071
+_POSITION = re.compile(r"wrong last sequence: (\d+)")
 STREAM_FULL = 10077
 IN_FLIGHT = 10164
 """A replicated stream takes one message at a time for each subject whose last position is expected."""
@@ -39,7 +41,8 @@ def api_error(error: dict[str, Any], subject: str) -> PallasError:
     code = error.get("err_code", 0)
     text = f"the broker refused {subject!r}: {error.get('description', 'no reason given')}"
     if code == WRONG_LAST_SEQUENCE:
-        return Conflict(text, code="wrong_last_sequence", err_code=code)
+        found = _POSITION.search(text)
+        return Conflict(text, code="wrong_last_sequence", err_code=code, last=int(found[1]) if found else None)
     if code == IN_FLIGHT:
         return Unavailable(text, code="in_flight", err_code=code)
     if code == STREAM_FULL:

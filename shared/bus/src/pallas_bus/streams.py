@@ -106,7 +106,7 @@ async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> 
                 config = stream_config(thing, replicas) if isinstance(thing, Stream) else bucket_config(thing, replicas)
                 await _create_or_update(bus, name, config)
             else:
-                await bus.api(f"STREAM.INFO.{name}", {})
+                await _look_for(bus, thing, name)
         except Unavailable as error:
             if not told:
                 log.info("waiting for a stream", extra={"stream": name, "owner": thing.owner, "reason": error.message})
@@ -114,6 +114,18 @@ async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> 
             await asyncio.sleep(_RETRY)
         else:
             return
+
+
+async def _look_for(bus: Bus, thing: Stream | Bucket[Any], name: str) -> None:
+    """Names alone, because whoever may ask for more of a stream may also ask for every subject in it.
+
+    Raises:
+        Unavailable: nobody has declared it yet.
+    """
+    subject = thing.subjects[0] if isinstance(thing, Stream) else bucket_subject(thing, ">")
+    answer = await bus.api("STREAM.NAMES", {"subject": subject})
+    if name not in (answer.get("streams") or ()):
+        raise Unavailable(f"there is no stream {name!r}", code="no_stream")
 
 
 async def _create_or_update(bus: Bus, name: str, config: dict[str, Any]) -> None:

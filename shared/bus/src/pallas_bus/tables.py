@@ -66,22 +66,27 @@ class Table[M: Message]:
         """Iterate over the values, by key."""
         return iter([value for _, value in self.items()])
 
+    def positions(self) -> dict[str, tuple[M | None, int]]:
+        """Values with their positions in the bucket, by key; None and the position of that for what was removed."""
+        there: dict[str, tuple[M | None, int]] = {key: (entry.value, entry.seq) for key, entry in self._entries.items()}
+        return there | {key: (None, seq) for key, seq in self._gone.items()}
+
     def on_change(self, listener: Callable[[str, M | None], None]) -> None:
         """Call `listener(key, value)` for every entry now and for each later change; None means it is gone."""
         self._listeners.append(listener)
         for key, value in self.items():
             listener(key, value)
 
-    async def refresh(self) -> None:
-        """Read a snapshot; what it does not hold any more is gone.
+    async def refresh(self, keys: str = ">") -> None:
+        """Read a snapshot of those keys (wildcards allowed); what it does not hold any more is gone.
 
         Raises:
             Unavailable: the bucket cannot be read.
         """
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
-        stream, everything = f"KV_{self.bucket.name}", bucket_subject(self.bucket, ">")
-        records = [record async for record in read(self.bus, stream, everything)]
+        stream, wanted = f"KV_{self.bucket.name}", bucket_subject(self.bucket, keys)
+        records = [record async for record in read(self.bus, stream, wanted)]
         prefix = len(bucket_subject(self.bucket, ""))
         present = {record.subject[prefix:] for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
@@ -177,6 +182,17 @@ async def snapshot[M: Message](bus: Bus, bucket: Bucket[M]) -> dict[str, M]:
         if error.code != "no_stream":
             raise
     return dict(table.items())
+
+
+async def get_entries[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> dict[str, tuple[M | None, int]]:
+    """Read the entries whose key has these ids: each value, None for a removed one, and the position to `put` after.
+
+    Raises:
+        Unavailable: the bucket cannot be read now.
+    """
+    table = Table(bus, bucket)
+    await table.refresh(bucket.key.filter(**ids))
+    return table.positions()
 
 
 async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> None:

@@ -104,6 +104,10 @@ class TurnPuller:
         self._turn_order.append(key)
         await self.refill()
 
+    def __contains__(self, key: str) -> bool:
+        """Whether the turns of that agent are pulled."""
+        return key in self._sources
+
     async def remove(self, key: str) -> None:
         """Stop to pull the turns of an agent; those that run go on."""
         if (source := self._sources.pop(key, None)) is not None:

@@ -6,10 +6,12 @@ Each agent has one durable consumer, shared by all workers that host it. A turn 
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from pallas_bus.connection import Bus, trace_headers
 from pallas_bus.replies import Stored
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.contract import Stream
 from pallas_contracts.turns import TurnRequested
 
 NANOSECONDS = 1_000_000_000
@@ -51,9 +53,13 @@ async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: i
         "max_waiting": 512,
         "filter_subject": TURN_REQUESTED.template.filter(team=team, agent=agent),
     }
-    await bus.api(
-        f"CONSUMER.DURABLE.CREATE.{TURN_QUEUE.name}.{name}", {"stream_name": TURN_QUEUE.name, "config": config}
-    )
+    await make_consumer(bus, TURN_QUEUE, config)
+
+
+async def make_consumer(bus: Bus, stream: Stream, config: dict[str, Any]) -> dict[str, Any]:
+    """Make or update a consumer; its name and its filter are in the request's subject, so the broker can check them."""
+    subject = f"CONSUMER.CREATE.{stream.name}.{config['name']}.{config['filter_subject']}"
+    return await bus.api(subject, {"stream_name": stream.name, "config": config})
 
 
 async def delete_consumer(bus: Bus, team: str, agent: str) -> None:

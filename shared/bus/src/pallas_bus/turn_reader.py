@@ -309,8 +309,11 @@ async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
 
 
 @asynccontextmanager
-async def hear_claims(bus: Bus, heard: Callable[[TurnClaim, int], None]) -> AsyncGenerator[None]:
-    """Call `heard(claim, position)` for every claim and cancel of any turn, as it is stored."""
+async def hear_claims(
+    bus: Bus, heard: Callable[[TurnClaim, int], None], *, team: str | None = None
+) -> AsyncGenerator[None]:
+    """Call `heard(claim, position)` for every claim and cancel of any turn (of that team), as it is stored."""
+    wanted = TURN_CLAIM.template.filter(**({"team": team} if team is not None else {}))
 
     async def arrived(message: Msg) -> None:
         try:
@@ -320,7 +323,7 @@ async def hear_claims(bus: Bus, heard: Callable[[TurnClaim, int], None]) -> Asyn
         else:
             heard(said, int((message.headers or {})["Nats-Sequence"]))
 
-    subscription = await bus.subscribe(live_subject(TURN_CLAIM.template.filter()), arrived)
+    subscription = await bus.subscribe(live_subject(wanted), arrived)
     try:
         yield
     finally:

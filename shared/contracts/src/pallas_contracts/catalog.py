@@ -36,6 +36,9 @@ RESOLVER = "auth-resolver"
 SEARCH = "library-search"
 CLI = "cli"
 
+PER_TEAM = frozenset({WORKER})
+"""Services of which each process serves some teams and may know of no others."""
+
 PRESENCE_TTL = 6.0
 """Seconds after the last beat at which a worker or gateway counts as gone; they beat three times in it."""
 

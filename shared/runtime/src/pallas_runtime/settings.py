@@ -47,6 +47,10 @@ class Settings(BaseModel):
     nats_url: SecretStr = Field(
         SecretStr("nats://127.0.0.1:4222"), description="NATS servers, separated by commas; may hold a password"
     )
+    nats_seed: SecretStr | None = Field(None, description="seed of the nkey by which the broker knows this service")
+    nats_ca: str | None = Field(
+        None, description="certificates (PEM) of who signs the broker's; TLS is spoken from the first byte then"
+    )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(0, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     instance: str | None = Field(None, description="name of this replica; made up when it is not set")

@@ -7,7 +7,7 @@ A folder that has become bad changes nothing; what it said before goes on.
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,10 +15,9 @@ from agent_worker.handlers.publish_definitions import publish_definitions
 from agent_worker.ports import HostedAgent, HostedTeam
 from pallas_bus import ask
 from pallas_bus.connection import Bus
-from pallas_bus.tables import Table
 from pallas_bus.turn_puller import TurnPuller
 from pallas_bus.turn_queue import ensure_consumer
-from pallas_contracts.agents import AgentDefinition, AgentRead, AgentReadAnswer
+from pallas_contracts.agents import AgentRead, AgentReadAnswer
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Unavailable
 from pallas_teams import TeamFolder, folder_digest, load_teams
@@ -58,15 +57,19 @@ class Teams:
 
 @dataclass
 class HostTeams:
-    """Keeps `teams` as the folders say, with the catalogue and the puller following."""
+    """Keeps `teams` as the folders say, with the catalogue and the puller following.
+
+    `hear(team)` lets the claims of a team's turns be heard from then on.
+    """
 
     bus: Bus
-    catalogue: Table[AgentDefinition]
+    hear: Callable[[str], Awaitable[None]]
     puller: TurnPuller
     folders: tuple[Path, ...]
     teams: Teams
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _digests: dict[Path, str] = field(default_factory=dict[Path, str])
+    _heard: set[str] = field(default_factory=set[str])
     _answered: set[str] = field(default_factory=set[str])
     _service: ask.Answering | None = None
 
@@ -109,26 +112,29 @@ class HostTeams:
         fresh = await host_team(loaded, self.environ)
         before = self.teams.hosted.get(fresh.team)
         definitions = [hosted.definition for hosted in fresh.agents]
-        await publish_definitions(
-            self.bus, self.catalogue, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted
-        )
+        # Whoever hears of a change must find it made.
+        changed = {f"{fresh.team}.{hosted.definition.agent}": hosted for hosted in fresh.agents}
+        self.teams.agents |= {key: hosted for key, hosted in changed.items() if key in self.teams.agents}
+        await publish_definitions(self.bus, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted)
         await self._take_over(fresh)
         if before is not None:
             self.bus.spawn(_close_when_idle(before))
         log.info("team hosted", extra={"team": fresh.team, "agents": len(fresh.agents), "failed": len(fresh.failed)})
 
     async def _take_over(self, fresh: HostedTeam) -> None:
+        if fresh.team not in self._heard:
+            await self.hear(fresh.team)
+            self._heard.add(fresh.team)
         self.teams.hosted[fresh.team] = fresh
         wanted = {f"{fresh.team}.{hosted.definition.agent}": hosted for hosted in fresh.agents}
         for key in [key for key in self.teams.agents if key.startswith(f"{fresh.team}.") and key not in wanted]:
             await self.puller.remove(key)
             del self.teams.agents[key]
+        self.teams.agents |= wanted
         for key, hosted in wanted.items():
-            known = key in self.teams.agents
-            self.teams.agents[key] = hosted
             limits = hosted.definition.limits
             await ensure_consumer(self.bus, fresh.team, hosted.definition.agent, max_concurrency=limits.max_concurrency)
-            if not known:
+            if key not in self.puller:
                 await self.puller.add(key, fresh.team, hosted.definition.agent)
         if fresh.team not in self._answered and self._service is not None:
             self._answered.add(fresh.team)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from pallas_bus.connection import Bus
-from pallas_bus.tables import Table, delete, get_entry, put
+from pallas_bus.tables import delete, get_entries, get_entry, put
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import Conflict
@@ -18,6 +18,11 @@ from pallas_contracts.message import utc_now
 log = logging.getLogger(__name__)
 
 _NUMBER = re.compile(r"\d+")
+
+type _Published = tuple[AgentDefinition | None, int]
+"""What is published of an agent, None when nothing is (any more), and the position of that."""
+
+_UNKNOWN: _Published = (None, 0)
 
 
 def version_key(version: str) -> tuple[tuple[int, ...], bool]:
@@ -34,7 +39,6 @@ def revision_of(definition: AgentDefinition) -> str:
 
 async def publish_definitions(
     bus: Bus,
-    catalogue: Table[AgentDefinition],
     team: str,
     version: str,
     definitions: Iterable[AgentDefinition],
@@ -49,15 +53,16 @@ async def publish_definitions(
     Raises:
         Unavailable: the catalogue cannot be written now.
     """
+    published = await _published(bus, team)
     wanted = {definition.agent: definition for definition in definitions}
     for definition in unstarted:
-        known, _ = await get_entry(bus, AGENTS, team=team, agent=definition.agent)
-        wanted[definition.agent] = known or definition
-    for definition in wanted.values():
-        while not await _publish(bus, definition):
-            pass  # somebody else has published this agent just now: compare with that
-    for known in list(catalogue.values()):
-        if known.team != team or known.agent in wanted:
+        wanted[definition.agent] = published.get(definition.agent, _UNKNOWN)[0] or definition
+    for agent, definition in wanted.items():
+        while not await _publish(bus, definition, published.get(agent, _UNKNOWN)):
+            # Somebody else has published this agent just now: compare with that.
+            published[agent] = await get_entry(bus, AGENTS, team=team, agent=agent)
+    for known, _ in published.values():
+        if known is None or known.agent in wanted:
             continue
         if version_key(known.version) > version_key(version):
             log.warning("a newer version has this agent; kept", extra={"team": team, "agent": known.agent})
@@ -66,10 +71,16 @@ async def publish_definitions(
         log.info("agent retired", extra={"team": team, "agent": known.agent})
 
 
-async def _publish(bus: Bus, wanted: AgentDefinition) -> bool:
-    """Publish one agent unless what is published is the same or newer. False: it changed meanwhile."""
+async def _published(bus: Bus, team: str) -> dict[str, _Published]:
+    """What is published of a team, by agent."""
+    entries = await get_entries(bus, AGENTS, team=team)
+    return {key.partition(".")[2]: entry for key, entry in entries.items()}
+
+
+async def _publish(bus: Bus, wanted: AgentDefinition, published: _Published) -> bool:
+    """Publish one agent unless what is published is the same or newer. False: it has changed meanwhile."""
     revision = revision_of(wanted)
-    known, position = await get_entry(bus, AGENTS, team=wanted.team, agent=wanted.agent)
+    known, position = published
     if known is not None and known.revision == revision:
         return True
     facts = {"team": wanted.team, "agent": wanted.agent, "version": wanted.version}

@@ -1,10 +1,10 @@
-"""The turns that wait for a worker, read off the queue's stream without touching its consumers."""
+"""The turns that wait for a worker: since when there are some, but not what they ask."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
+from pallas_bus.turn_queue import turns_by_caller
 from pallas_contracts.errors import Unavailable
 
 
@@ -13,12 +13,15 @@ class TurnQueue:
     """The queue on `bus`. A turn leaves the stream when it is concluded, so what is there waits or runs."""
 
     bus: Bus
+    _since: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
 
-    async def oldest(self, team: str, agent: str) -> float | None:
-        """When the oldest turn was queued, in seconds since the epoch; None when there is none or nobody can say."""
-        subject = TURN_REQUESTED.template.filter(team=team, agent=agent)
+    async def waiting_since(self, team: str, agent: str) -> float | None:
+        """When turns of the agent were first seen, in seconds since the epoch; None for none, or if nobody can say."""
         try:
-            record = await anext(read(self.bus, TURN_QUEUE.name, subject, batch=1, timeout=0.5), None)
+            waiting = await turns_by_caller(self.bus, team, agent)
         except Unavailable:
             return None
-        return record.time.timestamp() if record else None
+        if waiting:
+            return self._since.setdefault((team, agent), time.time())
+        self._since.pop((team, agent), None)
+        return None

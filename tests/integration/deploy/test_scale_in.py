@@ -1,0 +1,101 @@
+"""Scaling in ends no turn: workers that Kubernetes ends finish what they run, and take nothing new meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.conftest import Connecting
+from tests.deployment.kubernetes import Object, pods, variables
+from tests.integration.agent_worker.lab import Followed, Lab
+from tests.integration.deploy.pod_end import end_pod
+from tests.integration.processes import Service, a_service
+
+from pallas_bus.streams import declare
+from pallas_bus.turn_reader import follow_turns
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
+from pallas_contracts.turns import Claimed
+from pallas_runtime.settings import variable
+
+OF_THE_POD = ("drain_seconds", "slots")
+"""What a worker is told by its manifest and not by this machine."""
+
+
+@pytest.fixture
+async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
+    """A lab whose broker has what gateways declare."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        yield Lab(gateway, feeds, team, tmp_path / "team", stack)
+
+
+@pytest.fixture
+def pod() -> Object:
+    """The pod of a worker."""
+    return pods("production")["agent-worker"]
+
+
+async def a_pod(lab: Lab, pod: Object, folder: Path, number: int) -> Service:
+    """A worker, told what its pod is told."""
+    told = {name: variables(pod)[variable(name)] for name in OF_THE_POD}
+    running = a_service("agent_worker", lab.bus_url, folder, f"{lab.team}-{number}", teams=str(lab.folder), **told)
+    return await lab.stack.enter_async_context(running)
+
+
+async def turns_on_each(lab: Lab, workers: list[Service]) -> dict[str, list[Followed]]:
+    """Turns that wait for a file, at least two on each worker; by who runs them."""
+    running: dict[str, list[Followed]] = {worker.instance: [] for worker in workers}
+    while min(map(len, running.values())) < 2:
+        turn = await lab.ask("wait", file=lab.file())
+        running[(await turn.until(Claimed)).worker].append(turn)
+        await turn.works()
+        assert sum(map(len, running.values())) < 100, "one of the workers takes no turns"
+    return running
+
+
+def release(turns: list[Followed]) -> None:
+    """Let turns go on."""
+    for turn in turns:
+        Path(str(turn.request.arguments["file"])).touch()
+
+
+async def test_three_workers_become_one_and_every_turn_is_finished_where_it_ran(
+    lab: Lab, pod: Object, tmp_path: Path
+) -> None:
+    lab.describe()
+    workers = [await a_pod(lab, pod, tmp_path, number) for number in range(3)]
+    await asyncio.gather(*(worker.ready() for worker in workers))
+    running = await turns_on_each(lab, workers)
+    kept, *leaving = workers
+
+    ends = [asyncio.create_task(end_pod(pod, worker)) for worker in leaving]
+    await asyncio.gather(*(worker.not_ready() for worker in leaving))
+    later = [await lab.ask("wait", file=lab.file()) for _ in range(9)]
+    assert {(await turn.until(Claimed)).worker for turn in later} == {kept.instance}
+    assert not any(end.done() for end in ends), "they wait for their turns"
+
+    everything = [*later, *(turn for turns in running.values() for turn in turns)]
+    release(everything)
+    outcomes = [await turn.outcome() for turn in everything]
+    assert {(outcome.status, outcome.attempt) for outcome in outcomes} == {("completed", 1)}
+    assert await asyncio.gather(*ends) == [0, 0]
+    assert kept.process.returncode is None
+
+
+async def test_a_pod_that_outlives_its_grace_period_is_killed_and_its_turn_goes_to_another(
+    lab: Lab, pod: Object, tmp_path: Path
+) -> None:
+    lab.describe()
+    leaving = await a_pod(lab, pod, tmp_path, 0)
+    await leaving.ready()
+    turn = await lab.ask("wait", file=lab.file())
+    await turn.works()
+    impatient = {**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": 1}}
+
+    assert await end_pod(impatient, leaving) == -9
+    await (await a_pod(lab, pod, tmp_path, 1)).ready()
+    await turn.works(attempt=2, within=45.0)
+    release([turn])
+    assert (await turn.outcome()).status == "completed"

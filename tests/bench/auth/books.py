@@ -1,10 +1,10 @@
 """Documents to search: made-up words, of which few are frequent and most are rare, as in any language."""
 
 import random
-from itertools import product
+from itertools import accumulate, product
 
 _WORDS = ["".join(syllables) for syllables in product(("ba", "ke", "lo", "mi", "nu", "ta", "re", "so"), repeat=4)]
-_WEIGHTS = [1 / (rank + 1) for rank in range(len(_WORDS))]
+_WEIGHTS = list(accumulate(1 / (rank + 1) for rank in range(len(_WORDS))))
 _LENGTH, _SENTENCE = 250, 12
 
 QUERIES = (
@@ -18,8 +18,8 @@ QUERIES = (
 """What is looked for: frequent, less frequent and rare words, two together, one of two, one without another."""
 
 
-def book(number: int) -> bytes:
-    """A document of some thousand characters, always the same for its number."""
-    words = random.Random(number).choices(_WORDS, _WEIGHTS, k=_LENGTH)
+def book(number: int) -> str:
+    """The text of a document: two thousand characters, always the same for its number."""
+    words = random.Random(number).choices(_WORDS, cum_weights=_WEIGHTS, k=_LENGTH)
     sentences = [" ".join(words[start : start + _SENTENCE]) + "." for start in range(0, _LENGTH, _SENTENCE)]
-    return f"# Book {number}\n\n{' '.join(sentences)}\n".encode()
+    return " ".join(sentences)

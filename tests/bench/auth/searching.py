@@ -20,10 +20,12 @@ from tests.bench.http_client import connect
 from tests.bench.load_process import Load
 
 from library_search.adapters.database import open_engine
-from library_search.adapters.documents import Documents, Place
+from library_search.adapters.documents import Contents, Documents, Place
 from library_search.adapters.shelves import Shelves
 from library_search.adapters.words import parse_query
-from library_search.handlers.ingest_document import IngestDocument
+from library_search.model import DocumentText, Section
+from library_search.reading.chunks import chunks_of
+from library_search.reading.files import PLAIN
 
 LANGUAGES = ("english", "simple")
 _AT_ONCE = 4
@@ -69,19 +71,25 @@ def _search(load: Load, port: int, database: str, team: Team, extent: Extent) ->
 
 
 async def _fill(database: str, libraries: Sequence[str], documents: int) -> None:
+    """Store the documents as the service would: handed over to it one by one they would take minutes."""
     engine = open_engine(database, pool=_AT_ONCE)
-    ingest = IngestDocument(Documents(engine, LANGUAGES), at_once=_AT_ONCE)
-    numbers = iter(range(documents))
+    shelf, numbers = Documents(engine, LANGUAGES), iter(range(documents))
 
     async def work() -> None:
         for number in numbers:
-            place = Place(libraries[number % len(libraries)], "books", f"{number}.md")
-            await ingest.ingest(place, book(number))
+            place = Place(libraries[number % len(libraries)], "books", f"{number}.txt")
+            await shelf.put(place, _contents(number))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(_AT_ONCE):
             group.create_task(work())
     await engine.dispose()
+
+
+def _contents(number: int) -> Contents:
+    text = book(number)
+    chunks = chunks_of(DocumentText(text, (Section(0, len(text)),)))
+    return Contents(f"Book {number}", PLAIN, str(number), len(text), text, chunks)
 
 
 async def _expecting(call: Call) -> Call:

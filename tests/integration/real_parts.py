@@ -35,15 +35,27 @@ def a_lab(folder: Path, team: str, edit: Callable[[str], str] = lambda text: tex
     return folder
 
 
+def a_process(service: str) -> Process:
+    """What a service is given besides its settings, when it listens nowhere."""
+    return Process(service, f"{service}-{uuid.uuid4().hex[:8]}", 0, Probes())
+
+
+def measured(process: Process, metric: str, **labels: str) -> float:
+    """The value of a metric; 0 when it was never counted."""
+    return process.probes.metrics.get_sample_value(metric, labels) or 0.0
+
+
 @asynccontextmanager
-async def a_worker(url: str, *folders: Path, slots: int = 8, **settings: str) -> AsyncGenerator[Worker]:
+async def a_worker(
+    url: str, *folders: Path, slots: int = 8, process: Process | None = None, **settings: str
+) -> AsyncGenerator[Worker]:
     """A worker at work; `settings` are its variables without their prefix.
 
     Leaving the block gives back what it runs, as at the end of a drain.
     """
     given = {"PALLAS_NATS_URL": url, "PALLAS_TEAMS": ":".join(map(str, folders)), "PALLAS_SLOTS": str(slots)}
     given |= {f"PALLAS_{name.upper()}": value for name, value in settings.items()}
-    process = Process("agent-worker", f"agent-worker-{uuid.uuid4().hex[:8]}", 0, Probes())
+    process = process or a_process("agent-worker")
     async with build_worker(WorkerSettings.from_env(given), process) as worker:
         process.probes.started = True
         yield worker
@@ -67,7 +79,7 @@ class Front:
 
     def counted(self, metric: str, **labels: str) -> float:
         """The value of a metric; 0 when it was never counted."""
-        return self.process.probes.metrics.get_sample_value(metric, labels) or 0.0
+        return measured(self.process, metric, **labels)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult
 from tests.builders import agent_definition
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.real_parts import Front, a_gateway, a_lab, a_worker
+from tests.integration.real_parts import Front, a_gateway, a_lab, a_process, a_worker, measured
 from tests.waiting import Collected, eventually, soon
 
 from agent_worker.app import Worker
@@ -25,6 +25,7 @@ from pallas_bus.turn_reader import TurnFeeds, follow_turns, hear_claims
 from pallas_contracts.agents import AgentDefinition, GatewayPresence, ToolDefinition
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, STREAMS
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome
+from pallas_runtime.run import Process
 
 WAIT = ToolDefinition(
     name="wait",
@@ -54,6 +55,7 @@ class Platform:
     claims: Collected[TurnClaim]
     stack: AsyncExitStack
     files: list[Path] = field(default_factory=list[Path])
+    workers: list[Process] = field(default_factory=list[Process])
 
     async def gateway(self, **settings: str) -> Front:
         """One more gateway, to the end of the test."""
@@ -62,7 +64,12 @@ class Platform:
     async def worker(self, edit: Callable[[str], str] = lambda text: text) -> Worker:
         """A worker that hosts the lab as this team, to the end of the test."""
         folder = self.folder if self.folder.exists() else a_lab(self.folder, self.team, edit)
-        return await self.stack.enter_async_context(a_worker(self.url, folder))
+        self.workers.append(a_process("agent-worker"))
+        return await self.stack.enter_async_context(a_worker(self.url, folder, process=self.workers[-1]))
+
+    def counted(self, metric: str, agent: str = "bench", **labels: str) -> float:
+        """What the workers have counted of an agent, all together."""
+        return sum(measured(process, metric, team=self.team, agent=agent, **labels) for process in self.workers)
 
     async def publish(self, agent: str = "bench", **fields: Any) -> AgentDefinition:
         """Publish an agent that no worker hosts."""

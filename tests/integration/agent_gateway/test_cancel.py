@@ -149,6 +149,7 @@ async def test_a_turn_that_is_cancelled_while_it_waits_leaves_its_queue_and_has_
     outcome = await platform.outcome(await platform.claim(CancelRequested))
     assert (outcome.status, outcome.attempt, outcome.events) == ("cancelled", 1, 0)
     await until(lambda: queued(0))
+    assert front.counted("pallas_turns_total", team=platform.team, agent="bench", outcome="cancelled") == 1
 
 
 async def test_a_turn_that_a_worker_has_had_is_left_to_the_workers(platform: Platform, front: Front) -> None:

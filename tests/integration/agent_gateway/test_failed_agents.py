@@ -55,7 +55,7 @@ async def test_a_call_of_an_agent_that_failed_on_every_worker_is_refused_with_th
         "agent_failed: The agent could not be started: its module could not be loaded: ImportError"
     )
     assert (await queue_state(platform.bus, platform.team, "bench")).waiting == 0
-    assert front.counted("pallas_turns_total", team=platform.team, agent="bench", outcome="agent_failed") == 1
+    assert front.counted("pallas_calls_refused_total", team=platform.team, agent="bench", reason="agent_failed") == 1
 
 
 async def test_a_call_waits_while_one_worker_has_the_agent_or_none_is_there(platform: Platform) -> None:

@@ -76,7 +76,7 @@ class Callers:
 
     def counted(self, limit: str) -> float:
         """How many calls a limit has refused."""
-        return self.front.counted("pallas_turns_refused_total", team=self.platform.team, agent="bench", limit=limit)
+        return self.front.counted("pallas_calls_refused_total", team=self.platform.team, agent="bench", reason=limit)
 
 
 async def callers_of(platform: Platform, http: httpx.AsyncClient, **limits: Any) -> Callers:

@@ -53,7 +53,7 @@ async def test_a_full_queue_is_a_busy_error_with_the_time_after_which_to_try_aga
     async with front.client(alone.team, "bench") as client:
         result = await client.call_tool("wait", {"file": "x"})
     assert error_of(result) == {"code": "busy", "retryable": True, "retry_after_ms": 1000}
-    assert front.counted("pallas_turns_total", team=alone.team, agent="bench", outcome="busy") == 1
+    assert front.counted("pallas_calls_refused_total", team=alone.team, agent="bench", reason="store") == 1
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.builders import turn_requested
-from tests.integration.real_parts import a_lab, a_worker
+from tests.integration.real_parts import a_lab, a_process, a_worker, measured
 from tests.waiting import Collected, eventually, soon
 
 from agent_worker.app import Worker
@@ -19,6 +19,7 @@ from pallas_bus.turn_reader import Said, TurnFeed, TurnFeeds
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested
+from pallas_runtime.run import Process
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Lab:
     team: str
     folder: Path
     stack: AsyncExitStack
+    processes: list[Process] = field(default_factory=list[Process])
     _files: list[Path] = field(default_factory=list[Path])
 
     def describe(self, edit: Callable[[str], str] = lambda text: text) -> Path:
@@ -52,7 +54,13 @@ class Lab:
         """One more worker that hosts the team, to the end of the test."""
         if not self.folder.exists():
             self.describe()
-        return await self.stack.enter_async_context(a_worker(self.bus_url, self.folder, slots=slots))
+        self.processes.append(a_process("agent-worker"))
+        working = a_worker(self.bus_url, self.folder, slots=slots, process=self.processes[-1])
+        return await self.stack.enter_async_context(working)
+
+    def counted(self, metric: str, agent: str = "bench", **labels: str) -> float:
+        """What the workers have counted of an agent, all together."""
+        return sum(measured(process, metric, team=self.team, agent=agent, **labels) for process in self.processes)
 
     @property
     def bus_url(self) -> str:

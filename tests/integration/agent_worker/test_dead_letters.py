@@ -12,7 +12,6 @@ from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.bus.turns import TOOL
 from tests.integration.real_parts import until
 
-from agent_worker.app import Worker
 from agent_worker.handlers import end_undecodable
 from agent_worker.handlers.claim_turn import Claimant, Verdict, claim_to_end
 from agent_worker.ports import Failed
@@ -71,17 +70,10 @@ async def letters(lab: Lab) -> list[DeadLetter]:
     return [each.letter for each in await read_letters(lab.bus, since=utc_now() - timedelta(hours=1), team=lab.team)]
 
 
-def counted(worker: Worker, code: str) -> float:
-    """How many letters the worker has kept."""
-    samples = [sample for metric in worker.taking.letters.kept.collect() for sample in metric.samples]
-    named = ("pallas_dead_letters_total", {"code": code})
-    return sum(sample.value for sample in samples if (sample.name, sample.labels) == named)
-
-
 async def test_the_caller_of_a_message_that_cannot_be_read_hears_so_and_the_message_is_kept(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker = await lab.worker()
+    await lab.worker()
     turn = await waited_for(lab)
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "undecodable", 1, False)
@@ -97,7 +89,7 @@ async def test_the_caller_of_a_message_that_cannot_be_read_hears_so_and_the_mess
     assert base64.b64decode(found[1].data) == BODY
     [told] = [record for record in caplog.records if record.message == "dead letter"]
     assert "a secret" not in f"{told.__dict__} {letter}"
-    assert counted(worker, "undecodable") == 1
+    assert lab.counted("pallas_dead_letters_total", code="undecodable") == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe no text", b"[]", b'{"turn_id": 7}', b"[" * 50_000])
@@ -134,7 +126,8 @@ async def test_a_worker_that_dies_behind_the_letter_leaves_one_letter_and_one_ou
     assert await letters(lab) == [letter]
     feed = await lab.feeds.resume(turn.address)
     assert [said async for said in feed][-1] == first
-    assert counted(again, "undecodable") == 0
+    assert lab.counted("pallas_dead_letters_total", code="undecodable") == 1
+    assert lab.counted("pallas_turns_total", outcome="failed") == 1
 
 
 async def test_a_worker_that_dies_between_letter_and_outcome_leaves_the_outcome_to_the_next(
@@ -148,12 +141,12 @@ async def test_a_worker_that_dies_between_letter_and_outcome_leaves_the_outcome_
         return await claim_to_end(claimant, why)
 
     monkeypatch.setattr(end_undecodable, "claim_to_end", fails_once)
-    worker = await lab.worker()
+    await lab.worker()
     turn = await waited_for(lab)
     assert (await turn.outcome()).code == "undecodable"
     await settled(lab.bus, lab.team)
     assert len(await letters(lab)) == 1
-    assert counted(worker, "undecodable") == 1
+    assert lab.counted("pallas_dead_letters_total", code="undecodable") == 1
 
 
 async def test_a_message_whose_turn_was_cancelled_meanwhile_ends_it_as_cancelled(lab: Lab) -> None:
@@ -187,14 +180,14 @@ async def test_a_turn_whose_attempts_are_used_up_becomes_a_letter_too(lab: Lab) 
     turn = lab.follow(lab.request("say"))
     await worker.drain()
     lost = await lab.lose(turn.request, attempt=3)
-    again = await lab.worker()
+    await lab.worker()
     await lost.is_found_lost()
     outcome = await turn.outcome()
     assert (outcome.code, outcome.retryable, outcome.attempt) == ("worker_lost", True, 4)
     [letter] = await letters(lab)
     assert (letter.turn_id, letter.code, letter.attempts) == (turn.request.turn_id, "worker_lost", 3)
     assert letter.reason == "The worker was lost 3 times. The turn may be retried."
-    assert counted(again, "worker_lost") == 1
+    assert lab.counted("pallas_dead_letters_total", code="worker_lost") == 1
 
 
 async def test_a_turn_that_may_not_be_executed_again_is_no_letter(lab: Lab) -> None:

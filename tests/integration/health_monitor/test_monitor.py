@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
+from tests.builders import turn_requested
 from tests.embedded import NatsServer
 from tests.integration.health_monitor.servers import Downstream, hung, mcp_app
 from tests.requirements import requirement
+from tests.waiting import eventually
 
+from health_monitor import measure_depths
 from health_monitor.app import HealthMonitor, build
 from health_monitor.settings import MonitorSettings
 from pallas_bus.ask import ask
@@ -23,7 +26,7 @@ from pallas_bus.connection import Bus, connect
 from pallas_bus.direct import read_last
 from pallas_bus.streams import declare
 from pallas_bus.tables import Table, delete, put, watch
-from pallas_bus.turn_queue import submit
+from pallas_bus.turn_queue import ensure_consumer, submit
 from pallas_contracts.agents import AgentDefinition, Dependency, Limits, WorkerPresence
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, GATEWAY, HEALTH, TURN_QUEUE, WORKER, WORKERS
 from pallas_contracts.errors import NotFound
@@ -354,3 +357,27 @@ async def test_health_goes_on_after_the_broker_came_back(
     before = await world.until("harper", lambda _: True)
     await asyncio.to_thread(nats_server.restart)
     await world.until("harper", lambda health: health.at > before.at and world.gateway.connected, within=15)
+
+
+async def test_what_lies_in_the_broker_is_measured_by_agent_and_by_stream(
+    world: World, downstream: Downstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure_depths, "INTERVAL", 0.05)
+    world.write(downstream, "harper")
+    await world.publish()
+    await world.present("harper")
+    for agent in ("harper", "retired"):
+        await ensure_consumer(world.gateway, "t", agent, max_concurrency=None)
+        await submit(world.gateway, turn_requested("t", agent))
+    await world.start()
+    metrics = world.process.probes.metrics
+
+    def measured(metric: str, **labels: str) -> float | None:
+        return metrics.get_sample_value(metric, labels)
+
+    await eventually(lambda: measured("pallas_queue_turns_waiting", team="t", agent="harper") == 1)
+    assert measured("pallas_queue_turns_running", team="t", agent="harper") == 0
+    assert measured("pallas_queue_turns_waiting", team="t", agent="retired") is None
+    assert measured("pallas_stream_messages", stream="TURN_QUEUE") == 2
+    assert measured("pallas_stream_messages", stream="CHANGES") is None
+    assert measured("pallas_agent_workers", team="t", agent="harper") == 1

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from nats.aio.msg import Msg
 from prometheus_client import CollectorRegistry
 
-from agent_worker.dead_letters import DeadLetters, count_letters
+from agent_worker.dead_letters import DeadLetters
 from agent_worker.handlers.take_turn import TakeTurn
+from agent_worker.metrics import make_metrics
 from agent_worker.ports import Completed, Emitter, Failed, HostedAgent, Outcome, Turn
 from agent_worker.running import Running
 from pallas_bus.connection import Bus
@@ -102,8 +103,9 @@ class ScriptedWorker:
         self.running = Running()
         self.runtime = Scripted()
         hosted = HostedAgent(definition, self.runtime)
-        letters = DeadLetters(bus, 900.0, count_letters(CollectorRegistry()))
-        self.taking = TakeTurn(bus, name, 900.0, lambda _key: hosted, self.running, letters)
+        metrics = make_metrics(CollectorRegistry())
+        letters = DeadLetters(bus, 900.0, metrics)
+        self.taking = TakeTurn(bus, name, 900.0, lambda _key: hosted, self.running, letters, metrics)
 
     async def take(self, delivery: Delivery) -> tuple[asyncio.Task[None], Attempt | None]:
         """Take a delivered turn until it runs, or is over here. Returns its task and, when it runs, the attempt."""

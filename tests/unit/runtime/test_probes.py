@@ -49,6 +49,14 @@ async def test_metrics_are_in_the_format_of_prometheus() -> None:
     assert "process_cpu_seconds_total" in answer.text
 
 
+async def test_readiness_is_a_metric_too() -> None:
+    probes = Probes()
+    async with asking(probes) as client:
+        assert "pallas_ready 0.0" in (await client.get("/metrics")).text
+        probes.started = True
+        assert "pallas_ready 1.0" in (await client.get("/metrics")).text
+
+
 @pytest.mark.parametrize(("started", "status"), [(False, 503), (True, 404)])
 async def test_anything_else_is_not_there_yet_or_not_found(started: bool, status: int) -> None:
     async with asking(Probes(started=started)) as client:

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
 
-from agent_gateway.adapters.keyed_turns import JoinMetrics, KeyedTurns
-from agent_gateway.adapters.turns import BusTurns, TurnMetrics
+from agent_gateway.adapters.keyed_turns import KeyedTurns
+from agent_gateway.adapters.turns import BusTurns
 from agent_gateway.entry.agent_ports import AgentPorts
 from agent_gateway.entry.agent_server import bearer_owner
 from agent_gateway.entry.endpoints import Endpoints
@@ -26,6 +26,7 @@ from agent_gateway.handlers.identify_caller import Callers
 from agent_gateway.handlers.lost_workers import watch_workers
 from agent_gateway.handlers.queue_place import QueuePlaces
 from agent_gateway.handlers.turn_rates import TurnRates
+from agent_gateway.metrics import make_metrics
 from agent_gateway.settings import GatewaySettings
 from pallas_bus import tables
 from pallas_bus.access import Access
@@ -109,19 +110,18 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
         ):
             process.vital(workers.keeping)
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
-            metrics = TurnMetrics(process.probes.metrics)
+            metrics = make_metrics(process.probes.metrics)
+            catalogue.on_change(metrics.agents.changed)
             admission = AdmitTurn(QueuePlaces(bus), TurnRates(lambda: len(gateways)))
-            keyed = KeyedTurns(bus, feeds, followers, JoinMetrics(process.probes.metrics))
+            keyed = KeyedTurns(bus, feeds, followers, metrics)
             key = _log_key(settings)
             turns = BusTurns(bus, feeds, healths, sessions, metrics, admission, workers, presences, key, keyed)
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
             catalogue.on_change(endpoints.changed)
-            callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), process.probes.metrics)
-            http = GatewayHttp(
-                endpoints, callers, partial(cancel_call, bus), process.probes.metrics, settings.trusted_proxies
-            )
+            callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics)
+            http = GatewayHttp(endpoints, callers, partial(cancel_call, bus), metrics, settings.trusted_proxies)
             ports = AgentPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
             background = [
                 process.vital(bus.spawn(_beat(bus, settings, process, ports))),

@@ -6,11 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Gauge
-
-from agent_worker.dead_letters import DeadLetters, count_letters
+from agent_worker.dead_letters import DeadLetters
 from agent_worker.handlers.host_teams import HostTeams, Teams
 from agent_worker.handlers.take_turn import TakeTurn
+from agent_worker.metrics import make_metrics
 from agent_worker.running import Running
 from agent_worker.settings import WorkerSettings
 from agent_worker.slots import Slots
@@ -86,14 +85,15 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas)
-        teams, running = Teams(), Running()
-        letters = DeadLetters(bus, settings.content_seconds, count_letters(process.probes.metrics))
+        metrics = make_metrics(process.probes.metrics)
+        teams, running = Teams(metrics.agents), Running()
+        letters = DeadLetters(bus, settings.content_seconds, metrics)
         worker = Worker(
             Slots(settings.slots, lambda: len(teams.agents)),
-            TakeTurn(bus, process.instance, settings.content_seconds, teams.agents.get, running, letters),
+            TakeTurn(bus, process.instance, settings.content_seconds, teams.agents.get, running, letters, metrics),
         )
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
-        _measure(process.probes.metrics, worker.slots)
+        metrics.watch(worker.slots)
         async with AsyncExitStack() as hearing, pulse(access, process.instance):
 
             async def hear(team: str) -> None:
@@ -134,8 +134,3 @@ async def _beat(bus: Bus, worker: Worker, teams: Teams) -> None:
         )
         await tables.beat(bus, WORKERS, presence, worker=bus.instance)
         await asyncio.sleep(PRESENCE_TTL / 3)
-
-
-def _measure(metrics: CollectorRegistry, slots: Slots) -> None:
-    Gauge("pallas_worker_slots", "Turns this worker may run at a time", registry=metrics).set(slots.total)
-    Gauge("pallas_worker_busy_slots", "Turns this worker runs", registry=metrics).set_function(lambda: slots.busy)

@@ -4,8 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter
-
+from agent_worker.metrics import Metrics
 from pallas_bus.connection import Bus
 from pallas_bus.dead_letters import dead_letter, keep_letter
 from pallas_bus.turn_queue import Delivery
@@ -19,7 +18,7 @@ class DeadLetters:
 
     bus: Bus
     content_seconds: float
-    kept: Counter
+    metrics: Metrics
 
     async def keep(
         self,
@@ -40,11 +39,6 @@ class DeadLetters:
         letter = dead_letter(delivery, turn_id, team=team, agent=agent, code=code, reason=reason, attempts=attempts)
         stored = await keep_letter(self.bus, letter, delivery, content_seconds=self.content_seconds)
         if stored is not None:
-            self.kept.labels(code).inc()
+            self.metrics.letter_kept(team, agent, code)
             facts = {"letter": stored.letter, "code": code, "reason": stored.reason, "attempts": attempts}
             log.error("dead letter", extra=facts)
-
-
-def count_letters(metrics: CollectorRegistry) -> Counter:
-    """The metric of dead letters, by code."""
-    return Counter("pallas_dead_letters", "Turns that could not be handled", ["code"], registry=metrics)

@@ -5,22 +5,19 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-
 from auth_resolver.lookups import ReadThrough
+from auth_resolver.metrics import FAILED, Metrics, make_metrics
 from auth_resolver.resolve import Resolver
 from auth_resolver.settings import AuthResolverSettings, fernet_keys
 from auth_resolver.signatures import Signatures
 from pallas_bus.access import Access
 from pallas_bus.ask import Answering, answer, answering, ask
 from pallas_bus.connection import connect_when_possible
-from pallas_contracts.auth import AUTH_FAILURES, LookedUp, Lookups, ResolveBearer, Resolved
+from pallas_contracts.auth import LookedUp, Lookups, ResolveBearer, Resolved
 from pallas_contracts.catalog import LOOK_UP, RESOLVE, RESOLVER
 from pallas_contracts.errors import Denied, PallasError, Rejected
 from pallas_lookups.cache import open_cache
 from pallas_runtime.run import BROKER, Process
-
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,9 @@ class AuthResolver:
 class Measured:
     """A resolver whose answers and refusals are counted."""
 
-    def __init__(self, resolve: Callable[[ResolveBearer], Awaitable[Resolved]], metrics: CollectorRegistry) -> None:
+    def __init__(self, resolve: Callable[[ResolveBearer], Awaitable[Resolved]], metrics: Metrics) -> None:
         self._resolve = resolve
-        self._failures = Counter("mcp_auth_failures", "Bearers that were refused", ["reason"], registry=metrics)
-        seconds = Histogram(
-            "pallas_auth_resolve_seconds", "Time to resolve a bearer", ["cache"], registry=metrics, buckets=_BUCKETS
-        )
-        self._seconds = {outcome: seconds.labels(outcome) for outcome in ("hit", "miss", "bypass", "failed")}
-        for reason in AUTH_FAILURES:
-            self._failures.labels(reason)
+        self._metrics = metrics
 
     async def __call__(self, question: ResolveBearer) -> Resolved:
         """Resolve, and count."""
@@ -54,12 +45,12 @@ class Measured:
         try:
             resolved = await self._resolve(question)
         except Denied as error:
-            self._failures.labels(error.code).inc()
+            self._metrics.failures.labels(error.code).inc()
             raise
         except PallasError:
-            self._seconds["failed"].observe(time.perf_counter() - began)
+            self._metrics.seconds[FAILED].observe(time.perf_counter() - began)
             raise
-        self._seconds[resolved.cache].observe(time.perf_counter() - began)
+        self._metrics.seconds[resolved.cache].observe(time.perf_counter() - began)
         return resolved
 
 
@@ -85,7 +76,7 @@ async def build(
         resolver = Resolver(ReadThrough(cache, truth), Signatures(keys), settings.per_turn_tokens)
         service = await answering(bus, description="Says which libraries a bearer may read")
         try:
-            await answer(bus, service, RESOLVE, Measured(resolver.resolve, process.probes.metrics))
+            await answer(bus, service, RESOLVE, Measured(resolver.resolve, make_metrics(process.probes.metrics)))
             yield AuthResolver(service)
         finally:
             await service.stop()

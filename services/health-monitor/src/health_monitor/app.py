@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
+from health_monitor.measure_depths import measure_depths
 from health_monitor.metrics import make_metrics
 from health_monitor.monitor import Monitor
 from health_monitor.settings import MonitorSettings
@@ -76,6 +77,7 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         )
         agents.on_change(monitor.agent_changed)
         workers.on_change(monitor.worker_changed)
+        process.vital(bus.spawn(measure_depths(bus, agents, metrics)))
         async with _started(bus, monitor, process) as service:
             yield service
 

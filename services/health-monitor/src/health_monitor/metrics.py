@@ -1,10 +1,13 @@
-"""What the monitor measures."""
+"""What the monitor measures, of things that there are once: over its replicas take the worst, not the sum."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from pallas_bus.depths import QueueDepth, StreamDepth
 from pallas_contracts.health import AgentHealth, ProbeResult
+from pallas_runtime.metrics import AGENT
 
 _VALUES = {"ok": 1.0, "degraded": 0.5, "error": 0.0}
 
@@ -16,7 +19,12 @@ class Metrics:
     probe_up: Gauge
     probe_seconds: Histogram
     agent_health: Gauge
+    agent_workers: Gauge
     folder_faults: Gauge
+    turns_waiting: Gauge
+    turns_running: Gauge
+    stream_messages: Gauge
+    stream_bytes: Gauge
 
     def probed(self, result: ProbeResult) -> None:
         """Show a result. What a worker reports of its own servers took no time here."""
@@ -25,12 +33,14 @@ class Metrics:
             self.probe_seconds.labels(result.kind).observe(result.duration_ms / 1000)
 
     def judged(self, health: AgentHealth) -> None:
-        """Show an agent's health."""
+        """Show an agent's health, and by how many workers it can be run."""
         self.agent_health.labels(health.team, health.agent).set(_VALUES[health.status])
+        self.agent_workers.labels(health.team, health.agent).set(health.workers)
 
     def forget_agent(self, team: str, agent: str) -> None:
         """An agent is gone."""
-        self.agent_health.remove_by_labels({"team": team, "agent": agent})
+        for metric in (self.agent_health, self.agent_workers):
+            metric.remove_by_labels({"team": team, "agent": agent})
 
     def forget_probe(self, key: str) -> None:
         """A dependency is nobody's any more."""
@@ -40,18 +50,39 @@ class Metrics:
         """A team folder has been read."""
         self.folder_faults.labels(folder).set(faults)
 
+    def queues_read(self, depths: Mapping[tuple[str, str], QueueDepth]) -> None:
+        """Show the queues of these agents, and of no others."""
+        for metric in (self.turns_waiting, self.turns_running):
+            metric.clear()
+        for agent, depth in depths.items():
+            self.turns_waiting.labels(*agent).set(depth.waiting)
+            self.turns_running.labels(*agent).set(depth.running)
+
+    def streams_read(self, depths: Mapping[str, StreamDepth]) -> None:
+        """Show these streams, and no others."""
+        for metric in (self.stream_messages, self.stream_bytes):
+            metric.clear()
+        for stream, depth in depths.items():
+            self.stream_messages.labels(stream).set(depth.messages)
+            self.stream_bytes.labels(stream).set(depth.bytes)
+
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
     """Register the instruments."""
     return Metrics(
-        Gauge("pallas_probe_up", "1 when the dependency answers", ["kind", "name", "key"], registry=registry),
+        Gauge("pallas_probe_up", "1 when the dependency answers, else 0", ["kind", "name", "key"], registry=registry),
         Histogram(
             "pallas_probe_duration_seconds",
-            "how long probes take",
+            "Time that a probe took",
             ["kind"],
             registry=registry,
             buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 3),
         ),
-        Gauge("pallas_agent_health", "1 ok, 0.5 degraded, 0 error", ["team", "agent"], registry=registry),
-        Gauge("pallas_team_folder_faults", "faults found in a team folder", ["folder"], registry=registry),
+        Gauge("pallas_agent_health", "Health of an agent: 1 ok, 0.5 degraded, 0 error", AGENT, registry=registry),
+        Gauge("pallas_agent_workers", "Workers that can run the agent", AGENT, registry=registry),
+        Gauge("pallas_team_folder_faults", "Faults found in a team folder", ["folder"], registry=registry),
+        Gauge("pallas_queue_turns_waiting", "Turns that no worker has yet", AGENT, registry=registry),
+        Gauge("pallas_queue_turns_running", "Turns that a worker has", AGENT, registry=registry),
+        Gauge("pallas_stream_messages", "Messages in a stream of the broker", ["stream"], registry=registry),
+        Gauge("pallas_stream_bytes", "Size of a stream of the broker", ["stream"], registry=registry),
     )

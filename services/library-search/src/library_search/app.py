@@ -27,6 +27,7 @@ from library_search.entry.tools import make_tools
 from library_search.handlers.follow_libraries import FollowLibraries
 from library_search.handlers.ingest_document import IngestDocument
 from library_search.health import Needs
+from library_search.metrics import make_metrics
 from library_search.migrate import migrate
 from library_search.settings import LibrarySearchSettings, languages_of
 from pallas_bus.access import Access
@@ -76,7 +77,7 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         following = FollowLibraries(Libraries(engine))
         process.probes.checks["changes"] = lambda: following.missing
         await _spawn(stack, process, following.run(bus), "changes of libraries")
-        metrics = process.probes.metrics
+        metrics = make_metrics(process.probes.metrics)
         tools = make_tools(Shelves(engine, languages), partial(ping, engine), lambda: following.missing)
         mcp = await _serve_mcp(stack, process, ToolServer(tools, metrics).server, _security(settings))
         admin = _admin(settings, Documents(engine, languages))

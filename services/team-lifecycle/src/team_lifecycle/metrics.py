@@ -17,7 +17,11 @@ class Metrics:
 def make_metrics(registry: CollectorRegistry) -> Metrics:
     """Register the instruments."""
     return Metrics(
-        Counter("pallas_lifecycle_changes_total", "changes that were made", ["kind", "action"], registry=registry),
-        Gauge("pallas_lifecycle_unsent_events", "events that the broker has not stored yet", registry=registry),
-        Gauge("pallas_lifecycle_lag_seconds", "age of the oldest of them", registry=registry),
+        Counter("pallas_lifecycle_changes_total", "Changes that were made", ["kind", "action"], registry=registry),
+        Gauge("pallas_lifecycle_unsent_events", "Events that wait for the broker", registry=registry),
+        Gauge(
+            "pallas_lifecycle_lag_seconds",
+            "Age of the oldest event that waits for the broker",
+            registry=registry,
+        ),
     )

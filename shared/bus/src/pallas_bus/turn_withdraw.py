@@ -5,6 +5,7 @@ and the last: whatever a worker does meanwhile comes to the same end.
 """
 
 import logging
+from collections.abc import Callable
 
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read
@@ -19,11 +20,13 @@ from pallas_contracts.turns import CancelRequested, TurnClaim, TurnOutcome, Turn
 log = logging.getLogger(__name__)
 
 
-async def withdraw_turn(bus: Bus, request: TurnRequested, position: int) -> None:
+async def withdraw_turn(
+    bus: Bus, request: TurnRequested, position: int, ended: Callable[[TurnOutcome], None] | None = None
+) -> None:
     """End the cancelled turn whose message is at `position` of the queue's stream, unless a worker has had it.
 
     At position 0, which is none, nothing is done. What fails is only logged: the next worker that pulls the turn ends
-    it then.
+    it then. `ended(outcome)` is told if this was the end, and nobody else's was before it.
     """
     if not position:
         return
@@ -32,7 +35,9 @@ async def withdraw_turn(bus: Bus, request: TurnRequested, position: int) -> None
         if fence is None:
             return
         # In this order, because a turn that is in no queue must have an end.
-        await TurnWriter(bus, Address.of(request), 1, fence).conclude(_outcome(request))
+        outcome = _outcome(request)
+        if await TurnWriter(bus, Address.of(request), 1, fence).conclude(outcome) and ended is not None:
+            ended(outcome)
         await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})
         await drop(bus, Address.of(request))
     except PallasError as error:

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
+    Gauge,
     GCCollector,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 def _registry() -> CollectorRegistry:
+    disable_created_metrics()  # a second series for each one, of which Prometheus makes nothing
     registry = CollectorRegistry(auto_describe=True)
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
@@ -34,6 +37,10 @@ class Probes:
     checks: dict[str, Callable[[], str | None]] = field(default_factory=dict[str, Callable[[], str | None]])
     started: bool = False
     draining: bool = False
+
+    def __post_init__(self) -> None:
+        ready = Gauge("pallas_ready", "1 when the process can do its work, as /readyz says", registry=self.metrics)
+        ready.set_function(lambda: not self.missing())
 
     def missing(self) -> dict[str, str]:
         """Why the process is not ready: empty when it is."""

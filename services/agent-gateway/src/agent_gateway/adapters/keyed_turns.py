@@ -4,12 +4,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter
-
 from agent_gateway.handlers.followers import Followers
 from agent_gateway.handlers.join_turn import explain_cancel, join_turn
 from agent_gateway.handlers.leave_turn import leave_turn
 from agent_gateway.handlers.submit_turn import Submitted, not_confirmed
+from agent_gateway.metrics import Metrics
 from agent_gateway.model import Refusal, TurnEnd
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address
@@ -20,18 +19,6 @@ from pallas_contracts.turns import TurnRequested
 type Submit = Callable[[], Awaitable[Submitted | Refusal]]
 
 
-class JoinMetrics:
-    """What is counted about joins."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.joined = Counter(
-            "pallas_turns_joined",
-            "Calls that were answered with a turn which was there already",
-            ["team", "agent"],
-            registry=registry,
-        )
-
-
 @dataclass
 class KeyedTurns:
     """What turns with a key need besides what all do; of those without one everything here is nothing."""
@@ -39,7 +26,7 @@ class KeyedTurns:
     bus: Bus
     feeds: TurnFeeds
     followers: Followers
-    metrics: JoinMetrics
+    metrics: Metrics
 
     def following(self, request: TurnRequested) -> AbstractContextManager[None]:
         """Inside the block a caller follows the turn; to be entered before anything else is done for it."""
@@ -75,13 +62,13 @@ class KeyedTurns:
             except BaseException:
                 self.feeds.close(found.feed)
                 raise
-            self.metrics.joined.labels(request.team, request.agent).inc()
+            self.metrics.turn_joined(request)
             self.followers.announce(Address.of(request))
         return found
 
     def leave(self, request: TurnRequested, limits: Limits, position: int) -> None:
         """A caller has left: let the turn go on for the agent's grace time, without waiting for that."""
-        self.bus.spawn(leave_turn(self.bus, request, position, limits.grace))
+        self.bus.spawn(leave_turn(self.bus, request, position, limits.grace, self.metrics.turns.ended))
 
     async def explain(self, request: TurnRequested, end: TurnEnd) -> TurnEnd:
         """The end of the turn, with the reason if it was cancelled."""

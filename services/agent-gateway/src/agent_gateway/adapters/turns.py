@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
 from agent_gateway.adapters.keyed_turns import KeyedTurns
 from agent_gateway.handlers.admit_turn import AdmitTurn
 from agent_gateway.handlers.cancel_turn import cancel_turn, remember_call
@@ -17,6 +15,7 @@ from agent_gateway.handlers.relay_turn import Listener, relay_turn
 from agent_gateway.handlers.resume_turn import resume_turn
 from agent_gateway.handlers.submit_turn import Submitted, make_request, submit_turn
 from agent_gateway.handlers.whole_answer import whole_answer
+from agent_gateway.metrics import Metrics
 from agent_gateway.model import Call, FollowedCall, Refusal, TurnEnd
 from pallas_bus import tables
 from pallas_bus.ask import ask
@@ -30,40 +29,7 @@ from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limi
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.keyed import LogKey
-from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, TurnRequested
-
-
-class TurnMetrics:
-    """What the gateway counts about turns."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.outcomes = Counter(
-            "pallas_turns", "Turns by how they ended", ["team", "agent", "outcome"], registry=registry
-        )
-        self.seconds = Histogram(
-            "pallas_turn_duration_seconds", "From request to outcome", ["team", "agent"], registry=registry
-        )
-        self.resumed = Counter(
-            "pallas_streams_resumed", "Streams taken up with Last-Event-ID", ["team", "agent"], registry=registry
-        )
-        self.in_flight = Gauge(
-            "pallas_turns_in_flight", "Turns this gateway puts into their queues or follows", registry=registry
-        )
-
-        self.refusals = Counter(
-            "pallas_turns_refused", "Turns refused as busy, by limit", ["team", "agent", "limit"], registry=registry
-        )
-
-    def ended(self, request: TurnRequested, outcome: str) -> None:
-        """Count a turn."""
-        self.outcomes.labels(request.team, request.agent, outcome).inc()
-
-    def refused(self, request: TurnRequested, refusal: Refusal) -> None:
-        """Count a refusal to make one."""
-        self.ended(request, refusal.code)
-        if refusal.limit is not None:
-            self.refusals.labels(request.team, request.agent, refusal.limit).inc()
 
 
 @dataclass
@@ -74,7 +40,7 @@ class BusTurns:
     feeds: TurnFeeds
     healths: Table[AgentHealth]
     sessions: Table[LegacySession]
-    metrics: TurnMetrics
+    metrics: Metrics
     admission: AdmitTurn
     workers: WorkerWatch
     presences: Table[WorkerPresence]
@@ -112,7 +78,7 @@ class BusTurns:
                 await before()
                 submitted = await submit_turn(self.bus, self.feeds, request)
         if isinstance(submitted, Refusal):
-            self.metrics.refused(request, submitted)
+            self.metrics.call_refused(request, submitted)
         return submitted
 
     async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
@@ -130,28 +96,19 @@ class BusTurns:
                     taken(claim)
 
                 def cancelled() -> None:
-                    self.bus.spawn(withdraw_turn(self.bus, request, submitted.position))
+                    self.bus.spawn(self._withdraw(request, submitted.position))
 
-                end = await relay_turn(submitted.feed, listener, place.ahead, claimed, cancelled)
+                relayed = self.metrics.relaying(Address.of(request))
+                end = await relay_turn(submitted.feed, listener, place.ahead, claimed, cancelled, relayed)
             end = await whole_answer(self.bus, end)
         finally:
             self.feeds.close(submitted.feed)
-        end = await self.keyed.explain(request, end)
-        if submitted.joined:  # whoever made the turn counts it
-            return end
-        self.metrics.ended(request, end.outcome.code or end.outcome.status)
-        self.metrics.seconds.labels(request.team, request.agent).observe(
-            (utc_now() - request.requested_at).total_seconds()
-        )
-        return end
+        return await self.keyed.explain(request, end)
 
     async def resume(self, call: FollowedCall, behind: Place, listener: Listener) -> TurnEnd | None:
-        """Follow a turn again, behind what was told of it, to its end. None: nothing is known of it any more.
-
-        Its outcome was or will be counted by the gateway that put it in.
-        """
+        """Follow a turn again, behind what was told of it, to its end. None: nothing is known of it any more."""
         address, progress = call.address, call.progress_token is not None
-        self.metrics.resumed.labels(address.team, address.agent).inc()
+        self.metrics.stream_resumed(address)
         resumed = await resume_turn(self.bus, self.feeds, address, call.caller, behind, progress=progress)
         if resumed is None:
             return None
@@ -159,7 +116,7 @@ class BusTurns:
 
         def cancelled() -> None:
             if waiting is not None:
-                self.bus.spawn(withdraw_turn(self.bus, waiting.request, waiting.position))
+                self.bus.spawn(self._withdraw(waiting.request, waiting.position))
 
         try:
             with (
@@ -179,7 +136,8 @@ class BusTurns:
                 async def ahead() -> int | None:
                     return await place.ahead() if place is not None else None
 
-                end = await relay_turn(resumed.feed, listener, ahead, claimed, cancelled)
+                relayed = self.metrics.relaying(address)
+                end = await relay_turn(resumed.feed, listener, ahead, claimed, cancelled, relayed)
             return await whole_answer(self.bus, end)
         finally:
             self.feeds.close(resumed.feed)
@@ -199,7 +157,10 @@ class BusTurns:
 
     async def _cancel(self, request: TurnRequested, position: int) -> None:
         await cancel_turn(self.bus, Address.of(request), "the caller closed the stream")
-        await withdraw_turn(self.bus, request, position)
+        await self._withdraw(request, position)
+
+    async def _withdraw(self, request: TurnRequested, position: int) -> None:
+        await withdraw_turn(self.bus, request, position, self.metrics.turns.ended)
 
     async def remember(self, session: str, request: str, address: Address) -> None:
         """Keep which turn a handshake-era request is."""

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from mcp.server.transport_security import TransportSecurityMiddleware
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from prometheus_client import CollectorRegistry, Counter
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
@@ -28,6 +27,7 @@ from agent_gateway.entry.refusals import refuse, refuse_caller
 from agent_gateway.entry.resumption import LAST_EVENT_ID, Resumption
 from agent_gateway.entry.under_way import UnderWay
 from agent_gateway.handlers.identify_caller import Callers
+from agent_gateway.metrics import Metrics
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 
@@ -46,13 +46,10 @@ class GatewayHttp:
     endpoints: Endpoints
     callers: Callers
     cancel_call: CancelCall
-    metrics: CollectorRegistry
+    metrics: Metrics
     trusted_proxies: Sequence[Network] = ()
 
     def __post_init__(self) -> None:
-        self._gone = Counter(
-            "pallas_clients_gone", "Clients that left in the middle of a request", registry=self.metrics
-        )
         self._under_way = UnderWay()
         self._resumption = Resumption(self.endpoints.turns, TransportSecurityMiddleware(self.endpoints.security))
 
@@ -104,7 +101,7 @@ class GatewayHttp:
             with endpoint.kept(), self._under_way.serving(waited_for=waited_for):
                 await self._serve(endpoint, scope, receive, sending)
         except ClientDisconnect:
-            self._gone.inc()
+            self.metrics.clients_gone.inc()
         except asyncio.CancelledError:
             if not self._under_way.cut:
                 raise

@@ -6,8 +6,7 @@ Each request is asked about anew: what was granted a moment ago may be taken bac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter
-
+from agent_gateway.metrics import Metrics
 from agent_gateway.settings import AuthMode
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.auth import AUTH_FAILURES, ResolveBearer, Resolved
@@ -29,18 +28,7 @@ class Callers:
 
     mode: AuthMode
     resolve: Resolve
-    metrics: CollectorRegistry
-
-    def __post_init__(self) -> None:
-        self._failures = Counter(
-            "mcp_auth_failures", "Bearers refused here; the resolver counts its own", ["reason"], registry=self.metrics
-        )
-        self._turned_away = Counter(
-            "pallas_callers_refused",
-            "Requests of callers for whom an agent is not",
-            ["team", "agent"],
-            registry=self.metrics,
-        )
+    metrics: Metrics
 
     def check_bearer(self, bearer: str | None) -> str | None:
         """What of a request's bearer has to be resolved; None: nothing, and the caller is its peer.
@@ -77,11 +65,11 @@ class Callers:
             return
         if caller.type == "peer" and self.mode != "off":
             raise self._refused("missing")
-        self._turned_away.labels(definition.team, definition.agent).inc()
+        self.metrics.caller_refused(definition.team, definition.agent)
         raise Denied(f"The agent {definition.agent!r} is not for this caller.", code=NOT_ALLOWED)
 
     def _refused(self, reason: str) -> Denied:
-        self._failures.labels(reason).inc()
+        self.metrics.auth_failures.labels(reason).inc()
         return Denied(AUTH_FAILURES[reason], code=reason)
 
 

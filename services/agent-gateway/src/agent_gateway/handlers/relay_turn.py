@@ -39,11 +39,13 @@ async def relay_turn(
     ahead: Callable[[], Awaitable[int | None]],
     taken: Callable[[Claimed], None],
     cancelled: Callable[[], None],
+    relayed: Callable[[], None],
 ) -> TurnEnd:
     """Return how the turn ended. Without a listener only the end matters.
 
     `ahead()` says how many turns wait in front of this one, or None when that is not known; `taken(claim)` is told of
-    every worker that takes the turn, and `cancelled()` when it is cancelled before one has.
+    every worker that takes the turn, `cancelled()` when it is cancelled before one has, and `relayed()` whenever the
+    listener is told of an event.
     """
     said: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
@@ -69,6 +71,7 @@ async def relay_turn(
                 case CancelRequested():
                     pass
                 case _ if listener is not None:
+                    relayed()
                     await listener.tell(item, feed.place)
                 case _:
                     pass

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
@@ -20,9 +21,15 @@ type Status = Literal["completed", "failed", "cancelled", "input_required"]
 
 
 async def conclude_turn(
-    writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime
+    writer: TurnWriter,
+    request: TurnRequested,
+    outcome: Outcome | None,
+    started_at: datetime,
+    ended: Callable[[TurnOutcome], None],
 ) -> TurnOutcome:
     """Write the end of the turn and return what was written; None means it was cancelled.
+
+    `ended(outcome)` is told if this was the end, and nobody else's was before it.
 
     Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
     """
@@ -43,6 +50,8 @@ async def conclude_turn(
             await asyncio.sleep(_RETRY)
         else:
             log.info("concluded", extra=_facts(written, first))
+            if first:
+                ended(written)
             return written
 
 

@@ -43,7 +43,7 @@ async def end_undecodable(
             # Whether something was stowed for the turn cannot be read either.
             address = Address.of(request)
             writer = TurnWriter(bus, address, verdict.attempt, verdict.fence, kept, early_content=True)
-            await conclude_turn(writer, request, verdict.why, started_at)
+            await conclude_turn(writer, request, verdict.why, started_at, letters.metrics.turns.ended)
         return not isinstance(verdict, NotYet)
 
 

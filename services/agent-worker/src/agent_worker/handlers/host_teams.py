@@ -20,6 +20,7 @@ from pallas_bus.turn_queue import ensure_consumer
 from pallas_contracts.agents import AgentRead, AgentReadAnswer
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Unavailable
+from pallas_runtime.metrics import AgentSeries
 from pallas_teams import TeamFolder, folder_digest, load_teams
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,9 @@ WATCH_INTERVAL = 0.5
 
 @dataclass
 class Teams:
-    """What is hosted right now: agents by `{team}.{agent}`."""
+    """What is hosted right now: agents by `{team}.{agent}`. `series` are those of their metrics."""
 
+    series: AgentSeries
     agents: dict[str, HostedAgent] = field(default_factory=dict[str, HostedAgent])
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
 
@@ -130,8 +132,10 @@ class HostTeams:
         for key in [key for key in self.teams.agents if key.startswith(f"{fresh.team}.") and key not in wanted]:
             await self.puller.remove(key)
             del self.teams.agents[key]
+            self.teams.series.changed(key, None)
         self.teams.agents |= wanted
         for key, hosted in wanted.items():
+            self.teams.series.changed(key, hosted)
             limits = hosted.definition.limits
             await ensure_consumer(self.bus, fresh.team, hosted.definition.agent, max_concurrency=limits.max_concurrency)
             if key not in self.puller:

@@ -19,6 +19,7 @@ from agent_worker.handlers.claim_turn import Claimant, Conclude, NotYet, Over, R
 from agent_worker.handlers.conclude_turn import conclude_turn, kept_request
 from agent_worker.handlers.end_undecodable import end_undecodable
 from agent_worker.handlers.run_turn import run_turn
+from agent_worker.metrics import Metrics
 from agent_worker.ports import HostedAgent, Outcome
 from agent_worker.running import Running, RunningTurn
 from pallas_bus import turn_writer as writing
@@ -53,6 +54,7 @@ class TakeTurn:
     host: Callable[[str], HostedAgent | None]
     running: Running
     letters: DeadLetters
+    metrics: Metrics
 
     async def take_turn(self, key: str, delivery: Delivery) -> None:
         """Execute the delivered turn, or find that there is nothing to execute, and settle the delivery."""
@@ -116,9 +118,10 @@ class TakeTurn:
                     names = (address.team, address.agent, address.turn_id)
                     await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
                 writer = self._writer(hosted, request, attempt, fence, again=True)
-                await conclude_turn(writer, request, why, started_at)
+                await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
                 return _End.CONCLUDED
             case Run(attempt, fence):
+                self.metrics.attempt_begins(request, attempt, started_at)
                 level = logging.DEBUG if attempt == 1 else logging.WARNING
                 log.log(level, "started", extra={"attempt": attempt, "tool": request.tool})
                 return await self._execute(hosted, request, self._writer(hosted, request, attempt, fence), started_at)
@@ -129,14 +132,15 @@ class TakeTurn:
         running = RunningTurn(writer.address, writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
         self.running.turns[request.turn_id] = running
         try:
-            await conclude_turn(writer, request, await _outcome_of(running), started_at)
+            outcome = await _outcome_of(running)
+            await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
         except Superseded:
             state = await claim_state(self.bus, writer.address)
             if not isinstance(state.claim, CancelRequested):
                 log.warning("superseded", extra={"attempt": writer.attempt})
                 return _End.ELSEWHERE
             cancelled = self._writer(hosted, request, writer.attempt, state.seq, again=True)
-            await conclude_turn(cancelled, request, None, started_at)
+            await conclude_turn(cancelled, request, None, started_at, self.metrics.turns.ended)
         finally:
             self.running.turns.pop(request.turn_id, None)
         return _End.CONCLUDED

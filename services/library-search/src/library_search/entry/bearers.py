@@ -4,9 +4,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter
 from starlette.datastructures import Headers
 
+from library_search.metrics import Metrics
 from library_search.model import Readable
 from pallas_contracts.auth import AUTH_FAILURES, ResolveBearer, Resolved
 from pallas_contracts.errors import Denied
@@ -25,13 +25,9 @@ class Bearers:
     Refusals that the resolver is not asked for are counted here, all others there.
     """
 
-    def __init__(self, resolve: Resolve, metrics: CollectorRegistry) -> None:
+    def __init__(self, resolve: Resolve, metrics: Metrics) -> None:
         self._resolve = resolve
-        self._failures = Counter(
-            "mcp_auth_failures", "Bearers refused here; the resolver counts its own", ["reason"], registry=metrics
-        )
-        for reason in ("missing", "malformed"):
-            self._failures.labels(reason)
+        self._failures = metrics.auth_failures
 
     def bearer_of(self, headers: Headers) -> str:
         """The bearer of a request.

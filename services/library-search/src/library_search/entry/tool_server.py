@@ -15,11 +15,11 @@ from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from prometheus_client import CollectorRegistry, Histogram
 from pydantic import BaseModel
 from starlette.requests import Request
 
 from library_search.arguments import Arguments, parse, schema_of
+from library_search.metrics import Metrics
 from library_search.model import Readable
 from pallas_contracts.errors import PallasError, find_error
 
@@ -31,7 +31,6 @@ READABLE = "readable"
 """Where a request has the libraries that its caller may read."""
 
 ERROR_META = "pallas/error"
-_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _LIST = CacheHint(5_000, "public")
 _CACHE_HINTS: dict[CacheableMethod, CacheHint] = {"server/discover": _LIST, "tools/list": _LIST}
 
@@ -70,17 +69,11 @@ class Tool[A: Arguments]:
 class ToolServer:
     """Serves the tools."""
 
-    def __init__(self, tools: Sequence[Tool[Any]], metrics: CollectorRegistry) -> None:
+    def __init__(self, tools: Sequence[Tool[Any]], metrics: Metrics) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._listed = types.ListToolsResult(tools=[tool.described() for tool in tools])
         self._schemas = {tool.name: tool.input_schema for tool in self._listed.tools}
-        self._seconds = Histogram(
-            "pallas_library_tool_seconds",
-            "Time to answer a call of a tool",
-            ["tool", "outcome"],
-            registry=metrics,
-            buckets=_BUCKETS,
-        )
+        self._seconds = metrics.tool_seconds
         self.server = Server[Any](
             "library-search",
             version="0.1.0",

@@ -1,0 +1,78 @@
+"""What the gateway measures: its callers, the calls that became no turn, and the turns that it relays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from agent_gateway.model import Limit, Refusal
+from pallas_bus.turn_claims import Address
+from pallas_contracts.turns import TurnRequested
+from pallas_runtime.metrics import AGENT, AgentSeries, EndedTurns, auth_failures
+
+REFUSED_FOR: tuple[str, ...] = (*get_args(Limit.__value__), "agent_failed", "invalid_arguments")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The instruments. Made by `make_metrics`; what is counted by agent is counted for those in the catalogue."""
+
+    agents: AgentSeries
+    turns: EndedTurns
+    in_flight: Gauge
+    auth_failures: Counter
+    clients_gone: Counter
+    _callers_refused: Counter
+    _calls_refused: Counter
+    _events_relayed: Counter
+    _turns_joined: Counter
+    _streams_resumed: Counter
+
+    def caller_refused(self, team: str, agent: str) -> None:
+        """A caller is known, and the agent is not for it."""
+        self._count(self._callers_refused, team, agent)
+
+    def call_refused(self, request: TurnRequested, refusal: Refusal) -> None:
+        """A call became no turn."""
+        self._count(self._calls_refused, request.team, request.agent, refusal.limit or refusal.code)
+
+    def turn_joined(self, request: TurnRequested) -> None:
+        """A call was answered with a turn that was there."""
+        self._count(self._turns_joined, request.team, request.agent)
+
+    def stream_resumed(self, address: Address) -> None:
+        """A caller came back for the rest of a stream."""
+        self._count(self._streams_resumed, address.team, address.agent)
+
+    def relaying(self, address: Address) -> Callable[[], None]:
+        """What counts an event of that turn which is passed on to a caller."""
+        if not self.agents.there(address.team, address.agent):
+            return lambda: None
+        return self._events_relayed.labels(address.team, address.agent).inc
+
+    def _count(self, counter: Counter, team: str, agent: str, *more: str) -> None:
+        if self.agents.there(team, agent):
+            counter.labels(team, agent, *more).inc()
+
+
+def make_metrics(registry: CollectorRegistry) -> Metrics:
+    """Register the instruments."""
+    agents = AgentSeries()
+
+    def by_agent(name: str, meaning: str) -> Counter:
+        return agents.keep(Counter(name, meaning, AGENT, registry=registry))
+
+    refused = Counter("pallas_calls_refused", "Calls that became no turn", [*AGENT, "reason"], registry=registry)
+    return Metrics(
+        agents,
+        EndedTurns(registry, agents),
+        Gauge("pallas_turns_in_flight", "Turns put into their queues or followed here", registry=registry),
+        auth_failures(registry, ("missing", "malformed")),
+        Counter("pallas_clients_gone", "Clients that left in the middle of a request", registry=registry),
+        _callers_refused=by_agent("pallas_callers_refused", "Requests of callers for whom the agent is not"),
+        _calls_refused=agents.keep(refused, *REFUSED_FOR),
+        _events_relayed=by_agent("pallas_events_relayed", "Events of turns that were passed on to callers"),
+        _turns_joined=by_agent("pallas_turns_joined", "Calls answered with a turn that was there already"),
+        _streams_resumed=by_agent("pallas_streams_resumed", "Streams taken up with Last-Event-ID"),
+    )

@@ -1,0 +1,37 @@
+"""What the resolver measures: how long answers take, by what the cache had of them, and refusals by reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from auth_resolver.lookups import Verdict
+from pallas_contracts.auth import AUTH_FAILURES
+from pallas_runtime.metrics import auth_failures
+
+FAILED = "failed"
+"""Instead of a verdict: there is no answer, because something that it needs is away."""
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The instruments. Made by `make_metrics`; `seconds` are by verdict."""
+
+    failures: Counter
+    seconds: Mapping[str, Histogram]
+
+
+def make_metrics(registry: CollectorRegistry) -> Metrics:
+    """Register the instruments."""
+    seconds = Histogram(
+        "pallas_auth_resolve_seconds",
+        "Time to resolve a bearer, by what the cache had",
+        ["cache"],
+        registry=registry,
+        buckets=_BUCKETS,
+    )
+    verdicts: tuple[str, ...] = (*get_args(Verdict.__value__), FAILED)
+    return Metrics(auth_failures(registry, AUTH_FAILURES), {verdict: seconds.labels(verdict) for verdict in verdicts})

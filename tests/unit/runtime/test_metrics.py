@@ -1,0 +1,81 @@
+"""Metrics that several services share: by agents that are there, and once for each turn."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from pallas_contracts.turns import TurnOutcome
+from pallas_runtime.metrics import AGENT, AgentSeries, EndedTurns, auth_failures
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def ended(seconds: float = 1.0) -> TurnOutcome:
+    """A turn of `t.a` that failed after so many seconds."""
+    return TurnOutcome(
+        turn_id="1",
+        team="t",
+        agent="a",
+        attempt=1,
+        status="failed",
+        code="model_failed",
+        requested_at=NOW,
+        ended_at=NOW + timedelta(seconds=seconds),
+    )
+
+
+def series(registry: CollectorRegistry) -> dict[str, float]:
+    """The counters of the agent `a`, by their last label."""
+    samples = [sample for metric in registry.collect() for sample in metric.samples if sample.name.endswith("_total")]
+    return {list(sample.labels.values())[-1]: sample.value for sample in samples if sample.labels["agent"] == "a"}
+
+
+def test_the_series_of_an_agent_begin_at_0_and_end_with_it(registry: CollectorRegistry) -> None:
+    agents = AgentSeries()
+    agents.keep(Counter("c", "c", [*AGENT, "kind"], registry=registry), "one", "two")
+    assert series(registry) == {}
+    agents.changed("t.a", "a definition")
+    agents.changed("t.b", "a definition")
+    agents.changed("t.a", "another one")
+    assert series(registry) == {"one": 0.0, "two": 0.0}
+    agents.changed("t.a", None)
+    assert series(registry) == {}
+    assert registry.get_sample_value("c_total", {"team": "t", "agent": "b", "kind": "one"}) == 0.0
+
+
+def test_a_turn_is_counted_by_its_outcome_and_the_code_of_its_failure(registry: CollectorRegistry) -> None:
+    agents = AgentSeries()
+    turns = EndedTurns(registry, agents)
+    agents.come("t", "a")
+    turns.ended(ended())
+    counted = {name: value for name, value in series(registry).items() if value}
+    assert counted == {"failed": 1.0, "model_failed": 1.0}
+    assert registry.get_sample_value("pallas_turn_duration_seconds_sum", {"team": "t", "agent": "a"}) == 1.0
+
+
+def test_a_turn_of_an_agent_that_is_gone_brings_no_series_back(registry: CollectorRegistry) -> None:
+    agents = AgentSeries()
+    turns = EndedTurns(registry, agents)
+    agents.come("t", "a")
+    agents.go("t", "a")
+    turns.ended(ended())
+    assert series(registry) == {}
+
+
+def test_clocks_that_differ_make_no_duration_negative(registry: CollectorRegistry) -> None:
+    agents = AgentSeries()
+    turns = EndedTurns(registry, agents)
+    agents.come("t", "a")
+    turns.ended(ended(-3.0))
+    assert registry.get_sample_value("pallas_turn_duration_seconds_sum", {"team": "t", "agent": "a"}) == 0.0
+
+
+def test_every_reason_for_a_refusal_begins_at_0(registry: CollectorRegistry) -> None:
+    auth_failures(registry, ("missing", "expired"))
+    assert registry.get_sample_value("mcp_auth_failures_total", {"reason": "expired"}) == 0.0

@@ -75,6 +75,7 @@ fmt: $(INSTALLED)
 ## gen          write the generated documents and schemas again
 gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
+	@$(RUN) python -m deploy.observability.generate
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.
 $(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml cli/redis-server.txt

@@ -138,8 +138,7 @@ def test_a_container_is_given_longer_to_end_than_its_service_takes() -> None:
 
 def test_what_is_mounted_is_there() -> None:
     mounted = {path.relative_to(ROOT) for name in containers() for path in mounted_files(name)}
-    made_elsewhere = {path for path in mounted if path.parts[:2] == ("deploy", "observability")}
-    assert {str(path) for path in mounted - made_elsewhere} <= tracked()
+    assert {str(path) for path in mounted} <= tracked()
 
 
 def test_images_of_others_are_pinned_and_the_broker_is_the_embedded_one() -> None:

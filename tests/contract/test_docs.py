@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from deploy.observability.exposed import exposed
 from tests.contract.tree import ROOT, source_files, tracked
 from tests.requirements import requirement
 from typer.core import TyperGroup
@@ -19,13 +20,13 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(rf"^(?:{'|'.join(TOP)})/[\w./*-]*$")
 FUNCTION = re.compile(r"^(?:[\w.]+\.)?([a-z][a-z0-9]*_\w+)(?:\(\))?$")
 COMMAND = re.compile(r"\bpallas ([a-z][^\n#`;)]*)")
-GENERATED = ROOT / "docs" / "contracts.md"
+GENERATED = {ROOT / "docs" / "contracts.md", ROOT / "docs" / "metrics.md"}
 
 
 def documents() -> list[Path]:
     found = {*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")}
     found |= {path for part in TOP for path in (ROOT / part).rglob("README.md")}
-    return sorted(path for path in found if {".venv", "node_modules"}.isdisjoint(path.parts) and path != GENERATED)
+    return sorted(path for path in found if {".venv", "node_modules"}.isdisjoint(path.parts) and path not in GENERATED)
 
 
 def quoted(document: Path) -> list[str]:
@@ -36,8 +37,9 @@ def quoted(document: Path) -> list[str]:
 @cache
 def words_of_the_sources() -> frozenset[str]:
     """Every word of the sources and tests: what a document calls by a name nobody uses is caught."""
-    texts = [path.read_text("utf-8") for path in source_files("shared", "services", "cli", "demo", "tests")]
-    return frozenset(word for text in texts for word in re.findall(r"\w+", text))
+    texts = [path.read_text("utf-8") for path in source_files("shared", "services", "cli", "demo", "deploy", "tests")]
+    metrics = {series for metric in exposed() for series in metric.series}
+    return frozenset(word for text in texts for word in re.findall(r"\w+", text)) | metrics
 
 
 each_document = pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(ROOT)))

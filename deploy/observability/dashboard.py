@@ -1,0 +1,199 @@
+"""The dashboard of Grafana: rows of panels, each with the expressions that it draws."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.observability.exposed import exposed
+
+PATH = "deploy/observability/grafana/dashboards/pallas.json"
+_SOURCE = {"type": "prometheus", "uid": "prometheus"}
+_CHOSEN = 'team=~"$team", agent=~"$agent"'
+_OF_AGENT = f"{{{_CHOSEN}}}"
+_AGAIN = f'{{{_CHOSEN}, attempt="again"}}'
+_WIDTH, _HEIGHT, _COLUMNS = 8, 8, 3
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One graph: expressions by their legend. `unit` is a word of Grafana."""
+
+    title: str
+    unit: str
+    lines: dict[str, str]
+
+
+def rate(counter: str, *by: str, of: str = "") -> str:
+    """How often something happens in a second, over all replicas."""
+    return f"sum{_by(by)} (rate({counter}{of}[$__rate_interval]))"
+
+
+def quantile(share: float, histogram: str, *by: str, of: str = "") -> str:
+    """How long it takes at most for such a share, over all replicas."""
+    return f"histogram_quantile({share}, {rate(f'{histogram}_bucket', *by, 'le', of=of)})"
+
+
+def level(gauge: str, *by: str, of: str = "") -> str:
+    """A gauge over all replicas, taken together as it wants to be."""
+    [together] = {metric.together for metric in exposed() if metric.name == gauge}
+    return f"{together}{_by(by)} ({gauge}{of})"
+
+
+def _by(labels: tuple[str, ...]) -> str:
+    return f" by ({', '.join(labels)})" if labels else ""
+
+
+def _latency(title: str, histogram: str, *by: str, of: str = "") -> Panel:
+    legend = " ".join(f"{{{{{label}}}}}" for label in by)
+    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+    lines = {f"{name} {legend}": quantile(share, histogram, *by, of=of) for name, share in shares.items()}
+    return Panel(title, "s", lines)
+
+
+_NAME = "{{team}}/{{agent}}"
+
+ROWS: dict[str, tuple[Panel, ...]] = {
+    "Turns": (
+        Panel("Turns ended, by outcome", "ops", {"{{outcome}}": rate("pallas_turns_total", "outcome", of=_OF_AGENT)}),
+        _latency("From request to outcome", "pallas_turn_duration_seconds", "team", "agent", of=_OF_AGENT),
+        _latency("Wait in the queue", "pallas_turn_queue_wait_seconds", "team", "agent", of=_OF_AGENT),
+        Panel(
+            "Turns waiting and running",
+            "short",
+            {
+                f"waiting {_NAME}": level("pallas_queue_turns_waiting", "team", "agent", of=_OF_AGENT),
+                f"running {_NAME}": level("pallas_queue_turns_running", "team", "agent", of=_OF_AGENT),
+            },
+        ),
+        Panel("Turns failed, by code", "ops", {"{{code}}": rate("pallas_turn_failures_total", "code", of=_OF_AGENT)}),
+        Panel(
+            "Attempts again and dead letters",
+            "ops",
+            {
+                f"again {_NAME}": rate("pallas_turn_attempts_total", "team", "agent", of=_AGAIN),
+                f"dead letter {_NAME}": rate("pallas_dead_letters_total", "team", "agent", of=_OF_AGENT),
+            },
+        ),
+    ),
+    "Gateways": (
+        Panel("Turns in flight", "short", {"{{instance}}": level("pallas_turns_in_flight", "instance")}),
+        Panel(
+            "Calls refused, by reason",
+            "ops",
+            {"{{reason}}": rate("pallas_calls_refused_total", "reason", of=_OF_AGENT)},
+        ),
+        Panel("Events relayed", "ops", {_NAME: rate("pallas_events_relayed_total", "team", "agent", of=_OF_AGENT)}),
+        Panel(
+            "Calls joined, streams resumed, clients gone",
+            "ops",
+            {
+                "joined": rate("pallas_turns_joined_total"),
+                "resumed": rate("pallas_streams_resumed_total"),
+                "gone": rate("pallas_clients_gone_total"),
+                "not allowed": rate("pallas_callers_refused_total"),
+            },
+        ),
+    ),
+    "Workers and agents": (
+        Panel(
+            "Slots",
+            "short",
+            {"slots": level("pallas_worker_slots"), "busy": level("pallas_worker_busy_slots")},
+        ),
+        Panel("Workers by agent", "short", {_NAME: level("pallas_agent_workers", "team", "agent", of=_OF_AGENT)}),
+        Panel(
+            "Health: 1 ok, 0.5 degraded, 0 error",
+            "short",
+            {_NAME: level("pallas_agent_health", "team", "agent", of=_OF_AGENT)},
+        ),
+        Panel("Dependencies that answer", "short", {"{{kind}} {{name}}": level("pallas_probe_up", "kind", "name")}),
+        _latency("Probes", "pallas_probe_duration_seconds", "kind"),
+        Panel("Faults in team folders", "short", {"{{folder}}": level("pallas_team_folder_faults", "folder")}),
+    ),
+    "Who may read what": (
+        Panel("Bearers refused, by reason", "ops", {"{{reason}}": rate("mcp_auth_failures_total", "reason")}),
+        _latency("Resolving a bearer, by what the cache had", "pallas_auth_resolve_seconds", "cache"),
+        _latency("Tools of library-search", "pallas_library_tool_seconds", "tool"),
+        Panel("Changes", "ops", {"{{kind}} {{action}}": rate("pallas_lifecycle_changes_total", "kind", "action")}),
+        Panel("Age of the oldest unsent change", "s", {"age": level("pallas_lifecycle_lag_seconds")}),
+        Panel("Unsent changes", "short", {"changes": level("pallas_lifecycle_unsent_events")}),
+    ),
+    "Processes and broker": (
+        Panel("Ready", "short", {"{{job}}": level("pallas_ready", "job")}),
+        Panel("CPU", "percentunit", {"{{job}}": rate("process_cpu_seconds_total", "job")}),
+        Panel("Memory", "bytes", {"{{job}}": "sum by (job) (process_resident_memory_bytes)"}),
+        Panel("Messages in streams", "short", {"{{stream}}": level("pallas_stream_messages", "stream")}),
+        Panel("Size of streams", "bytes", {"{{stream}}": level("pallas_stream_bytes", "stream")}),
+    ),
+}
+
+
+def expressions() -> dict[str, str]:
+    """Every expression of the dashboard, by panel and legend."""
+    panels = [panel for row in ROWS.values() for panel in row]
+    return {f"{panel.title}: {legend}": text for panel in panels for legend, text in panel.lines.items()}
+
+
+def dashboard() -> str:
+    """The dashboard as Grafana reads it."""
+    whole = {
+        "uid": "pallas",
+        "title": "Pallas",
+        "tags": ["pallas"],
+        "schemaVersion": 39,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": [_variable("team", ""), _variable("agent", '{team=~"$team"}')]},
+        "panels": list(_placed()),
+    }
+    return json.dumps(whole, indent=1) + "\n"
+
+
+def _variable(label: str, of: str) -> dict[str, Any]:
+    """A choice of the values that a label has."""
+    return {
+        "name": label,
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": {"query": f"label_values(pallas_turns_total{of}, {label})", "refId": label},
+        "refresh": 2,
+        "includeAll": True,
+        "multi": True,
+        "current": {"text": "All", "value": "$__all"},
+        "sort": 1,
+    }
+
+
+def _placed() -> Iterator[dict[str, Any]]:
+    """Rows and panels with their numbers, from left to right and from top to bottom."""
+    number, y = 0, 0
+    for title, panels in ROWS.items():
+        number += 1
+        place = {"x": 0, "y": y, "w": _WIDTH * _COLUMNS, "h": 1}
+        yield {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": place, "panels": []}
+        y += 1
+        for index, panel in enumerate(panels):
+            number += 1
+            down, across = divmod(index, _COLUMNS)
+            yield _drawn(panel, number, {"x": across * _WIDTH, "y": y + down * _HEIGHT, "w": _WIDTH, "h": _HEIGHT})
+        y += -(-len(panels) // _COLUMNS) * _HEIGHT
+
+
+def _drawn(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+    targets = [
+        {"refId": chr(ord("A") + index), "datasource": _SOURCE, "expr": text, "legendFormat": legend}
+        for index, (legend, text) in enumerate(panel.lines.items())
+    ]
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": _SOURCE,
+        "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "targets": targets,
+    }

@@ -1,0 +1,95 @@
+"""What the services expose at `/metrics`: asked of the services themselves, so nothing here can be out of date."""
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from pallas_runtime.probes import Probes
+
+ROOT = Path(__file__).parents[2]
+EVERY_PROCESS = "every process"
+
+type Together = Literal["sum", "max", "min"]
+
+GAUGES: dict[str, Together] = {
+    "pallas_ready": "sum",
+    "pallas_turns_in_flight": "sum",
+    "pallas_worker_slots": "sum",
+    "pallas_worker_busy_slots": "sum",
+    "pallas_probe_up": "min",
+    "pallas_agent_health": "min",
+    "pallas_agent_workers": "max",
+    "pallas_team_folder_faults": "max",
+    "pallas_queue_turns_waiting": "max",
+    "pallas_queue_turns_running": "max",
+    "pallas_stream_messages": "max",
+    "pallas_stream_bytes": "max",
+    "pallas_lifecycle_unsent_events": "max",
+    "pallas_lifecycle_lag_seconds": "max",
+}
+"""How a gauge is taken together over replicas: what there is once is measured by each of them. All else is summed."""
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """One metric as Prometheus knows it."""
+
+    service: str
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+    @property
+    def together(self) -> Together:
+        """How it is taken together over replicas."""
+        return GAUGES[self.name] if self.kind == "gauge" else "sum"
+
+    @property
+    def series(self) -> frozenset[str]:
+        """The names that it has in an expression."""
+        suffixes = ("_bucket", "_sum", "_count") if self.kind == "histogram" else ("",)
+        return frozenset(self.name + suffix for suffix in suffixes)
+
+
+class _Asked(CollectorRegistry):
+    """A registry that remembers what was registered."""
+
+    def __init__(self) -> None:
+        self.collectors: list[Collector] = []
+        super().__init__()
+
+    def register(self, collector: Collector) -> None:
+        """Remember it too."""
+        self.collectors.append(collector)
+        super().register(collector)
+
+
+@cache
+def exposed() -> tuple[Exposed, ...]:
+    """The metrics of Pallas itself, by service."""
+    found = list(_of(EVERY_PROCESS, None))
+    for service in sorted(path.name for path in (ROOT / "services").iterdir()):
+        module = service.replace("-", "_")
+        if (ROOT / "services" / service / "src" / module / "metrics.py").exists():
+            found += _of(service, importlib.import_module(f"{module}.metrics"))
+    return tuple(found)
+
+
+def _of(service: str, measures: Any) -> Iterator[Exposed]:
+    asked = _Asked()
+    if measures is None:
+        Probes(asked)
+    else:
+        measures.make_metrics(asked)
+    for collector in asked.collectors:
+        [described] = collector.collect()
+        labels: tuple[str, ...] = vars(collector)["_labelnames"]
+        name = described.name + ("_total" if described.type == "counter" else "")
+        yield Exposed(service, name, described.type, labels, described.documentation)

@@ -13,7 +13,7 @@ INSTALLED := .venv/.installed
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
 
-.PHONY: help install fmt check test integration e2e conformance bench chaos up demo gen secrets
+.PHONY: help install fmt check test integration e2e conformance bench chaos up demo gen secrets sim
 
 ## help         print this list
 help:
@@ -58,6 +58,10 @@ conformance: $(INSTALLED)
 ## bench        measure against other servers, side by side; results go to bench/results/
 bench: $(INSTALLED)
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
+
+## sim          workers started and stopped by load as KEDA would, three minutes; results go to bench/results/
+sim: $(INSTALLED)
+	@$(RUN) --group bench python -m tests.sim.scale
 
 ## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7")
 chaos: $(INSTALLED)

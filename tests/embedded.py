@@ -55,13 +55,22 @@ class NatsServer:
     """One nats-server with JetStream on loopback. Use it as a context manager, or `start` and `close` it.
 
     `folder` holds its configuration, log and store; by default it is a temporary one that `close` removes.
+    With a `monitor_port` it tells of itself there, over HTTP.
     """
 
-    def __init__(self, folder: Path | None = None, *, port: int | None = None, max_payload: str = "8MB") -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        port: int | None = None,
+        max_payload: str = "8MB",
+        monitor_port: int | None = None,
+    ) -> None:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="pallas-nats-"))
         self.port = port or free_port()
         self.max_payload = max_payload
+        self.monitor_port = monitor_port
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -92,7 +101,10 @@ class NatsServer:
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "nats.conf"
         store = json.dumps(str(self.folder / "store"))
-        config.write_text(_CONFIG.format(port=self.port, max_payload=self.max_payload, store=store), "utf-8")
+        text = _CONFIG.format(port=self.port, max_payload=self.max_payload, store=store)
+        if self.monitor_port is not None:
+            text += f'http: "127.0.0.1:{self.monitor_port}"\n'
+        config.write_text(text, "utf-8")
         with (self.folder / "nats.log").open("ab") as output:
             self._process = subprocess.Popen(
                 [str(binary), "--config", str(config)],

@@ -12,7 +12,7 @@ from deploy.make_secrets import make_secrets
 from tests.contract.tree import ROOT, tracked
 from tests.deployment import image
 from tests.deployment.compose import PATH, SECRETS, compose, containers, environment, mounted_files
-from tests.deployment.services import SERVICES, settings_of, unknown
+from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 from tests.embedded import nats_version
 
 from pallas_runtime.settings import FILE_SUFFIX
@@ -64,6 +64,11 @@ def test_a_migration_is_the_module_of_its_service_and_is_over_before_the_service
 @each_service
 def test_a_service_is_told_nothing_that_it_does_not_know(name: str) -> None:
     assert unknown(name, environment(name)) == set()
+
+
+@pytest.mark.parametrize("name", ["agent-worker", "health-monitor"])
+def test_who_hosts_the_demo_team_is_told_where_its_servers_are(name: str) -> None:
+    assert named_by_teams(DEMO) <= set(environment(name))
 
 
 @each_service

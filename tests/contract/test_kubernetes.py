@@ -12,7 +12,7 @@ from deploy.make_secrets import make_secrets
 from tests.contract.tree import ROOT
 from tests.deployment import compose
 from tests.deployment.kubernetes import OVERLAYS, VERSION, Object, built, container, of_kind, pods, variables
-from tests.deployment.services import DEMO, SERVICES, settings_of, unknown
+from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 
 from pallas_cli.scaled_object import Scaling, scaled_object
 from pallas_teams import load_team
@@ -98,6 +98,12 @@ def test_a_service_is_told_nothing_that_it_does_not_know_and_accepts_the_rest(
     here = {variable: value.replace(SECRETS, f"{secrets}/") for variable, value in told.items()}
     settings = settings_of(SERVICES[name]).from_env(here)
     assert (settings.host, settings.port, settings.instance) == ("0.0.0.0", 8080, "metadata.name")
+
+
+@each_overlay
+@pytest.mark.parametrize("name", ["agent-worker", "health-monitor"])
+def test_who_hosts_the_demo_team_is_told_where_its_servers_are(overlay: str, name: str) -> None:
+    assert named_by_teams(DEMO) <= set(variables(pods(overlay)[name]))
 
 
 @each_overlay

@@ -46,6 +46,8 @@ def test_shared_packages_know_only_what_is_below_them() -> None:
         "pallas_runtime": {"pallas_contracts"},
         "pallas_teams": {"pallas_contracts"},
         "pallas_lookups": {"pallas_contracts"},
+        "pallas_postgres": {"pallas_contracts"},
+        "pallas_credentials": {"pallas_contracts"},
     }
     shared = [package for package in packages() if package.folder.parent.name == "shared"]
     used = {

@@ -19,13 +19,14 @@ from tests.bench.figures import percentile
 from tests.bench.http_client import connect
 from tests.bench.load_process import Load
 
-from library_search.adapters.database import open_engine
 from library_search.adapters.documents import Contents, Documents, Place
 from library_search.adapters.shelves import Shelves
 from library_search.adapters.words import parse_query
+from library_search.app import PLANS
 from library_search.model import DocumentText, Section
 from library_search.reading.chunks import chunks_of
 from library_search.reading.files import PLAIN
+from pallas_postgres.engine import open_engine
 
 LANGUAGES = ("english", "simple")
 _AT_ONCE = 4
@@ -72,7 +73,7 @@ def _search(load: Load, port: int, database: str, team: Team, extent: Extent) ->
 
 async def _fill(database: str, libraries: Sequence[str], documents: int) -> None:
     """Store the documents as the service would: handed over to it one by one they would take minutes."""
-    engine = open_engine(database, pool=_AT_ONCE)
+    engine = open_engine(database, pool=_AT_ONCE, service="bench", options=PLANS)
     shelf, numbers = Documents(engine, LANGUAGES), iter(range(documents))
 
     async def work() -> None:
@@ -107,7 +108,7 @@ def _over_mcp(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 async def _postgres_alone(database: str, team: Team, query: str, seconds: float) -> list[float]:
-    engine = open_engine(database, pool=1)
+    engine = open_engine(database, pool=1, service="bench", options=PLANS)
     search = partial(Shelves(engine, LANGUAGES).search, frozenset(team.libraries), parse_query(query), None)
     await search(limit=11, offset=0)  # connects
     latencies: list[float] = []

@@ -18,10 +18,10 @@ from tests.waiting import soon
 from auth_resolver.app import build as build_resolver
 from auth_resolver.settings import AuthResolverSettings
 from pallas_contracts.turns import Claimed
+from pallas_postgres.engine import open_engine
 from pallas_runtime.probes import Probes
 from pallas_runtime.run import Process
-from team_lifecycle.adapters.database import open_engine
-from team_lifecycle.migrate import migrate
+from team_lifecycle.migrate import MIGRATIONS
 
 CALL = REQUESTS["modern list"]
 
@@ -32,8 +32,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
 
         async def make() -> None:
-            engine = open_engine(server.url, pool=1)
-            await migrate(engine)
+            engine = open_engine(server.url, pool=1, service="tests")
+            await MIGRATIONS.run(engine)
             await engine.dispose()
 
         asyncio.run(make())

@@ -12,9 +12,9 @@ from tests.embedded import NatsServer
 from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, answering_for
 from tests.postgres import PostgresServer
 
-from library_search.adapters.database import open_engine
-from library_search.migrate import migrate
+from library_search.migrate import MIGRATIONS
 from pallas_contracts.catalog import LIFECYCLE, RESOLVER
+from pallas_postgres.engine import open_engine
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +27,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServ
 
 async def _make_model(server: PostgresServer) -> None:
     await server.say("create database library_model")
-    engine = open_engine(f"{server.url.rpartition('/')[0]}/library_model", pool=1)
-    await migrate(engine)
+    engine = open_engine(f"{server.url.rpartition('/')[0]}/library_model", pool=1, service="tests")
+    await MIGRATIONS.run(engine)
     await engine.dispose()
 
 

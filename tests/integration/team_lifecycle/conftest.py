@@ -11,8 +11,8 @@ from tests.embedded import NatsServer, RedisServer
 from tests.integration.team_lifecycle.lab import Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
 
-from team_lifecycle.adapters.database import open_engine
-from team_lifecycle.migrate import migrate
+from pallas_postgres.engine import open_engine
+from team_lifecycle.migrate import MIGRATIONS
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +25,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServ
 
 async def _make_model(server: PostgresServer) -> None:
     await server.say("create database model")
-    engine = open_engine(f"{server.url.rpartition('/')[0]}/model", pool=1)
-    await migrate(engine)
+    engine = open_engine(f"{server.url.rpartition('/')[0]}/model", pool=1, service="tests")
+    await MIGRATIONS.run(engine)
     await engine.dispose()
 
 

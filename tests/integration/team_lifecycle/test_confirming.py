@@ -14,7 +14,7 @@ from tests.postgres import PostgresServer
 from pallas_contracts.auth import LookupKey, Record, TeamRecord
 from pallas_contracts.errors import Unavailable
 from pallas_lookups.cache import Condemned, LookupCache, open_cache
-from team_lifecycle.adapters.database import open_engine, reading
+from pallas_postgres.engine import open_engine, reading
 from team_lifecycle.changes import Changes
 from team_lifecycle.handlers import teams
 from team_lifecycle.look_up import Rows, look_up
@@ -55,7 +55,7 @@ class Losing:
 @pytest.fixture
 async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
     """A database with one active team."""
-    engine = open_engine(await postgres.new_database(like="model"), pool=3)
+    engine = open_engine(await postgres.new_database(like="model"), pool=3, service="tests")
     async with AsyncSession(engine) as session, session.begin():
         session.add(Team(id=TEAM, name="Kottos", active=True))
     yield engine

@@ -14,7 +14,7 @@ from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle, a_life
 from tests.postgres import PostgresServer
 from tests.waiting import eventually, soon
 
-from team_lifecycle.adapters.database import open_engine
+from pallas_postgres.engine import open_engine
 from team_lifecycle.changes import CHANGES_LOCK
 
 
@@ -133,7 +133,7 @@ async def test_a_change_that_waits_too_long_for_another_is_refused(
     monkeypatch.setattr("team_lifecycle.changes.TURN_SECONDS", 0.3)
     team_id, _ = await lifecycle.team()
     url = addresses["postgres_url"]
-    engine = open_engine(url, pool=3)
+    engine = open_engine(url, pool=3, service="tests")
     async with engine.connect() as stuck:
         await stuck.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
         waiting = [lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/") for _ in range(5)]

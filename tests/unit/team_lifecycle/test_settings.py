@@ -5,7 +5,8 @@ from argon2 import PasswordHasher
 from cryptography.fernet import Fernet
 
 from pallas_contracts.errors import Rejected
-from team_lifecycle.settings import TeamLifecycleSettings, fernet_keys
+from pallas_credentials.settings import keys_of
+from team_lifecycle.settings import TeamLifecycleSettings
 
 HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("x")
 
@@ -39,5 +40,5 @@ def test_good_values_are_taken_and_secrets_are_not_printed() -> None:
             "PALLAS_POSTGRES_URL": "postgres://u:pw@h/d",
         }
     )
-    assert len(fernet_keys(settings.fernet_keys)) == 2
+    assert len(keys_of(settings.fernet_keys)) == 2
     assert not {HASH, keys, "pw@"} & {part for part in (HASH, keys, "pw@") if part in repr(settings)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from auth_resolver.lookups import ReadThrough
 from auth_resolver.metrics import FAILED, Metrics, make_metrics
 from auth_resolver.resolve import Resolver
-from auth_resolver.settings import AuthResolverSettings, fernet_keys
+from auth_resolver.settings import AuthResolverSettings
 from auth_resolver.signatures import Signatures
 from pallas_bus.access import Access
 from pallas_bus.ask import Answering, answer, answering, ask
@@ -16,6 +16,7 @@ from pallas_bus.connection import connect_when_possible
 from pallas_contracts.auth import LookedUp, Lookups, ResolveBearer, Resolved
 from pallas_contracts.catalog import LOOK_UP, RESOLVE, RESOLVER
 from pallas_contracts.errors import Denied, PallasError, Rejected
+from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import open_cache
 from pallas_runtime.run import BROKER, Process
 
@@ -59,7 +60,7 @@ async def build(
     settings: AuthResolverSettings, process: Process, *, protect: bool = True
 ) -> AsyncGenerator[AuthResolver]:
     """Connect and answer. Without `protect` answers can be stale: only to show what that is for."""
-    keys = fernet_keys(settings.fernet_keys)
+    keys = keys_of(settings.fernet_keys)
     if not keys:
         raise Rejected("PALLAS_FERNET_KEYS is required: the keys by which team-lifecycle seals signing keys")
     access = Access.of(settings)

@@ -14,11 +14,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
-from library_search.adapters.database import open_engine, ping
 from library_search.adapters.documents import Documents, index_by
 from library_search.adapters.libraries import Libraries
 from library_search.adapters.shelves import Shelves
-from library_search.entry.account import AdminAccount
 from library_search.entry.admin import Admin
 from library_search.entry.bearers import Bearers
 from library_search.entry.http import LARGEST_MESSAGE, Http
@@ -28,16 +26,21 @@ from library_search.handlers.follow_libraries import FollowLibraries
 from library_search.handlers.ingest_document import IngestDocument
 from library_search.health import Needs
 from library_search.metrics import make_metrics
-from library_search.migrate import migrate
+from library_search.migrate import MIGRATIONS
 from library_search.settings import LibrarySearchSettings, languages_of
 from pallas_bus.access import Access
 from pallas_bus.ask import ask
 from pallas_bus.connection import connect_when_possible
 from pallas_contracts.catalog import RESOLVE, SEARCH
 from pallas_contracts.errors import Unavailable
+from pallas_credentials.accounts import Account
+from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.run import BROKER, Process
 
 log = logging.getLogger(__name__)
+
+PLANS = {"plan_cache_mode": "force_custom_plan"}
+"""How many libraries a caller may read decides how to search them."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _RETRY = 0.5
@@ -65,7 +68,8 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
     languages = languages_of(settings.search_languages)
     access = Access.of(settings)
     async with AsyncExitStack() as stack:
-        engine = open_engine(settings.postgres_url.get_secret_value(), pool=settings.postgres_pool)
+        database, pool = settings.postgres_url.get_secret_value(), settings.postgres_pool
+        engine = open_engine(database, pool=pool, service="library-search", options=PLANS)
         stack.push_async_callback(engine.dispose)
         needs = Needs(partial(ping, engine))
         process.probes.checks["postgres"] = needs.missing
@@ -100,7 +104,7 @@ async def _prepare(engine: AsyncEngine, languages: tuple[str, ...]) -> None:
     told = False
     while True:
         try:
-            await migrate(engine)
+            await MIGRATIONS.run(engine)
             if made := await index_by(engine, languages):
                 log.info("indexed anew", extra={"chunks": made, "languages": ",".join(languages)})
         except Unavailable as error:
@@ -140,7 +144,7 @@ def _admin(settings: LibrarySearchSettings, documents: Documents) -> Admin:
     password_hash = settings.admin_password_hash
     if password_hash is None:
         log.warning("no PALLAS_ADMIN_PASSWORD_HASH: no documents can be added")
-    account = AdminAccount(password_hash.get_secret_value() if password_hash else None)
+    account = Account("admin", password_hash.get_secret_value() if password_hash else None)
     return Admin(account, IngestDocument(documents), documents, settings.max_document_bytes)
 
 

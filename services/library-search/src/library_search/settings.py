@@ -3,34 +3,13 @@
 import re
 from typing import Annotated
 
-from argon2 import extract_parameters
-from argon2.exceptions import InvalidHashError
 from pydantic import AfterValidator, Field, SecretStr
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
+from pallas_credentials.settings import PasswordHash
+from pallas_postgres.settings import PostgresUrl
 from pallas_runtime.settings import Names, Settings
 
 _LANGUAGE = re.compile(r"[a-z_]{1,63}")
-
-
-def _check_hash(value: SecretStr | None) -> SecretStr | None:
-    try:
-        if value is not None:
-            extract_parameters(value.get_secret_value())
-    except InvalidHashError as error:
-        raise ValueError("must be a hash by Argon2, as argon2.PasswordHasher().hash(password) makes it") from error
-    return value
-
-
-def _check_postgres(value: SecretStr) -> SecretStr:
-    try:
-        scheme = make_url(value.get_secret_value()).get_backend_name()
-    except ArgumentError:
-        scheme = ""
-    if scheme not in ("postgresql", "postgres"):
-        raise ValueError("must be a postgresql:// address")
-    return value
 
 
 def _check_languages(value: str) -> str:
@@ -48,14 +27,12 @@ def languages_of(value: str) -> tuple[str, ...]:
 class LibrarySearchSettings(Settings):
     """Settings of a library-search. Without the password hash nobody can add documents."""
 
-    postgres_url: Annotated[SecretStr, AfterValidator(_check_postgres)] = Field(
+    postgres_url: PostgresUrl = Field(
         SecretStr("postgresql://postgres@127.0.0.1:5432/library_search"),
         description="a database of this service's own; may hold a password",
     )
     postgres_pool: int = Field(10, ge=2, le=100, description="connections to Postgres at most")
-    admin_password_hash: Annotated[SecretStr | None, AfterValidator(_check_hash)] = Field(
-        None, description="Argon2 hash of the password of `admin`"
-    )
+    admin_password_hash: PasswordHash = Field(None, description="Argon2 hash of the password of `admin`")
     search_languages: Annotated[str, AfterValidator(_check_languages)] = Field(
         "english,simple", description="text search configurations by which words are found; highlights use the first"
     )

@@ -16,10 +16,11 @@ from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.streams import declare
 from pallas_contracts.catalog import CHANGES, LIFECYCLE, LOOK_UP
 from pallas_contracts.errors import Rejected, Unavailable
+from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import open_cache
+from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.run import BROKER, Process
 from pallas_runtime.settings import PREFIX
-from team_lifecycle.adapters.database import open_engine, ping
 from team_lifecycle.changes import Changes
 from team_lifecycle.entry.http import make_http
 from team_lifecycle.entry.lookups import answer_lookups
@@ -27,10 +28,10 @@ from team_lifecycle.entry.parts import Parts
 from team_lifecycle.handlers.keys import ensure_current_key
 from team_lifecycle.health import Needs
 from team_lifecycle.metrics import make_metrics
-from team_lifecycle.migrate import migrate
+from team_lifecycle.migrate import MIGRATIONS
 from team_lifecycle.model import Who
 from team_lifecycle.relay import Relay, watch_lag
-from team_lifecycle.settings import TeamLifecycleSettings, fernet_keys
+from team_lifecycle.settings import TeamLifecycleSettings
 from team_lifecycle.signing import Seal
 
 log = logging.getLogger(__name__)
@@ -57,12 +58,13 @@ async def build(
     Raises:
         Rejected: there is no Fernet key.
     """
-    keys = fernet_keys(settings.fernet_keys)
+    keys = keys_of(settings.fernet_keys)
     if not keys:
         raise Rejected("PALLAS_FERNET_KEYS: must be set, it encrypts the signing keys", code="bad_settings")
     seal, metrics, committed = Seal(keys), make_metrics(process.probes.metrics), asyncio.Event()
     async with AsyncExitStack() as stack:
-        engine = open_engine(settings.postgres_url.get_secret_value(), pool=settings.postgres_pool)
+        url = settings.postgres_url.get_secret_value()
+        engine = open_engine(url, pool=settings.postgres_pool, service="team-lifecycle")
         stack.push_async_callback(engine.dispose)
         cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value(), protect=protect))
         needs = Needs({"postgres": partial(ping, engine), "redis": cache.check})
@@ -104,7 +106,7 @@ async def _prepare(
     told = False
     while True:
         try:
-            await migrate(engine)
+            await MIGRATIONS.run(engine)
             who = Who("team-lifecycle", process.instance)
             await changes.make(who, partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal))
         except Unavailable as error:

@@ -26,7 +26,7 @@ from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_lookups.cache import Condemned
-from team_lifecycle.adapters.database import postgres_errors
+from pallas_postgres.engine import postgres_errors
 from team_lifecycle.look_up import Rows, look_up
 from team_lifecycle.metrics import Metrics
 from team_lifecycle.model import Decision, Event, Who

@@ -17,7 +17,7 @@ from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from team_lifecycle.adapters.database import postgres_errors, reading
+from pallas_postgres.engine import postgres_errors, reading
 from team_lifecycle.metrics import Metrics
 from team_lifecycle.tables import Change, RelayPosition
 

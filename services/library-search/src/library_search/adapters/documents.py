@@ -10,12 +10,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from library_search.adapters.database import postgres_errors, reading
 from library_search.adapters.words import words_of
 from library_search.model import Chunk
 from library_search.tables import Chunk as ChunkRow
 from library_search.tables import Document, Indexed, Library
 from pallas_contracts.errors import NotFound, Rejected
+from pallas_postgres.engine import postgres_errors, reading
 
 type Done = Literal["created", "updated", "unchanged"]
 

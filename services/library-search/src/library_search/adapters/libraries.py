@@ -4,9 +4,9 @@ from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from library_search.adapters.database import postgres_errors, reading
 from library_search.tables import ChangesPosition, Library
 from pallas_contracts.auth import LifecycleChanged
+from pallas_postgres.engine import postgres_errors, reading
 
 
 class Libraries:

@@ -21,10 +21,10 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import InstrumentedAttribute
 
-from library_search.adapters.database import reading
 from library_search.adapters.words import Query, highlighted, match_of
 from library_search.model import ChunkId, Readable, is_document_id
 from library_search.tables import Chunk, Document, Library
+from pallas_postgres.engine import reading
 
 type Line = Mapping[str, Any]
 """A row by the names of its columns."""

@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from library_search.adapters.documents import Documents, Place
-from library_search.entry.account import AdminAccount
 from library_search.entry.bodies import TooLarge, TooSlow, read_body
 from library_search.entry.refusals import problem, problem_of
 from library_search.handlers.ingest_document import IngestDocument
 from library_search.model import is_document_id
 from pallas_contracts.errors import NotFound, PallasError, Rejected
+from pallas_credentials.accounts import Account
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,7 @@ LONGEST_UID, LONGEST_COLLECTION, LONGEST_PATH = 64, 200, 1000
 class Admin:
     """The ASGI application below `/admin/`."""
 
-    def __init__(
-        self, account: AdminAccount, ingest: IngestDocument, documents: Documents, max_document_bytes: int
-    ) -> None:
+    def __init__(self, account: Account, ingest: IngestDocument, documents: Documents, max_document_bytes: int) -> None:
         self._account = account
         self._ingest = ingest
         self._documents = documents

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from team_lifecycle.adapters.database import reading
+from pallas_postgres.engine import reading
 from team_lifecycle.answers import AddedKey, ChangeDetail, CreatedToken, KeyDetail, Page, TeamDetail, TokenDetail
 from team_lifecycle.entry.fields import (
     REFUSALS,

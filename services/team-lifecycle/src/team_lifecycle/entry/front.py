@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pallas_contracts.errors import Unavailable
+from pallas_credentials.accounts import Account
 from pallas_runtime.logs import log_context
 from team_lifecycle.entry.errors import problem, unavailable
-from team_lifecycle.entry.passwords import Account
 from team_lifecycle.model import Who
 
 log = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from fastapi.security import HTTPBasic
 from sqlalchemy import select
 
 from pallas_contracts.errors import NotFound
-from team_lifecycle.adapters.database import reading
+from pallas_credentials.accounts import Account, Gatekeeper
+from pallas_postgres.engine import reading
 from team_lifecycle.entry.credentials import keys_router, lists_router, tokens_router
 from team_lifecycle.entry.errors import add_error_handlers
 from team_lifecycle.entry.fields import REFUSALS
 from team_lifecycle.entry.front import Front
 from team_lifecycle.entry.parts import Parts
-from team_lifecycle.entry.passwords import Account, Gatekeeper
 from team_lifecycle.entry.people import libraries_router, memberships_router, users_router
 from team_lifecycle.entry.teams import teams_router
 from team_lifecycle.signing import public_jwk

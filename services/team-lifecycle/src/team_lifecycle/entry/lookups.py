@@ -4,7 +4,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.auth import LookedUp, Lookups
 from pallas_contracts.errors import Rejected
-from team_lifecycle.adapters.database import postgres_errors
+from pallas_postgres.engine import postgres_errors
 from team_lifecycle.look_up import MOST_WANTED, look_up
 
 

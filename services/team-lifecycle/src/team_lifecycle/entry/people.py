@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from team_lifecycle.adapters.database import reading
+from pallas_postgres.engine import reading
 from team_lifecycle.answers import LibraryDetail, MembershipDetail, Page, UserDetail
 from team_lifecycle.entry.fields import (
     REFUSALS,

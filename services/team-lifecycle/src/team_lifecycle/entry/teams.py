@@ -4,7 +4,7 @@ from functools import partial
 
 from fastapi import APIRouter, Response
 
-from team_lifecycle.adapters.database import reading
+from pallas_postgres.engine import reading
 from team_lifecycle.answers import CreatedTeam, RotatedTeam, TeamDetail, Workspaces
 from team_lifecycle.entry.fields import REFUSALS, Asking, NewTeam, NewWorkspaces, TeamId
 from team_lifecycle.entry.parts import Parts

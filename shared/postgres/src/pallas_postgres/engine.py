@@ -1,6 +1,6 @@
 """Postgres: a small pool with bounded waits, and errors that say whether trying again may work."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 from sqlalchemy import text
@@ -15,18 +15,19 @@ CONNECT_SECONDS = 3.0
 STATEMENT_SECONDS = 5.0
 POOL_WAIT_SECONDS = 2.0
 _SERVER_SETTINGS = {
-    "application_name": "pallas-library-search",
     "statement_timeout": f"{STATEMENT_SECONDS:g}s",
     "lock_timeout": f"{STATEMENT_SECONDS:g}s",
     "idle_in_transaction_session_timeout": "30s",
-    "plan_cache_mode": "force_custom_plan",  # how many libraries a caller may read decides how to search them
 }
 _PASSING = ("08", "25006", "40", "53", "55P03", "57")
 """Classes of SQLSTATE that pass: connections, a read-only standby, conflicts, resources, locks, operators."""
 
 
-def open_engine(url: str, *, pool: int) -> AsyncEngine:
-    """An engine that connects when it is used. `url` is a libpq address; its `sslmode` is understood."""
+def open_engine(url: str, *, pool: int, service: str, options: Mapping[str, str] | None = None) -> AsyncEngine:
+    """An engine that connects when it is used, with at most `pool` connections.
+
+    `url` is a libpq address; its `sslmode` is understood. `options` are settings of the server for these connections.
+    """
     address = make_url(url).set(drivername="postgresql+asyncpg")
     if mode := address.query.get("sslmode"):
         address = address.difference_update_query(["sslmode"]).update_query_dict({"ssl": mode})
@@ -40,7 +41,7 @@ def open_engine(url: str, *, pool: int) -> AsyncEngine:
         connect_args={
             "timeout": CONNECT_SECONDS,
             "command_timeout": 2 * STATEMENT_SECONDS,
-            "server_settings": _SERVER_SETTINGS,
+            "server_settings": {"application_name": f"pallas-{service}", **_SERVER_SETTINGS, **(options or {})},
         },
     )
 

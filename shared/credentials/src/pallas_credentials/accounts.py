@@ -63,7 +63,7 @@ class Account:
 
     name: str
     password_hash: str | None = field(repr=False)
-    gatekeeper: Gatekeeper
+    gatekeeper: Gatekeeper = field(default_factory=Gatekeeper)
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     _known: dict[bytes, float] = field(default_factory=dict[bytes, float], repr=False)
     _checks: dict[bytes, asyncio.Task[bool]] = field(default_factory=dict[bytes, "asyncio.Task[bool]"], repr=False)

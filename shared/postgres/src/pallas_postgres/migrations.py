@@ -1,0 +1,60 @@
+"""Brings a service's tables up to date.
+
+Whoever comes first does it, the others wait; where nothing is to be done nothing is touched.
+"""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_contracts.errors import PallasError
+from pallas_postgres.engine import open_engine, postgres_errors
+
+
+@dataclass(frozen=True)
+class Migrations:
+    """The revisions in `folder`, as Alembic has them; `lock` is the service's own advisory lock."""
+
+    service: str
+    folder: Path
+    lock: int
+
+    async def run(self, engine: AsyncEngine) -> None:
+        """Run the revisions that are missing, all or none.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        async with postgres_errors(), engine.begin() as connection:
+            await connection.execute(text("set local statement_timeout = 0"))
+            await connection.execute(text("set local lock_timeout = 0"))
+            await connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": self.lock})
+            await connection.run_sync(self._upgrade)
+
+    def run_alone(self, url: str) -> int:
+        """Do it as a command of its own; return the exit code."""
+        try:
+            asyncio.run(self._connect_and_run(url))
+        except PallasError as error:
+            sys.stderr.write(f"{self.service}: {error.message}\n")
+            return 1
+        return 0
+
+    async def _connect_and_run(self, url: str) -> None:
+        engine = open_engine(url, pool=1, service=self.service)
+        try:
+            await self.run(engine)
+        finally:
+            await engine.dispose()
+
+    def _upgrade(self, connection: Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(self.folder).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,11 +63,13 @@ class Service:
 
 
 @asynccontextmanager
-async def a_service(module: str, url: str, folder: Path, instance: str, **settings: str) -> AsyncGenerator[Service]:
-    """A process of the service in `module`. `settings` are its variables without their prefix."""
+async def a_service(
+    module: str, url: str, folder: Path, instance: str, others: Mapping[str, str] | None = None, /, **settings: str
+) -> AsyncGenerator[Service]:
+    """A process of the service in `module`. `settings` are its variables without their prefix, `others` have none."""
     port, log = free_port(), folder / f"{instance}.log"
     given = {"nats_url": url, "port": str(port), "instance": instance, "drain_seconds": "2", **settings}
-    environ = {**os.environ, **{f"PALLAS_{name.upper()}": value for name, value in given.items()}}
+    environ = {**os.environ, **(others or {}), **{f"PALLAS_{name.upper()}": value for name, value in given.items()}}
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", module, env=environ, stdin=DEVNULL, stdout=DEVNULL, stderr=errors

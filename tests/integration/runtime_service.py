@@ -1,7 +1,7 @@
 """A service as small as one can be, to be started as a process of its own by the tests of `run`.
 
 Its first argument says how it behaves: `fine`, `slow_start`, `slow_drain`, `fails`, `fails_starting`, `loses`,
-`refused`, `unavailable` or `crashes`.
+`refused`, `unavailable`, `traces` (it makes a span) or `crashes`.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_runtime.run import Process, run
 from pallas_runtime.settings import Settings
+from pallas_runtime.telemetry import tracer
 
 
 @dataclass
@@ -44,6 +45,8 @@ async def build(_settings: Settings, process: Process) -> AsyncGenerator[Service
             raise RuntimeError("a bug")
         case _:
             print(f"port {process.port}", flush=True)
+    if how == "traces":
+        tracer.start_span("a-span-of-the-example").end()
     try:
         if how == "fails_starting":
             process.failed.set()

@@ -7,10 +7,13 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from opentelemetry import context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import BaseModel, ValidationError
 
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_runtime.logs import configure_logs, log_context
+from pallas_runtime.turn_baggage import with_turn
 
 log = logging.getLogger("pallas_test")
 
@@ -126,3 +129,26 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     written = capsys.readouterr().err
     assert "started" in written
     assert not written.startswith("{")
+
+
+def test_a_line_within_a_trace_has_its_ids_and_the_turn_that_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("auth-resolver", "r1", "INFO", "json")
+    parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+    within = with_turn({"pallas.turn": "0192"}, TraceContextTextMapPropagator().extract(parent))
+    token = context.attach(within)
+    log.info("inside")
+    context.detach(token)
+    log.info("outside")
+    [inside, outside] = lines(capsys)
+    ids = {"trace": "4bf92f3577b34da6a3ce929d0e0e4736", "span": "00f067aa0ba902b7", "turn": "0192"}
+    assert ids.items() <= inside.items()
+    assert ids.keys().isdisjoint(outside)
+
+
+def test_a_line_for_a_reader_has_the_trace_but_not_the_span(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("auth-resolver", "r1", "INFO", "text")
+    parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+    token = context.attach(TraceContextTextMapPropagator().extract(parent))
+    log.info("inside")
+    context.detach(token)
+    assert capsys.readouterr().err.endswith("pallas_test: inside trace=4bf92f3577b34da6a3ce929d0e0e4736\n")

@@ -12,7 +12,8 @@ from contextlib import suppress
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.connection import Bus
+from pallas_bus.traces import trace_headers
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable

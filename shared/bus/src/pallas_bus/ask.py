@@ -8,9 +8,11 @@ from typing import Any
 
 from nats.micro.request import Request
 from nats.micro.service import Endpoint, EndpointConfig, Service, ServiceConfig
+from opentelemetry.trace import Span, SpanKind, StatusCode
 from pydantic import TypeAdapter, ValidationError
 
-from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.connection import Bus
+from pallas_bus.traces import SYSTEM, continued, trace_headers, tracer
 from pallas_contracts.contract import Question
 from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable, find_error
 from pallas_contracts.message import Message
@@ -81,18 +83,28 @@ async def answer[Q: Message, A: Message](
     """
 
     async def reply(request: Request) -> None:
+        about = _about(question, request.subject, "process")
+        with (
+            continued(request.headers),
+            tracer.start_as_current_span(f"answer {question.name}", kind=SpanKind.SERVER, attributes=about) as span,
+        ):
+            await respond(request, span)
+
+    async def respond(request: Request, span: Span) -> None:
         try:
             answered = await handler(question.question.model_validate_json(request.data))
             body = answered.model_dump_json().encode()
             if len(body) > bus.max_payload:
                 raise Rejected(f"the answer to {question.name} is larger than the broker takes", code="too_large")
         except ValidationError as error:
+            _failed(span, "undecodable")
             await request.respond_error("rejected:undecodable", f"{error.error_count()} faults in the question")
         except Exception as error:
             known = find_error(error)
             if known is None:
                 log.exception("a question could not be answered", extra={"question": question.name})
                 known = PallasError(f"{question.name} failed with {type(error).__name__}")
+            _failed(span, known.code)
             # The sentence travels in a header, which is one line.
             facts = json.dumps(known.facts, default=str).encode()
             await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()), facts)
@@ -119,18 +131,30 @@ async def ask[Q: Message, A: Message](
         Unavailable: nobody answers (`no_responders`), or not within `timeout` (default: the question's own) seconds.
         PallasError: whatever the answerer raised, of the same kind and code.
     """
-    message = await bus.request(
-        question.template.subject(**ids),
-        body.model_dump_json().encode(),
-        headers=trace_headers(),
-        timeout=timeout or question.timeout,
-    )
-    headers = message.headers or {}
-    if (code := headers.get("Nats-Service-Error-Code")) is not None:
-        kind, _, word = code.partition(":")
-        sentence = headers.get("Nats-Service-Error", "no reason given")
-        raise kind_of(kind)(sentence, code=word or None, **_facts(message.data))
-    return question.answer.model_validate_json(message.data)
+    subject = question.template.subject(**ids)
+    about = _about(question, subject, "send")
+    with tracer.start_as_current_span(f"ask {question.name}", kind=SpanKind.CLIENT, attributes=about) as span:
+        message = await bus.request(
+            subject, body.model_dump_json().encode(), headers=trace_headers(), timeout=timeout or question.timeout
+        )
+        headers = message.headers or {}
+        if (code := headers.get("Nats-Service-Error-Code")) is not None:
+            kind, _, word = code.partition(":")
+            _failed(span, word)
+            sentence = headers.get("Nats-Service-Error", "no reason given")
+            raise kind_of(kind)(sentence, code=word or None, **_facts(message.data))
+        return question.answer.model_validate_json(message.data)
+
+
+def _about[Q: Message, A: Message](question: Question[Q, A], subject: str, operation: str) -> dict[str, str]:
+    """What a span of a question says of it."""
+    names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
+    return SYSTEM | names | {"messaging.destination.name": subject, "pallas.question": question.name}
+
+
+def _failed(span: Span, code: str) -> None:
+    span.set_attribute("error.type", code)
+    span.set_status(StatusCode.ERROR)
 
 
 def _facts(data: bytes) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
-from opentelemetry import propagate
 
 from pallas_bus.access import Access
 from pallas_bus.replies import Stored, api_error, stored, too_large, translated
@@ -236,13 +235,6 @@ class Bus:
                 if self.client.is_connected:
                     await self.client.flush(timeout=2)
             await self.client.close()
-
-
-def trace_headers(headers: dict[str, str] | None = None) -> dict[str, str]:
-    """Add the current trace context to `headers` (nothing when no trace is active)."""
-    carrier = headers if headers is not None else {}
-    propagate.inject(carrier)
-    return carrier
 
 
 def _server(client: Client) -> str | None:

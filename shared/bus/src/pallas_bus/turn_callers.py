@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from nats.aio.msg import Msg
 from pydantic import ValidationError
 
-from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.connection import Bus
 from pallas_bus.direct import read, read_newest
 from pallas_bus.streams import live_subject
+from pallas_bus.traces import trace_headers
 from pallas_bus.turn_claims import EXPECTED, EXPECTED_SUBJECT, Address, claim_state, stored_outcome
 from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT, TURN_LOG
 from pallas_contracts.errors import Conflict, Unavailable

@@ -6,8 +6,9 @@ A cancel is written behind whatever is there, and nobody claims behind a cancel.
 
 from dataclasses import dataclass
 
-from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.connection import Bus
 from pallas_bus.direct import read_newest
+from pallas_bus.traces import trace_headers
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.contract import Template
 from pallas_contracts.errors import Conflict, Unavailable

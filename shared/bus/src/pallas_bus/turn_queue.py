@@ -6,10 +6,11 @@ Each agent has one durable consumer, shared by all workers that host it. A turn 
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.connection import Bus
 from pallas_bus.replies import Stored
+from pallas_bus.traces import SYSTEM, trace_headers
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Stream
 from pallas_contracts.turns import TurnRequested
@@ -31,6 +32,17 @@ async def submit(bus: Bus, request: TurnRequested) -> Stored:
     subject = TURN_REQUESTED.template.subject(**ids)
     headers = trace_headers({"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{request.turn_id}"})
     return await bus.put(subject, request.model_dump_json().encode(), headers)
+
+
+def about_queue(request: TurnRequested, operation: Literal["send", "process"]) -> dict[str, str]:
+    """What a span says of the message that a turn is in its queue."""
+    names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
+    return SYSTEM | {
+        **names,
+        "messaging.destination.name": TURN_QUEUE.name,
+        "messaging.message.id": f"{TURN_REQUESTED.name}:{request.turn_id}",
+        "messaging.consumer.group.name": consumer_name(request.team, request.agent),
+    }
 
 
 def consumer_name(team: str, agent: str) -> str:

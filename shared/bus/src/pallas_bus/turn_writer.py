@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pallas_bus.claim_checks import stow_result
-from pallas_bus.connection import Bus, trace_headers
+from pallas_bus.connection import Bus
 from pallas_bus.direct import read
 from pallas_bus.replies import Stored
+from pallas_bus.traces import trace_headers
 from pallas_bus.turn_claims import EXPECTED, EXPECTED_SUBJECT, Address, stored_outcome
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable

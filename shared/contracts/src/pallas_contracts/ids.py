@@ -21,13 +21,18 @@ type Token = Annotated[str, StringConstraints(pattern=TOKEN_PATTERN)]
 TurnId = NewType("TurnId", str)
 
 
+def is_token(value: str) -> bool:
+    """Whether `value` may stand in a subject."""
+    return _TOKEN.fullmatch(value) is not None
+
+
 def check_token(value: str, what: str) -> str:
     """Return `value` if it may stand in a subject.
 
     Raises:
         Rejected: naming `what` and the value, when it is not `[a-z0-9_-]{1,64}`.
     """
-    if not _TOKEN.fullmatch(value):
+    if not is_token(value):
         raise Rejected(f"{what} {value!r} must be 1 to 64 characters of a-z, 0-9, '_' and '-'", code="bad_token")
     return value
 

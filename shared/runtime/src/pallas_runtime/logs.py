@@ -1,6 +1,7 @@
 """Logs: one JSON line each, or text for a terminal. Every module uses the standard library's `logging`.
 
-`log_context(turn=…, conversation=…)` adds fields to every line written inside it, in this task and those it starts.
+`log_context(turn=…, conversation=…)` adds fields to every line written inside it, in this task and those it starts. A
+line that is written within a trace has its id, that of the span, and which turn the trace is about.
 Tracebacks never hold the values of variables: those are what callers said, and secrets. For the same reason the texts
 of exceptions are in the lines for a terminal only, unless they are our own.
 """
@@ -14,11 +15,17 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, override
 
+from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
+
 from pallas_runtime.tracebacks import discreet_traceback
+from pallas_runtime.turn_baggage import TURN_KEYS, turn_of
 
 _QUIET = ("httpx", "httpx2", "mcp", "nats", "uvicorn.access", "uvicorn.error", "sse_starlette", "asyncio")
 
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+_FOR_MACHINES = frozenset({"span"})
+"""Fields that a reader can do without."""
 
 _context: ContextVar[dict[str, object]] = ContextVar("log_context", default={})  # noqa: B039 - never changed in place
 
@@ -44,8 +51,17 @@ def configure_logs(service: str, instance: str, level: str, style: str) -> None:
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
-    """What the context and the call add to a line."""
-    return _context.get() | {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
+    """What the trace, the context and the call add to a line."""
+    turn = {TURN_KEYS[key]: value for key, value in turn_of().items()}
+    said = {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
+    return _trace() | turn | _context.get() | said
+
+
+def _trace() -> dict[str, str]:
+    within = get_current_span().get_span_context()
+    if not within.is_valid:
+        return {}
+    return {"trace": format_trace_id(within.trace_id), "span": format_span_id(within.span_id)}
 
 
 class _Json(logging.Formatter):
@@ -79,5 +95,5 @@ class _Text(logging.Formatter):
 
     @override
     def formatMessage(self, record: logging.LogRecord) -> str:
-        facts = " ".join(f"{name}={value}" for name, value in _facts(record).items())
+        facts = " ".join(f"{name}={value}" for name, value in _facts(record).items() if name not in _FOR_MACHINES)
         return f"{super().formatMessage(record)} {facts}".rstrip()

@@ -91,12 +91,12 @@ def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], env
     try:
         settings = settings_type.from_env(environ)
         listener = bind(settings.host, settings.port)
+        instance = settings.instance or f"{service}-{uuid.uuid4().hex[:8]}"
+        configure_logs(service, instance, settings.log_level, settings.log_format)
+        stop_tracing = start_tracing(service, instance, environ, content=settings.trace_content)
     except Rejected as error:
         print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 2
-    instance = settings.instance or f"{service}-{uuid.uuid4().hex[:8]}"
-    configure_logs(service, instance, settings.log_level, settings.log_format)
-    stop_tracing = start_tracing(service, instance, environ)
     process = Process(service, instance, listener.getsockname()[1], Probes())
 
     async def main() -> int:

@@ -57,6 +57,7 @@ class Settings(BaseModel):
     drain_seconds: float = Field(20.0, ge=0, description="how long SIGTERM waits for what is under way")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level that is logged")
     log_format: Literal["json", "text"] = Field("json", description="json: a line each; text: for a terminal")
+    trace_content: bool = Field(False, description="put what is said, prompts and answers, into spans")
     stream_replicas: int = Field(1, ge=1, le=5, description="copies of every stream that this service declares")
 
     @classmethod

@@ -1,0 +1,122 @@
+"""Spans on their way out, imported only when they have one: batched, bounded, on a thread of their own.
+
+A collector that is away costs nobody a turn: what does not fit the queue is dropped. The standard variables
+(`OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`) say the rest.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import override
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Status
+
+from pallas_runtime.telemetry import Protocol
+from pallas_runtime.turn_baggage import turn_of
+
+FLUSH_SECONDS = 5.0
+"""How long a process that ends waits for a collector."""
+
+CONTENT = frozenset(
+    {
+        "exception.message",
+        "exception.stacktrace",
+        "final_result",
+        "gen_ai.input.messages",
+        "gen_ai.output.messages",
+        "gen_ai.system_instructions",
+        "gen_ai.tool.call.arguments",
+        "gen_ai.tool.call.result",
+        "gen_ai.tool.definitions",
+        "logfire.json_schema",
+        "logfire.msg",
+        "metadata",
+        "pydantic_ai.all_messages",
+    }
+)
+"""Attributes of spans and their events that say what was said, or describe such others."""
+
+
+def start_export(service: str, instance: str, protocol: Protocol, *, content: bool) -> Callable[[], None]:
+    """Export the spans of this process. Returns what flushes and stops it."""
+    named = {"service.name": service, "service.namespace": "pallas", "service.instance.id": instance}
+    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+    exporter = _exporter(protocol)
+    provider.add_span_processor(OfTurn())
+    provider.add_span_processor(BatchSpanProcessor(exporter if content else Discreet(exporter)))
+    trace.set_tracer_provider(provider)
+    return partial(_stop, provider)
+
+
+def _exporter(protocol: Protocol) -> SpanExporter:
+    if protocol == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpanExporter
+
+        return GrpcSpanExporter()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _stop(provider: TracerProvider) -> None:
+    """Send what is left, if that takes no longer than `FLUSH_SECONDS`: the exporters would try for half a minute."""
+    flushing = threading.Thread(target=provider.shutdown, name="flush-spans", daemon=True)
+    flushing.start()
+    flushing.join(FLUSH_SECONDS)
+
+
+class OfTurn(SpanProcessor):
+    """Says of every span, whoever makes it, of which turn it is."""
+
+    @override
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        span.set_attributes(turn_of(parent_context))
+
+
+class Discreet(SpanExporter):
+    """Leaves out of spans what may repeat what somebody said: errors quote it, and it is content's own attributes."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        self._inner = inner
+
+    @override
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return self._inner.export([discreet(span) for span in spans])
+
+    @override
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    @override
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._inner.force_flush(timeout_millis)
+
+
+def discreet(span: ReadableSpan) -> ReadableSpan:
+    """The span without what was said."""
+    attributes = span.attributes or {}
+    if span.status.description is None and not span.events and CONTENT.isdisjoint(attributes):
+        return span
+    return ReadableSpan(
+        name=span.name,
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=_without_content(attributes),
+        events=[Event(each.name, _without_content(each.attributes or {}), each.timestamp) for each in span.events],
+        links=span.links,
+        kind=span.kind,
+        status=Status(span.status.status_code),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _without_content[V](attributes: Mapping[str, V]) -> dict[str, V]:
+    return {key: value for key, value in attributes.items() if key not in CONTENT}

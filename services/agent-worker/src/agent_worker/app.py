@@ -101,7 +101,7 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
 
             bus.on_reconnect(partial(running.reread, bus))
             await worker.puller.start()
-            hosting = HostTeams(bus, hear, worker.puller, settings.teams, teams)
+            hosting = HostTeams(bus, hear, worker.puller, settings.teams, teams, trace_content=settings.trace_content)
             await hosting.host_teams()
             background = [
                 process.vital(bus.spawn(hosting.follow_changes())),

@@ -17,6 +17,7 @@ from agent_worker.ports import AgentRuntime, HostedAgent, HostedTeam
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_contracts.message import utc_now
+from pallas_runtime.telemetry import tracing
 from pallas_teams import AgentConfig, TeamFolder
 
 if TYPE_CHECKING:
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def host_team(folder: TeamFolder, environ: Mapping[str, str]) -> HostedTeam:
-    """Make all agents of a checked folder.
+async def host_team(folder: TeamFolder, environ: Mapping[str, str], *, trace_content: bool = False) -> HostedTeam:
+    """Make all agents of a checked folder. `trace_content` lets their spans say what is said.
 
     `environ` is not read here: the folder's values are already expanded.
     """
     shared = SharedRuntime()
     if any(agent.kind == "llm" for agent in folder.agents.values()):
         await asyncio.to_thread(_import_llm, with_servers=bool(folder.servers))
+        if tracing():
+            _trace_agents(content=trace_content)
         shared.open_models()
     host = _Host(folder, shared)
     for agent in folder.agents.values():
@@ -46,6 +49,14 @@ def _import_llm(*, with_servers: bool) -> None:
     importlib.import_module("agent_worker.llm.runtime")
     if with_servers:
         importlib.import_module("agent_worker.downstream.transports")
+
+
+def _trace_agents(*, content: bool) -> None:
+    """Let pydantic-ai make the spans of agents, models and tools, by the conventions for generative AI."""
+    from pydantic_ai import Agent
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    Agent.instrument_all(InstrumentationSettings(include_content=content, include_model_request_parameters=False))
 
 
 class SharedRuntime:

@@ -49,7 +49,7 @@ from pallas_bus.turn_claims import Address
 from pallas_contracts.agents import AgentDefinition, AgentRead
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.turns import ClientContext, LogMessage, Principal, TurnRequested
-from pallas_runtime.logs import log_context
+from pallas_runtime.telemetry import of_turn
 
 type Context = ServerRequestContext[Any, Request]
 
@@ -179,7 +179,7 @@ class AgentServer:
             return refused(arguments)
         request = self.turns.request(self.definition, tool, arguments, call)
         known = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
-        with log_context(**known, conversation=request.correlation), self.turns.following(request):
+        with of_turn(**known, conversation=request.correlation), self.turns.following(request):
             return await self._execute(context, request)
 
     async def _execute(self, context: Context, request: TurnRequested) -> WireResult:

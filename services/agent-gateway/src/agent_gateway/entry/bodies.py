@@ -1,4 +1,4 @@
-"""Bodies of handshake-era requests, which are looked at before the SDK has them."""
+"""Bodies of requests that are looked at before the SDK has them: of the handshake era, and to find a caller's trace."""
 
 import json
 from collections.abc import MutableMapping
@@ -31,6 +31,11 @@ class Body:
     def may_call(self) -> bool:
         """Whether this may be a `tools/call`; what cannot be looked at may be one."""
         return self.message.get("method", "tools/call") == "tools/call"
+
+    @property
+    def whole(self) -> bytes:
+        """All that was received."""
+        return b"".join(message.get("body", b"") for message in self.messages)
 
     def replayed(self, receive: Receive) -> Receive:
         """Receive the body once more, then what follows."""

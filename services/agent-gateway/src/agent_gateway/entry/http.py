@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_gateway.entry.agent_server import SESSION_HEADER, request_token, session_token
 from agent_gateway.entry.bodies import Body, read_body
-from agent_gateway.entry.caller import bearer_of, identify
+from agent_gateway.entry.caller import bearer_of, identify, principal_of
 from agent_gateway.entry.coalesce import CoalescedSend
 from agent_gateway.entry.endpoints import Endpoint, Endpoints
 from agent_gateway.entry.event_stream import SCOPE_KEY, EventStream
@@ -30,6 +30,8 @@ from agent_gateway.handlers.identify_caller import Callers
 from agent_gateway.metrics import Metrics
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
+from pallas_runtime.caller_trace import of_caller
+from pallas_runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)
 
@@ -108,30 +110,46 @@ class GatewayHttp:
             await _cut_off(sending)
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        legacy, method = _is_legacy(scope), scope["method"]
+        legacy, posted = _is_legacy(scope), scope["method"] == "POST"
         body: Body | None = None
         try:
             bearer = self.callers.check_bearer(bearer_of(scope["headers"]))
-            if legacy and method == "POST":
-                body = await read_body(receive, self.endpoints.max_body_bytes)
-            known = None
-            if bearer is not None:
-                uses_up = method == "POST" and _may_call(headers, body)
-                known = await self.callers.identify_caller(bearer, uses_up=uses_up)
-            caller = identify(scope, known)
-            self.callers.check_allowed(endpoint.agent.definition, caller)
         except PallasError as error:
             await refuse_caller(send, error)
             return
-        if body is not None:
-            send = await self._before_handshake_era(headers, body, caller, send)
-            scope[SCOPE_KEY] = send = EventStream(send)
+        traced = bearer is not None and tracing()
+        if posted and (legacy or traced):
+            body = await read_body(receive, self.endpoints.max_body_bytes)
             receive = body.replayed(receive)
-        elif legacy and method == "GET" and headers.get(LAST_EVENT_ID):
+        with of_caller(scope["headers"], body.whole if body is not None and traced else None):
+            if await self._admit(endpoint, scope, bearer, body if legacy else None, send):
+                await self._serve_admitted(endpoint, scope, receive, send, body if legacy else None)
+
+    async def _admit(self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: Body | None, send: Send) -> bool:
+        """Find out who calls. False: the caller has been turned away."""
+        known = None
+        try:
+            if bearer is not None:
+                uses_up = scope["method"] == "POST" and _may_call(dict(scope["headers"]), body)
+                known = await self.callers.identify_caller(bearer, uses_up=uses_up)
+            self.callers.check_allowed(endpoint.agent.definition, identify(scope, known))
+        except PallasError as error:
+            await refuse_caller(send, error)
+            return False
+        return True
+
+    async def _serve_admitted(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: Body | None
+    ) -> None:
+        """Serve a request of whoever may call; `body` is that of the handshake era."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if body is not None:
+            send = await self._before_handshake_era(headers, body, principal_of(scope), send)
+            scope[SCOPE_KEY] = send = EventStream(send)
+        elif _is_legacy(scope) and scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
             await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
             return
-        elif legacy:
+        elif _is_legacy(scope):
             await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
         await endpoint.handle(scope, receive, send)

@@ -28,7 +28,7 @@ from pallas_bus.turn_reader import Place
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import JsonObject
-from pallas_runtime.logs import log_context
+from pallas_runtime.telemetry import of_turn, tracer
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,8 @@ class Resumption:
         """Tell the rest of a turn, the answer included."""
         relay = StreamRelay(self.turns.key, call, write)
         relay.resumed(place)
-        with log_context(team=call.address.team, agent=call.address.agent, turn=call.address.turn_id):
+        turn = {"team": call.address.team, "agent": call.address.agent, "turn": call.address.turn_id}
+        with of_turn(**turn), tracer.start_as_current_span("resume_turn"):
             log.info("stream resumed", extra={"attempt": place.attempt, "event": place.event})
             answer = await self._answer(relay, place, version)
         message: JsonObject = {"jsonrpc": "2.0", "id": call.request_id, **answer}

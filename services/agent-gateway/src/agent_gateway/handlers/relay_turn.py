@@ -8,6 +8,7 @@ from typing import Protocol
 from agent_gateway.model import TurnEnd
 from pallas_bus.turn_reader import Place, TurnFeed
 from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Result, TurnOutcome
+from pallas_runtime.telemetry import tracer
 
 QUEUE_PATIENCE = 0.25
 QUEUE_INTERVAL = 1.0
@@ -47,6 +48,20 @@ async def relay_turn(
     every worker that takes the turn, `cancelled()` when it is cancelled before one has, and `relayed()` whenever the
     listener is told of an event.
     """
+    with tracer.start_as_current_span("relay_turn") as span:
+        end = await _relay(feed, listener, ahead, taken, cancelled, relayed)
+        span.set_attribute("pallas.outcome", end.outcome.code or end.outcome.status)
+        return end
+
+
+async def _relay(
+    feed: TurnFeed,
+    listener: Listener | None,
+    ahead: Callable[[], Awaitable[int | None]],
+    taken: Callable[[Claimed], None],
+    cancelled: Callable[[], None],
+    relayed: Callable[[], None],
+) -> TurnEnd:
     said: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
     if listener is not None:

@@ -9,6 +9,8 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
+from opentelemetry.trace import SpanKind, StatusCode
+
 from agent_gateway.handlers.cancel_turn import cancel_turn
 from agent_gateway.model import Call, Refusal
 from pallas_bus.claim_checks import heaviest, stow_request
@@ -16,7 +18,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.replies import Stored
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_objects import drop
-from pallas_bus.turn_queue import submit
+from pallas_bus.turn_queue import about_queue, submit
 from pallas_bus.turn_reader import TurnFeed, TurnFeeds
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
 from pallas_contracts.errors import PallasError, Rejected, Unavailable
@@ -24,6 +26,7 @@ from pallas_contracts.ids import new_turn_id
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import JsonObject, TurnRequested
+from pallas_runtime.telemetry import tracer
 
 RETRY_AFTER_MS = 1000
 
@@ -93,6 +96,16 @@ async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Sub
 
     A refusal means that it is not executed, in there or not; with an idempotency key it may be in there.
     """
+    about = about_queue(request, "send")
+    with tracer.start_as_current_span("submit_turn", kind=SpanKind.PRODUCER, attributes=about) as span:
+        submitted = await _submit(bus, feeds, request)
+        if isinstance(submitted, Refusal):
+            span.set_attribute("error.type", submitted.code)
+            span.set_status(StatusCode.ERROR)
+        return submitted
+
+
+async def _submit(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
     light: TurnRequested | None = None
     feed = feeds.open(Address.of(request), skip=not_relayed(progress=request.client.progress))
     try:

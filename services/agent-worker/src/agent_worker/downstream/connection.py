@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from contextvars import Context
 from typing import TYPE_CHECKING, cast
 
 from pallas_contracts.errors import Unavailable
@@ -60,7 +61,8 @@ class Connection:
     def start(self) -> None:
         """Connect in the background and stay connected, without waiting for a first call."""
         if self._owner is None:
-            self._owner = asyncio.create_task(self._own(), name=f"mcp-client {self._name}")
+            # It outlives the turn that wants it first, so nothing of that turn's context is its own.
+            self._owner = asyncio.create_task(self._own(), name=f"mcp-client {self._name}", context=Context())
 
     async def get(self) -> "Client":
         """Return the live client, waiting for one attempt to connect when there is none.

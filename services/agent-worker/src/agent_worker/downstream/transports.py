@@ -12,6 +12,7 @@ import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from opentelemetry import propagate
 
 from pallas_teams.model import HttpServer, ServerConfig, StdioServer, reveal
 
@@ -44,7 +45,8 @@ class _Contained(httpx2.AsyncHTTPTransport):
         self._met = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; after the first answer a transport error is a 503."""
+        """Send a request, with the trace it belongs to; after the first answer a transport error is a 503."""
+        propagate.inject(request.headers)
         try:
             response = await super().handle_async_request(request)
         except httpx2.TransportError:

@@ -18,6 +18,7 @@ from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, WORKERS
 from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted, TurnEvents, TurnRequested
+from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,8 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
     async def judge(attempt: int) -> _Lost | None:
         return await _why_not_again(claimant.bus, claimant.address, definition, attempt)
 
-    return await _claim(claimant, None, judge)
+    with tracer.start_as_current_span("claim_turn"):
+        return await _claim(claimant, None, judge)
 
 
 async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:

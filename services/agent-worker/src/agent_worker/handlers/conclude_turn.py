@@ -12,6 +12,7 @@ from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, Fault, TurnOutcome, TurnRequested
+from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,19 @@ async def conclude_turn(
 
     Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
     """
+    with tracer.start_as_current_span("conclude_turn") as span:
+        written = await _conclude(writer, request, outcome, started_at, ended)
+        span.set_attribute("pallas.outcome", written.code or written.status)
+        return written
+
+
+async def _conclude(
+    writer: TurnWriter,
+    request: TurnRequested,
+    outcome: Outcome | None,
+    started_at: datetime,
+    ended: Callable[[TurnOutcome], None],
+) -> TurnOutcome:
     outcome = await _light(writer, outcome)
     _say_last(writer, outcome)
     written = _outcome(writer, request, outcome, started_at)

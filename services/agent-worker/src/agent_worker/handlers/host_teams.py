@@ -70,6 +70,7 @@ class HostTeams:
     folders: tuple[Path, ...]
     teams: Teams
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    trace_content: bool = False
     _digests: dict[Path, str] = field(default_factory=dict[Path, str])
     _heard: set[str] = field(default_factory=set[str])
     _answered: set[str] = field(default_factory=set[str])
@@ -111,7 +112,7 @@ class HostTeams:
     async def _host(self, loaded: TeamFolder) -> None:
         from agent_worker.hosting import host_team
 
-        fresh = await host_team(loaded, self.environ)
+        fresh = await host_team(loaded, self.environ, trace_content=self.trace_content)
         before = self.teams.hosted.get(fresh.team)
         definitions = [hosted.definition for hosted in fresh.agents]
         # Whoever hears of a change must find it made.

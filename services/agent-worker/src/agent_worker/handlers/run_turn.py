@@ -3,12 +3,15 @@
 import asyncio
 import logging
 
+from opentelemetry.trace import StatusCode
+
 from agent_worker.ports import Failed, HostedAgent, Outcome, Turn
 from pallas_bus.claim_checks import whole_request
 from pallas_bus.connection import Bus
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, TurnRequested
+from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +26,15 @@ async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWrit
         Superseded: the attempt does not have the turn any more.
         CancelledError: the turn was cancelled, or this worker stops.
     """
+    with tracer.start_as_current_span("run_turn") as span:
+        outcome = await _run(hosted, request, writer)
+        if isinstance(outcome, Failed):
+            span.set_attribute("error.type", outcome.code)
+            span.set_status(StatusCode.ERROR)
+        return outcome
+
+
+async def _run(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
     seconds = hosted.definition.limits.turn_timeout
     limit = asyncio.timeout(seconds)
     ends = asyncio.get_running_loop().time() + seconds

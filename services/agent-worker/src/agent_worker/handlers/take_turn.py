@@ -5,6 +5,7 @@ Nothing but the end of this function settles a delivery. When the worker dies in
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
 from pydantic import ValidationError
 
 from agent_worker.dead_letters import DeadLetters
@@ -24,13 +27,14 @@ from agent_worker.ports import HostedAgent, Outcome
 from agent_worker.running import Running, RunningTurn
 from pallas_bus import turn_writer as writing
 from pallas_bus.connection import Bus
+from pallas_bus.traces import continued
 from pallas_bus.turn_claims import Address, claim_state
-from pallas_bus.turn_queue import Delivery
+from pallas_bus.turn_queue import Delivery, about_queue
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, TurnRequested
-from pallas_runtime.logs import log_context
+from pallas_runtime.telemetry import of_turn, tracer
 
 log = logging.getLogger(__name__)
 
@@ -58,17 +62,23 @@ class TakeTurn:
 
     async def take_turn(self, key: str, delivery: Delivery) -> None:
         """Execute the delivered turn, or find that there is nothing to execute, and settle the delivery."""
-        try:
-            request = TurnRequested.model_validate_json(delivery.data)
-        except ValidationError as error:
-            await self._settle(self._bury(key, delivery, error), delivery)
-            return
-        names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
-        with log_context(**names, conversation=request.correlation):
-            hosted = self.host(key)
-            if hosted is None:
-                await delivery.give_back(NOT_NOW)
-            elif request.turn_id not in self.running.turns:  # else it was delivered again to the worker that runs it
+        with continued(delivery.headers):
+            try:
+                request = TurnRequested.model_validate_json(delivery.data)
+            except ValidationError as error:
+                await self._settle(self._bury(key, delivery, error), delivery)
+                return
+            names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
+            with of_turn(**names, conversation=request.correlation):
+                await self._take(key, request, delivery)
+
+    async def _take(self, key: str, request: TurnRequested, delivery: Delivery) -> None:
+        hosted = self.host(key)
+        if hosted is None:
+            await delivery.give_back(NOT_NOW)
+        elif request.turn_id not in self.running.turns:  # else it was delivered again to the worker that runs it
+            about = about_queue(request, "process") | {"pallas.tool": request.tool}
+            with tracer.start_as_current_span("take_turn", kind=SpanKind.CONSUMER, attributes=about):
                 await self._settle(self._attempt(hosted, request, delivery), delivery)
 
     async def _settle(self, taking: Coroutine[Any, Any, "_End"], delivery: Delivery) -> None:
@@ -76,6 +86,7 @@ class TakeTurn:
         try:
             end = await taking
         except asyncio.CancelledError:
+            trace.get_current_span().set_attribute("pallas.settled", "given back")
             with suppress(PallasError):
                 await delivery.give_back()
             raise
@@ -87,6 +98,7 @@ class TakeTurn:
             end = _End.LATER
         finally:
             self.running.deliveries.discard(delivery)
+        trace.get_current_span().set_attribute("pallas.settled", end.value)
         with suppress(PallasError):
             match end:
                 case _End.CONCLUDED:
@@ -114,6 +126,7 @@ class TakeTurn:
             case NotYet():
                 return _End.HELD
             case Conclude(attempt, fence, why, used_up):
+                _taken(delivery, attempt)
                 if why is not None and used_up:
                     names = (address.team, address.agent, address.turn_id)
                     await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
@@ -122,6 +135,7 @@ class TakeTurn:
                 return _End.CONCLUDED
             case Run(attempt, fence):
                 self.metrics.attempt_begins(request, attempt, started_at)
+                _taken(delivery, attempt)
                 level = logging.DEBUG if attempt == 1 else logging.WARNING
                 log.log(level, "started", extra={"attempt": attempt, "tool": request.tool})
                 return await self._execute(hosted, request, self._writer(hosted, request, attempt, fence), started_at)
@@ -159,6 +173,16 @@ class TakeTurn:
             early_content=again or attempt > 1 or request.stowed is not None,
             kept=kept_request(request, hosted.definition) if self.content_seconds else None,
         )
+
+
+def _taken(delivery: Delivery, attempt: int) -> None:
+    """Say of the span which attempt it is, and beside it how long the turn has waited for the first one."""
+    trace.get_current_span().set_attribute("pallas.attempt", attempt)
+    if attempt > 1:
+        return
+    with continued(delivery.headers) as asked:
+        put = min(int(delivery.stored_at.timestamp() * 1e9), time.time_ns())  # the broker's clock is another one
+        tracer.start_span("wait_in_queue", asked, start_time=put).end()
 
 
 async def _outcome_of(running: RunningTurn) -> Outcome:

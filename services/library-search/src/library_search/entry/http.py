@@ -14,6 +14,7 @@ from library_search.entry.refusals import mcp_error, unauthorized, unavailable
 from library_search.entry.tool_server import READABLE
 from library_search.entry.under_way import UnderWay
 from pallas_contracts.errors import Denied, PallasError, Rejected
+from pallas_runtime.caller_trace import of_caller
 
 LARGEST_MESSAGE = 1024 * 1024
 
@@ -50,31 +51,43 @@ class Http:
     async def _serve_mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        served = await self._admit(scope, receive)
-        if isinstance(served, Response):
-            await served(scope, receive, send)
+        received = await self._receive(scope, receive)
+        if isinstance(received, Response):
+            await received(scope, receive, send)
             return
-        await self._mcp(scope, replayed(served, receive), send)
+        bearer, body = received
+        with of_caller(scope["headers"], body, inside=True):
+            refusal = await self._admit(scope, bearer, body)
+            if refusal is not None:
+                await refusal(scope, receive, send)
+            else:
+                await self._mcp(scope, replayed(body, receive), send)
 
-    async def _admit(self, scope: Scope, receive: Receive) -> bytes | Response:
-        """The body of a message that is to be served, or how it is refused."""
+    async def _receive(self, scope: Scope, receive: Receive) -> tuple[str, bytes] | Response:
+        """The bearer and the body of a message, or how it is refused."""
         if scope["path"].rstrip("/") != "/mcp":
             return mcp_error(404, "There is nothing here; MCP is at /mcp.")
         if scope["method"] != "POST":
             return mcp_error(405, "This endpoint serves POST only.", {"allow": "POST"})
         try:
             bearer = self._bearers.bearer_of(Headers(scope=scope))
-            body = await read_body(scope, receive, LARGEST_MESSAGE)
-            readable = await self._bearers.readable(bearer, body)
+            return bearer, await read_body(scope, receive, LARGEST_MESSAGE)
         except Denied as error:
             return unauthorized(error)
         except TooLarge as error:
             return mcp_error(413, error.message)
         except TooSlow as error:
             return mcp_error(408, error.message)
+
+    async def _admit(self, scope: Scope, bearer: str, body: bytes) -> Response | None:
+        """Find out what the bearer may read, for the tools; or how it is refused."""
+        try:
+            readable = await self._bearers.readable(bearer, body)
+        except Denied as error:
+            return unauthorized(error)
         except Rejected:
             return unauthorized(Denied("Invalid MCP token.", code="malformed"))
         except PallasError:
             return unavailable("Whose the bearer is cannot be found out right now. Try again shortly.")
         scope["state"] = {**scope.get("state", {}), READABLE: readable}
-        return body
+        return None

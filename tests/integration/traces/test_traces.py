@@ -1,0 +1,258 @@
+"""One trace of one turn, from its caller to the last service that is asked, at a real collector.
+
+The turn has a sub-agent, a tool that fails, and a worker that gives it back in the middle.
+"""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.integration.traces.stage import Stage, a_stage
+from tests.journeys import TURN, Edge
+from tests.otlp import Span
+from tests.postgres import PostgresServer
+
+from pallas_bus.connection import connect
+from pallas_bus.direct import Record, read
+from pallas_bus.turn_reader import hear_claims
+from pallas_contracts.catalog import CLI, TURN_LOG
+from pallas_contracts.turns import TurnClaim
+
+TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+PROMPT, FAULT, PAGE = "said-in-confidence", "a-fault-with-a-secret", "A page of the manuals"
+TRACED = [edge for edge in TURN if edge.how not in ("redis", "postgres")]
+"""What the stores are asked is in the span of whoever asks."""
+
+
+def asked() -> str:
+    """What harper is asked: to let research search for something, and to let a tool fail."""
+    steps = f'/tool library/search {{"query": "page"}}\n/tool toolbox/fail {{"message": "{FAULT}"}}\n/say {PROMPT}'
+    return f"{PROMPT}\n/sleep 1\n/tool research {json.dumps({'message': steps})}"
+
+
+@dataclass(frozen=True)
+class Story:
+    """What there is to be seen of the turn: its answer, its spans, and its messages in the log."""
+
+    turn: str
+    text: str
+    spans: list[Span]
+    log: list[Record]
+
+    def named(self, name: str, service: str | None = None) -> list[Span]:
+        """Spans by name, in the order in which they began."""
+        found = [span for span in self.spans if span.name == name and service in (None, span.service)]
+        return sorted(found, key=lambda span: span.began)
+
+    def one(self, name: str, service: str | None = None) -> Span:
+        """The only span of that name."""
+        [span] = self.named(name, service)
+        return span
+
+    def parent(self, span: Span) -> Span | None:
+        """What a span lies within; None is the caller's."""
+        return next((each for each in self.spans if each.id == span.parent), None)
+
+
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> AsyncGenerator[Stage]:
+    async with a_stage(tmp_path_factory.mktemp("stage"), postgres) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+async def story(stage: Stage) -> Story:
+    first = await stage.worker("worker-1")
+    claimed = asyncio.Event()
+
+    def heard(_said: TurnClaim, _seq: int) -> None:
+        claimed.set()
+
+    stage.redis.say("FLUSHALL")  # so that whose a bearer is has to be asked of the truth
+    async with connect(stage.nats, CLI) as bus:
+        async with hear_claims(bus, heard):
+            calling = asyncio.create_task(stage.call(asked(), meta={"traceparent": f"00-{TRACE}-{CALLER}-01"}))
+            await claimed.wait()
+            first.send(signal.SIGTERM)
+            await first.process.wait()
+        await stage.worker("worker-2")
+        result = await calling
+        turn: str = result["_meta"]["pallas/turn"]
+        log = [record async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn}")]
+    await stage.collector.until(lambda: complete(stage.collector.of(TRACE)))
+    return Story(turn, result["content"][0]["text"], stage.collector.of(TRACE), log)
+
+
+def complete(spans: list[Span]) -> bool:
+    """Whether a turn's last spans have come, and every span's parent."""
+    names, ids = {span.name for span in spans}, {span.id for span in spans}
+    whole = all(span.parent in ids or span.parent in (CALLER, "") for span in spans)
+    return whole and {"tools/call harper", "relay_turn", "take_turn", "conclude_turn"} <= names
+
+
+async def test_the_turn_did_all_that_it_was_asked(story: Story) -> None:
+    assert PAGE.split()[-1] in story.text
+    assert f"toolbox/fail failed: Error executing tool fail: {FAULT}" in story.text
+
+
+async def test_a_turn_is_one_tree_below_its_callers_span(story: Story) -> None:
+    beginnings = {span.name for span in story.spans if span.parent == CALLER}
+    assert beginnings == {"ask auth.resolve", "tools/call harper"}
+    assert {span.service for span in story.spans} == {
+        "agent-gateway",
+        "agent-worker",
+        "auth-resolver",
+        "team-lifecycle",
+        "library-search",
+        "demo-tools",
+    }
+
+
+@pytest.mark.parametrize("edge", TRACED, ids=lambda edge: f"{edge.source}-{edge.destination}-{edge.what}")
+async def test_every_edge_of_a_turn_is_in_its_trace(story: Story, edge: Edge) -> None:
+    assert [pair for pair in steps(story) if pair == (edge.source, edge.destination, edge.what)]
+
+
+def steps(story: Story) -> set[tuple[str, str, str]]:
+    """Who said what to whom, by the spans: those of one service that lie directly within one of another."""
+    found = {("agent-worker", "model", "model call") for span in story.spans if span.name.startswith("chat ")}
+    for span in story.spans:
+        parent = story.parent(span)
+        source = parent.service if parent is not None else "caller"
+        if source != span.service:
+            found.add((source, span.service, what(span)))
+    ids = {span.id: span for span in story.spans}
+    for record in story.log:
+        kind = ".".join(record.subject.split(".")[2:4])
+        within = ids.get(record.headers["traceparent"].split("-")[2])
+        if within is not None and story.named("relay_turn", "agent-gateway"):
+            found.add((within.service, "agent-gateway", kind))
+    return found
+
+
+def what(span: Span) -> str:
+    """What the other service was told, in the words of the journey."""
+    match span.name.split():
+        case ["answer", question]:
+            return question
+        case ["take_turn" | "wait_in_queue"]:
+            return "turn.requested"
+        case [method, *_]:
+            return method
+        case _:
+            return ""
+
+
+async def test_the_attempts_of_a_turn_are_siblings(story: Story) -> None:
+    first, second = story.named("take_turn")
+    submitted = story.one("submit_turn")
+    assert first.parent == second.parent == submitted.id
+    assert (first.instance, second.instance) == ("worker-1", "worker-2")
+    assert [attempt.attributes["pallas.attempt"] for attempt in (first, second)] == [1, 2]
+    assert [attempt.attributes["pallas.settled"] for attempt in (first, second)] == ["given back", "concluded"]
+
+
+async def test_the_wait_in_the_queue_is_a_span_between_asking_and_taking(story: Story) -> None:
+    waited, submitted, taken = story.one("wait_in_queue"), story.one("submit_turn"), story.named("take_turn")[0]
+    assert waited.parent == submitted.id
+    assert submitted.began <= waited.began <= waited.ended <= taken.ended
+
+
+async def test_a_sub_agent_lies_within_the_call_of_it(story: Story) -> None:
+    within = story.one("invoke_agent research")
+    call = story.parent(within)
+    assert call is not None
+    assert call.name == "execute_tool research__research"
+    caller = story.parent(call)
+    assert caller is not None
+    assert (caller.name, caller.parent) == ("invoke_agent harper", story.named("run_turn")[1].id)
+    inside = {span.name for span in story.spans if span.parent == within.id}
+    assert {"chat offline", "execute_tool library__search", "execute_tool toolbox__fail"} <= inside
+
+
+async def test_a_tool_that_failed_is_marked_and_no_other_is(story: Story) -> None:
+    failed = {span.name for span in story.spans if span.failed}
+    assert failed == {"execute_tool toolbox__fail", "tools/call fail"}
+
+
+async def test_models_agents_and_messages_are_described_by_the_conventions(story: Story) -> None:
+    for span in story.named("chat offline"):
+        assert span.kind == "client"
+        assert span.attributes["gen_ai.operation.name"] == "chat"
+        assert span.attributes["gen_ai.request.model"] == "offline"
+        assert span.attributes["gen_ai.agent.name"] in ("harper", "research")
+        assert span.attributes["gen_ai.usage.input_tokens"] > 0
+        assert span.attributes["gen_ai.usage.output_tokens"] > 0
+    for name, kind, operation in (("submit_turn", "producer", "send"), ("take_turn", "consumer", "process")):
+        for span in story.named(name):
+            assert span.kind == kind
+            assert span.attributes["messaging.system"] == "nats"
+            assert span.attributes["messaging.operation.type"] == operation
+            assert span.attributes["messaging.message.id"] == f"turn.requested:{story.turn}"
+
+
+async def test_every_span_says_which_turn_it_is_of_once_that_is_known(story: Story) -> None:
+    told = [span for span in story.spans if "pallas.turn" in span.attributes]
+    before = {span.name for span in story.spans if span not in told}
+    assert before == {"ask auth.resolve", "answer auth.resolve", "ask auth.lookup", "answer auth.lookup"}
+    keys = ("pallas.team", "pallas.agent", "pallas.turn")
+    assert {tuple(span.attributes[key] for key in keys) for span in told} == {("traced", "harper", story.turn)}
+
+
+async def test_nothing_that_was_said_is_in_a_span(stage: Stage, story: Story) -> None:
+    sent = b"\n".join(stage.collector.requests)
+    secrets = (PROMPT, FAULT, PAGE, stage.bearer, stage.downstream["bearer"])
+    assert story.turn.encode() in sent
+    assert [secret for secret in secrets if secret.encode() in sent] == []
+
+
+@pytest.mark.parametrize("name", ["worker-2", "resolver"])
+async def test_log_lines_name_the_trace_and_the_turn(stage: Stage, story: Story, name: str) -> None:
+    lines: list[dict[str, Any]] = [json.loads(line) for line in (stage.folder / f"{name}.log").read_text().splitlines()]
+    ids = {span.id for span in story.spans if span.instance == name}
+    about = [line for line in lines if line.get("turn") == story.turn]
+    assert about
+    assert {line["trace"] for line in about} == {TRACE}
+    assert {line["span"] for line in about} <= ids
+    assert {(line["team"], line["agent"]) for line in about} == {("traced", "harper")}
+
+
+async def test_the_header_of_the_request_counts_when_the_message_names_no_trace(stage: Stage, story: Story) -> None:
+    trace = TRACE[::-1]
+    result = await stage.call("/say hello", traceparent=f"00-{trace}-{CALLER}-01")
+    await stage.collector.until(lambda: complete(stage.collector.of(trace)))
+    assert result["_meta"]["pallas/turn"] != story.turn
+    assert {span.name for span in stage.collector.of(trace) if span.parent == CALLER} == {
+        "ask auth.resolve",
+        "tools/call harper",
+    }
+
+
+async def test_a_call_that_names_no_trace_begins_one(stage: Stage, story: Story) -> None:
+    turn: str = (await stage.call("/say hello"))["_meta"]["pallas/turn"]
+
+    def of_turn() -> list[Span]:
+        traces = {span.trace for span in stage.collector.spans if span.attributes.get("pallas.turn") == turn}
+        return [span for span in stage.collector.spans if span.trace in traces]
+
+    await stage.collector.until(lambda: any(span.name == "serve" for span in of_turn()) and complete(of_turn()))
+    [root] = [span for span in of_turn() if not span.parent]
+    assert (root.name, root.service) == ("serve", "agent-gateway")
+    assert {span.name for span in of_turn() if span.parent == root.id} == {"ask auth.resolve", "tools/call harper"}
+    assert story.turn != turn
+
+
+async def test_what_is_said_is_in_spans_only_where_that_was_asked_for(stage: Stage, story: Story) -> None:
+    await stage.worker("worker-3", "told", trace_content="true")
+    trace = TRACE.replace("4", "5")
+    secret = f"{PROMPT}-and-told"
+    await stage.call(f"/say {secret}", team="told", meta={"traceparent": f"00-{trace}-{CALLER}-01"})
+    await stage.collector.until(lambda: complete(stage.collector.of(trace)))
+    [chat] = [span for span in stage.collector.of(trace) if span.name == "chat offline"]
+    assert secret in chat.attributes["gen_ai.input.messages"]
+    assert {span.instance for span in stage.collector.of(trace) if secret in str(span.attributes)} == {"worker-3"}
+    assert story.turn

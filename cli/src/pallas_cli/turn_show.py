@@ -36,6 +36,7 @@ def document_of(turn: TurnHistory, *, content: bool = False) -> dict[str, Any]:
     until = turn.outcome.content_until if turn.outcome is not None else None
     document = {
         **row_of(turn),
+        "trace": turn.trace,
         "joins": len(turn.joins),
         "content_until": until.isoformat() if until is not None else None,
         "times": asdict(times_of(entries)),
@@ -59,6 +60,8 @@ def heading_of(turn: TurnHistory) -> list[str]:
         facts.append(f"replay of {turn.replay_of}")
     if turn.conversation:
         facts.append(f"conversation {turn.conversation}")
+    if turn.trace:
+        facts.append(f"trace {turn.trace}")
     if turn.outcome is not None and turn.outcome.content_until is not None:
         facts.append(f"content kept until {turn.outcome.content_until.isoformat()[:19].replace('T', ' ')} UTC")
     return [*lines, f"  {', '.join(facts)}"] if facts else lines

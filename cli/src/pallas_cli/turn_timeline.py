@@ -24,14 +24,25 @@ type Kind = Literal["queue", "attempt", "step", "model", "tool", "agent", "conte
 
 @dataclass
 class Entry:
-    """One line of a timeline. `took` is seconds, None while it goes on or when it is a moment only."""
+    """One line of a timeline. `took` is seconds, None while it goes on or when it is a moment only.
+
+    `within` is what it lies in. `span` is what it is called in a trace, and `note` what is to be said of it there.
+    """
 
     at: datetime
     kind: Kind
     what: str
     took: float | None = None
     attempt: int = 0
-    depth: int = 0
+    within: "Entry | None" = None
+    span: str | None = None
+    note: str = ""
+    failed: bool = False
+
+    @property
+    def depth(self) -> int:
+        """How many others it lies in."""
+        return 0 if self.within is None else self.within.depth + 1
 
     def as_json(self, began: datetime) -> dict[str, Any]:
         """Plain values; `after` is seconds since the turn was asked for."""
@@ -68,7 +79,8 @@ def _queue(turn: TurnHistory, attempts: list[AttemptHistory]) -> Iterator[Entry]
         return
     taken = attempts[0].claim.at if attempts else turn.outcome.ended_at if turn.outcome else None
     took = (taken - asked).total_seconds() if taken else None
-    yield Entry(asked, "queue", "waited in the queue" if taken else "waits in the queue", took)
+    what = "waited in the queue" if taken else "waits in the queue"
+    yield Entry(asked, "queue", what, took, span="wait_in_queue")
 
 
 def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory | None) -> datetime | None:
@@ -86,12 +98,17 @@ class _Attempt:
     made: list[Entry] = field(default_factory=list[Entry])
     _steps: dict[str, Entry] = field(default_factory=dict[str, Entry])
     _calls: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    _depths: dict[str, int] = field(default_factory=dict[str, int])
+    _callers: dict[str, Entry] = field(default_factory=dict[str, Entry])
     _calling: str = ""
 
+    def __post_init__(self) -> None:
+        text = claim_text(self.history.claim)
+        self._whole = Entry(self.history.claim.at, "attempt", text, span="take_turn", note=text)
+
     def entries(self) -> list[Entry]:
-        claim = self.history.claim
-        self._add(claim.at, "attempt", claim_text(claim), 0, until=self.end)
+        self._add(self._whole)
+        if self.end is not None:
+            self._whole.took = (self.end - self._whole.at).total_seconds()
         for event in self.history.in_order():
             self._take(event, _moment(event))
         for agent in list(self._steps):
@@ -102,52 +119,55 @@ class _Attempt:
         match event:
             case Step():
                 self._end_step(event.agent, at)
-                self._steps[event.agent] = self._add(at, "step", text_of(event), self._depth(event.agent))
+                within, span = self._callers.get(event.agent, self._whole), f"invoke_agent {event.agent}"
+                self._steps[event.agent] = self._add(Entry(at, "step", text_of(event), within=within, span=span))
                 self._calling = event.agent
             case ModelCalled():
-                began = at - timedelta(milliseconds=event.duration_ms)
-                if (step := self._steps.get(event.agent)) is not None:
-                    began = max(began, step.at)
-                what = f"{event.model} answered ({event.input_tokens} in, {event.output_tokens} out)"
-                depth = self._depth(event.agent) + 1
-                self._add(began, "model", what, depth).took = event.duration_ms / 1000
+                self._model_called(event, at)
             case ToolStarted():
-                depth = self._depth(self._calling) + 1 if self._calling else 1
-                what = f"{event.server}/{event.tool}"
-                self._calls[event.call] = self._add(at, "tool" if event.leaf else "agent", what, depth)
+                within, kind = self._steps.get(self._calling, self._whole), "tool" if event.leaf else "agent"
+                span = f"execute_tool {event.server}__{event.tool}" if event.leaf else f"execute_tool {event.tool}"
+                call = self._add(Entry(at, kind, f"{event.server}/{event.tool}", within=within, span=span))
+                self._calls[event.call] = call
                 if not event.leaf:
-                    self._depths[event.server] = depth + 1
+                    self._callers[event.server] = call
             case ToolCompleted() | ToolFailed():
                 self._end_call(event, at)
             case TextDelta() | ToolProgress():
                 pass
             case _:
-                self._add(at, "content", text_of(event), 1)
+                self._add(Entry(at, "content", text_of(event), within=self._whole))
+
+    def _model_called(self, event: ModelCalled, at: datetime) -> None:
+        began, step = at - timedelta(milliseconds=event.duration_ms), self._steps.get(event.agent)
+        note = f"({event.input_tokens} in, {event.output_tokens} out)"
+        what, span = f"{event.model} answered {note}", f"chat {event.model}"
+        entry = Entry(began, "model", what, event.duration_ms / 1000, within=step or self._whole, span=span, note=note)
+        entry.at = max(began, step.at) if step is not None else began
+        self._add(entry)
 
     def _end_call(self, event: ToolCompleted | ToolFailed, at: datetime) -> None:
         call = self._calls.get(event.call)
         if call is None:
-            call = self._add(at, "tool", f"{event.server}/{event.tool}", 1)
+            call = self._add(Entry(at, "tool", f"{event.server}/{event.tool}", within=self._whole))
         call.took = event.duration_ms / 1000
         if call.kind == "agent":
             self._end_step(event.server, at)
             if not any(it.kind == "agent" and it.what == call.what and it.took is None for it in self._calls.values()):
-                self._depths.pop(event.server, None)
+                self._callers.pop(event.server, None)
         if isinstance(event, ToolFailed):
-            call.what += f": failed ({event.code})"
+            call.note, call.failed = f"failed ({event.code})", True
+            call.what += f": {call.note}"
 
     def _end_step(self, agent: str, at: datetime | None) -> None:
         step = self._steps.pop(agent, None)
         if step is not None and at is not None:
             step.took = (at - step.at).total_seconds()
 
-    def _depth(self, agent: str) -> int:
-        return self._depths.get(agent, 1)
-
-    def _add(self, at: datetime, kind: Kind, what: str, depth: int, *, until: datetime | None = None) -> Entry:
-        took = (until - at).total_seconds() if until is not None else None
-        self.made.append(Entry(at, kind, what, took, self.history.claim.attempt, depth))
-        return self.made[-1]
+    def _add(self, entry: Entry) -> Entry:
+        entry.attempt = self.history.claim.attempt
+        self.made.append(entry)
+        return entry
 
 
 def _moment(event: AnyEvent) -> datetime:

@@ -60,6 +60,14 @@ def show(
 
 
 @app.command()
+def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
+    """Draw one turn as the tree of its trace, from the log: queue, attempts, agents, model and tool calls."""
+    from pallas_cli.turn_tree import trace_turn
+
+    run_on(nats, partial(trace_turn, turn_id=turn, as_json=as_json))
+
+
+@app.command()
 def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
     """Cancel a turn that waits or runs; it stays cancelled."""
     from pallas_cli.turn_cancel import cancel as cancel_turn

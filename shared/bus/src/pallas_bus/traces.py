@@ -20,6 +20,12 @@ def trace_headers(headers: dict[str, str] | None = None) -> dict[str, str]:
     return carrier
 
 
+def trace_of(headers: Mapping[str, str]) -> str | None:
+    """The id of the trace that a message with these headers belongs to."""
+    within = trace.get_current_span(propagate.extract(headers)).get_span_context()
+    return trace.format_trace_id(within.trace_id) if within.is_valid else None
+
+
 @contextmanager
 def continued(headers: Mapping[str, str] | None) -> Generator[Context]:
     """Go on inside the block with the trace of a message that has these headers. Yields its context."""

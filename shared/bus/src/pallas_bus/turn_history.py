@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
 from pallas_bus.direct import Record, read, read_newest
+from pallas_bus.traces import trace_of
 from pallas_bus.turn_claims import Address
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.ids import check_token
@@ -25,6 +26,9 @@ from pallas_contracts.turns import (
     TurnOutcome,
     TurnRequested,
 )
+
+_OF_ITS_TRACE = frozenset({"requested", "claim"})
+"""Messages in the trace of the turn itself; others may be in that of a caller who joins it."""
 
 type State = Literal["waiting", "running", "completed", "failed", "cancelled", "input_required"]
 
@@ -45,7 +49,7 @@ class AttemptHistory:
 class TurnHistory:
     """One turn as the log has it. `request` is there while the turn is in its queue, at `position` of that stream.
 
-    `kept` is what it was asked, once it has ended and while that is kept.
+    `kept` is what it was asked, once it has ended and while that is kept. `trace` is the id of its trace.
     """
 
     team: str
@@ -57,6 +61,7 @@ class TurnHistory:
     outcome: TurnOutcome | None = None
     position: int = 0
     kept: TurnRequested | None = None
+    trace: str | None = None
     joins: list[TurnJoined] = field(default_factory=list[TurnJoined])
 
     @property
@@ -110,8 +115,11 @@ class TurnHistory:
 
     def take(self, record: Record) -> None:
         """Add one message of the turn; what cannot be read is left out."""
+        kind = record.subject.split(".")[3]
+        if kind in _OF_ITS_TRACE:
+            self.trace = self.trace or trace_of(record.headers)
         try:
-            match record.subject.split(".")[3]:
+            match kind:
                 case "requested":
                     self.request = TurnRequested.model_validate_json(record.data)
                     self.position = record.seq

@@ -1,6 +1,7 @@
 """All that one turn can touch, each a process of its own that sends its spans to a collector, by HTTP or by gRPC."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -94,7 +95,9 @@ class Stage:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         answer = await self.http.post(self._url(team), json=body, headers={**_HEADERS, **self._bearing, **headers})
         assert answer.status_code == 200, answer.text
-        return answer.json()["result"]
+        # An answer that takes long comes as a stream.
+        [*_, last] = [line.removeprefix("data: ") for line in answer.text.splitlines() if "{" in line]
+        return json.loads(last)["result"]
 
     async def _served(self, team: str) -> None:
         """Wait until the gateway has the team."""
@@ -123,9 +126,9 @@ async def a_stage(folder: Path, postgres: PostgresServer) -> AsyncGenerator[Stag
         by_http = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.http}
         stage = Stage(folder, nats.url, collector, http, redis, by_http, stack)
         auth = environment(redis_url=redis.url, postgres_url=await postgres.new_database())
-        lifecycle = await stage.start("team_lifecycle", "lifecycle", {**auth, **by_grpc})
         own = {**auth, "PALLAS_POSTGRES_URL": await postgres.new_database()}
-        _, search, gateway = await asyncio.gather(
+        lifecycle, _, search, gateway = await asyncio.gather(
+            stage.start("team_lifecycle", "lifecycle", {**auth, **by_grpc}),
             stage.start("auth_resolver", "resolver", {**auth, **by_grpc}),
             stage.start("library_search", "search", {**own, **by_http}),
             stage.start("agent_gateway", "gateway", by_http, gateway_auth="required", agent_ports="false"),

@@ -6,8 +6,10 @@ The turn has a sub-agent, a tool that fails, and a worker that gives it back in 
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,10 @@ from tests.postgres import PostgresServer
 
 from pallas_bus.connection import connect
 from pallas_bus.direct import Record, read
-from pallas_bus.turn_reader import hear_claims
-from pallas_contracts.catalog import CLI, TURN_LOG
-from pallas_contracts.turns import TurnClaim
+from pallas_bus.streams import live_subject
+from pallas_contracts.catalog import CLI, TURN_EVENT, TURN_LOG
+
+pytestmark = pytest.mark.timeout(300)  # eight processes start for the first test
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PROMPT, FAULT, PAGE = "said-in-confidence", "a-fault-with-a-secret", "A page of the manuals"
@@ -67,18 +70,19 @@ async def stage(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServ
 @pytest.fixture(scope="module")
 async def story(stage: Stage) -> Story:
     first = await stage.worker("worker-1")
-    claimed = asyncio.Event()
+    begun = asyncio.Event()
 
-    def heard(_said: TurnClaim, _seq: int) -> None:
-        claimed.set()
+    async def heard(_message: object) -> None:
+        begun.set()
 
     stage.redis.say("FLUSHALL")  # so that whose a bearer is has to be asked of the truth
     async with connect(stage.nats, CLI) as bus:
-        async with hear_claims(bus, heard):
-            calling = asyncio.create_task(stage.call(asked(), meta={"traceparent": f"00-{TRACE}-{CALLER}-01"}))
-            await claimed.wait()
-            first.send(signal.SIGTERM)
-            await first.process.wait()
+        await bus.subscribe(live_subject(TURN_EVENT.template.filter()), heard)
+        await bus.flush()
+        calling = asyncio.create_task(stage.call(asked(), meta={"traceparent": f"00-{TRACE}-{CALLER}-01"}))
+        await begun.wait()
+        first.send(signal.SIGTERM)
+        await first.process.wait()
         await stage.worker("worker-2")
         result = await calling
         turn: str = result["_meta"]["pallas/turn"]
@@ -201,6 +205,38 @@ async def test_every_span_says_which_turn_it_is_of_once_that_is_known(story: Sto
     assert before == {"ask auth.resolve", "answer auth.resolve", "ask auth.lookup", "answer auth.lookup"}
     keys = ("pallas.team", "pallas.agent", "pallas.turn")
     assert {tuple(span.attributes[key] for key in keys) for span in told} == {("traced", "harper", story.turn)}
+
+
+async def test_the_log_draws_the_same_tree_as_the_spans(stage: Stage, story: Story) -> None:
+    pallas = Path(sys.executable).with_name("pallas")
+    command = ("turns", "trace", story.turn, "--nats", stage.nats, "--json")
+    told = await asyncio.create_subprocess_exec(pallas, *command, stdout=asyncio.subprocess.PIPE)
+    document: dict[str, Any] = json.loads((await told.communicate())[0])
+    of_spans = tree_below(story, story.one("submit_turn").id)
+    of_log = [as_tree(node) for node in document["spans"]]
+    assert document["trace"] == TRACE
+    assert [name for name, _ in of_log] == [name for name, _ in of_spans] == ["wait_in_queue", "take_turn", "take_turn"]
+    assert of_log[-1] == of_spans[-1]
+
+
+type Tree = tuple[str, list[Any]]
+
+DRAWN = ("wait_in_queue", "take_turn", "invoke_agent", "chat", "execute_tool")
+"""What the log knows of. What lies within other spans is taken to lie in whatever is around those."""
+
+
+def tree_below(story: Story, parent: str) -> list[Tree]:
+    """The spans that lie within another one, in their order."""
+    found: list[Tree] = []
+    for span in sorted((span for span in story.spans if span.parent == parent), key=lambda span: span.began):
+        below = tree_below(story, span.id)
+        found += [(span.name, below)] if span.name.split()[0] in DRAWN else below
+    return found
+
+
+def as_tree(node: dict[str, Any]) -> Tree:
+    """The same of what `pallas turns trace` has told."""
+    return node["name"], [as_tree(child) for child in node["children"]]
 
 
 async def test_nothing_that_was_said_is_in_a_span(stage: Stage, story: Story) -> None:

@@ -81,7 +81,8 @@ class Site:
     async def run(self, container: str, python: Path) -> AsyncGenerator[Service]:
         """Run the container of a service, on a free port of loopback."""
         port, log = free_port(), self.folder / f"{container}.log"
-        told = self.told(container, PALLAS_HOST="127.0.0.1", PALLAS_PORT=str(port))
+        # Agents' own ports may be somebody else's here.
+        told = self.told(container, PALLAS_HOST="127.0.0.1", PALLAS_PORT=str(port), PALLAS_AGENT_PORTS="false")
         command = (python, "-m", *containers()[container]["command"])
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(

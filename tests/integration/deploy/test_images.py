@@ -21,6 +21,9 @@ from tests.postgres import PostgresServer
 
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 
+STARTS_WITHIN = 120.0
+"""Seconds: nothing is compiled ahead here, so seven services at once compile all that they import."""
+
 MIGRATIONS = [name for name in containers() if name.endswith("-migrate")]
 
 
@@ -87,12 +90,13 @@ def test_a_package_is_installed_alone(pythons: dict[str, Path]) -> None:
         assert found & (others | {"pytest", "ruff", "pallas_cli"}) == set()
 
 
+@pytest.mark.timeout(240)
 async def test_every_service_becomes_ready_and_ends_when_told_to(pythons: dict[str, Path], site: Site) -> None:
     for job in MIGRATIONS:
         await site.finish(job, pythons[job.removesuffix("-migrate")])
     async with AsyncExitStack() as stack:
         running = [await stack.enter_async_context(site.run(name, python)) for name, python in pythons.items()]
-        await asyncio.gather(*(service.ready() for service in running))
+        await asyncio.gather(*(service.ready(STARTS_WITHIN) for service in running))
         for service in running:
             assert await site.is_healthy(service.instance, pythons[service.instance], service.port)
             service.send(signal.SIGTERM)

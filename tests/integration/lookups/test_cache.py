@@ -11,7 +11,7 @@ from tests.embedded import RedisServer
 
 from pallas_contracts.auth import LookupKey, Record, TeamRecord, TokenRecord
 from pallas_contracts.errors import Unavailable
-from pallas_lookups.cache import LookupCache, Snapshot, open_cache
+from pallas_lookups.cache import CONNECTIONS, LookupCache, Snapshot, open_cache
 
 TEAM = LookupKey(kind="team", id="t-1")
 TOKEN = LookupKey(kind="token", id="d-1")
@@ -106,6 +106,16 @@ async def test_a_jti_is_used_up_once(cache: LookupCache) -> None:
 
 async def test_a_token_from_before_this_redis_counts_as_used(cache: LookupCache) -> None:
     assert not await cache.use_up("j-3", time.time() - 86_400, 600)
+
+
+async def test_more_at_one_moment_than_there_are_connections_wait_for_each_other(
+    cache: LookupCache, redis_server: RedisServer
+) -> None:
+    now = time.time()
+    used = await asyncio.gather(*(cache.use_up(f"burst-{number}", now + 1, 600) for number in range(300)))
+    assert all(used)
+    clients = int(redis_server.say("INFO", "clients").partition("connected_clients:")[2].partition("\r\n")[0])
+    assert clients <= 2 * CONNECTIONS
 
 
 async def test_without_redis_every_call_says_so_in_time() -> None:

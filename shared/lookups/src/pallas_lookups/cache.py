@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from pallas_contracts.auth import KeyRecord, LookupKey, Record, TeamRecord, TokenRecord
@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 PREFIX = "pallas:lookup"
 TIMEOUT = 0.25
 """Seconds for which Redis is waited for."""
+
+CONNECTIONS, CONNECTION_WITHIN = 16, 1.0
+"""How many commands are under way at a time, and the seconds for which others wait for that."""
 
 FILL_WITHIN = 5.0
 """Seconds after which an answer of the truth is too old to be kept."""
@@ -60,6 +63,13 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class _Missing:
+    epoch: str
+    generation: str
+    taken_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Condemned:
     """Entries that send readers to the truth, `until` then (monotonic seconds) if Redis lives as long."""
 
@@ -81,7 +91,7 @@ class LookupCache:
         self._begin, self._fill = register(scripts.BEGIN), register(scripts.FILL)
         self._condemn, self._renew = register(scripts.CONDEMN), register(scripts.RENEW)
         self._use_up = register(scripts.USE_UP)
-        self._entries = Together(self._mget)
+        self._entries = Together(self._read_all)
 
     async def read(self, keys: Sequence[LookupKey]) -> Snapshot:
         """Read what is there; each key is given once.
@@ -90,19 +100,15 @@ class LookupCache:
             Unavailable: Redis does not answer, or is not one that this can rest on.
         """
         names = [_entry(key) for key in keys]
-        values = await self._entries.read(names)
-        records = {
-            key: _parsed(value)
-            for key, name in zip(keys, names, strict=True)
-            if (value := values[name]) is not None and value != _CONDEMNED
-        }
+        found = await self._entries.read(names)
+        entries = [(key, found[name]) for key, name in zip(keys, names, strict=True)]
+        records = {key: _parsed(entry) for key, entry in entries if isinstance(entry, str)}
         if len(records) == len(keys):
             return Snapshot(records)
-        missing = tuple(key for key in keys if key not in records)
-        began = time.monotonic()
-        names = [_EPOCH, *map(_generation, missing)]
-        epoch, *generations = await self._ask(self._begin(names, [secrets.token_hex(8), _ms(_ASKED_KEPT)]))
-        return Snapshot(records, missing, epoch, dict(zip(missing, generations, strict=True)), began)
+        marks = {key: entry for key, entry in entries if not isinstance(entry, str)}
+        mark = next(iter(marks.values()))  # all are of one command
+        generations = {key: entry.generation for key, entry in marks.items()}
+        return Snapshot(records, tuple(marks), mark.epoch, generations, mark.taken_at)
 
     async def fill(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
         """Keep what the truth had when it stood at `version`; returns how many entries were taken.
@@ -113,7 +119,7 @@ class LookupCache:
         names, values = [_EPOCH], [snapshot.epoch]
         for key in snapshot.missing:
             if key in records:
-                names += [_entry(key), _generation(key)]
+                names += _pair(key)
                 values += [snapshot.generations[key], *_value(version, records[key])]
         if not self.protect:
             return await self._fill_blindly(snapshot, version, records)
@@ -185,8 +191,16 @@ class LookupCache:
         sent = self.redis.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return await _answer(cast("Awaitable[object]", sent))
 
-    async def _mget(self, names: list[str]) -> list[str | None]:
-        return await self._ask(self.redis.mget(names))
+    async def _read_all(self, names: list[str]) -> list["str | _Missing"]:
+        """The entries; for those that are to be asked of the truth, what has to be so still when they are filled in."""
+        values: list[str | None] = await self._ask(self.redis.mget(names))
+        missing = [name for name, value in zip(names, values, strict=True) if value in (None, _CONDEMNED)]
+        marks: dict[str, _Missing] = {}
+        if missing:
+            began, keys = time.monotonic(), [_EPOCH, *map(_generation, missing)]
+            epoch, *generations = await self._ask(self._begin(keys, [secrets.token_hex(8), _ms(_ASKED_KEPT)]))
+            marks = {name: _Missing(epoch, word, began) for name, word in zip(missing, generations, strict=True)}
+        return [marks.get(name, value or "") for name, value in zip(names, values, strict=True)]
 
     async def _fill_blindly(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
         taken = [key for key in snapshot.missing if key in records]
@@ -225,12 +239,16 @@ def _entry(key: LookupKey) -> str:
     return f"{PREFIX}:{key.kind}:{key.id}"
 
 
-def _generation(key: LookupKey) -> str:
-    return f"{PREFIX}:generation:{key.kind}:{key.id}"
+def _generation(entry: str) -> str:
+    return f"{PREFIX}:generation{entry.removeprefix(PREFIX)}"
 
 
 def _pairs(keys: Collection[LookupKey]) -> list[str]:
-    return [name for key in keys for name in (_entry(key), _generation(key))]
+    return [name for key in keys for name in _pair(key)]
+
+
+def _pair(key: LookupKey) -> tuple[str, str]:
+    return (entry := _entry(key)), _generation(entry)
 
 
 def _ms(seconds: float) -> str:
@@ -254,9 +272,16 @@ def _parsed(value: str) -> Record | None:
 @asynccontextmanager
 async def open_cache(url: str, *, protect: bool = True) -> AsyncGenerator[LookupCache]:
     """Use the Redis at `url`. It need not be there yet, nor stay: every call says whether it was."""
-    redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - untyped options in redis-py
-        url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT, retry=None, decode_responses=True
+    pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - untyped options in redis-py
+        url,
+        max_connections=CONNECTIONS,
+        timeout=CONNECTION_WITHIN,
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
+        retry=None,
+        decode_responses=True,
     )
+    redis = Redis.from_pool(pool)
     try:
         yield LookupCache(redis, protect)
     finally:

@@ -12,25 +12,22 @@ from pallas_contracts.errors import Unavailable
 MOST = 500
 """Reads in one command."""
 
-type Values = dict[str, str | None]
-type Fetch = Callable[[list[str]], Awaitable[list[str | None]]]
 
+class Together[V]:
+    """Reads by name with `fetch`, which raises `Unavailable` when that cannot be done."""
 
-class Together:
-    """Reads entries by name with `fetch`, which raises `Unavailable` when that cannot be done."""
-
-    def __init__(self, fetch: Fetch) -> None:
+    def __init__(self, fetch: Callable[[list[str]], Awaitable[list[V]]]) -> None:
         self._fetch = fetch
-        self._waiting: list[tuple[Sequence[str], asyncio.Future[Values]]] = []
+        self._waiting: list[tuple[Sequence[str], asyncio.Future[dict[str, V]]]] = []
         self._fetching: asyncio.Task[None] | None = None
 
-    async def read(self, names: Sequence[str]) -> Values:
+    async def read(self, names: Sequence[str]) -> dict[str, V]:
         """The values of these names, among others.
 
         Raises:
             Unavailable: they cannot be read.
         """
-        answer: asyncio.Future[Values] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[dict[str, V]] = asyncio.get_running_loop().create_future()
         self._waiting.append((names, answer))
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._fetch_all())
@@ -44,7 +41,7 @@ class Together:
         finally:
             self._fetching = None
 
-    async def _fetch_for(self, waiting: Sequence[tuple[Sequence[str], asyncio.Future[Values]]]) -> None:
+    async def _fetch_for(self, waiting: Sequence[tuple[Sequence[str], asyncio.Future[dict[str, V]]]]) -> None:
         names = list(dict.fromkeys(name for wanted, _ in waiting for name in wanted))
         try:
             found = dict(zip(names, await self._fetch(names), strict=True))

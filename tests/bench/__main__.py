@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import history, machine, memory, recovery, report, scaling, throughput
+from tests.bench import history, machine, memory, recovery, report, scaling, throughput, tracing
 from tests.bench.auth import run as auth
 from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
@@ -23,6 +23,8 @@ RESULTS = Path(__file__).parents[2] / "bench" / "results"
 PARTS = ("throughput", "scaling", "memory")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
+ALONE = ("tracing",)
+"""Parts that have to be asked for, each with results of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        choices=[*PARTS, *GROUPS, *RECOVERY, *auth.PARTS, *throughput.SUBJECTS],
+        choices=[*PARTS, *ALONE, *GROUPS, *RECOVERY, *auth.PARTS, *throughput.SUBJECTS],
         help="a part or a subject; repeatable",
     )
     options = parser.parse_args()
@@ -72,6 +74,8 @@ def _name(wanted: set[str]) -> str:
     """What the results are called."""
     if wanted >= set(PARTS):
         return "latest"
+    if len(wanted) == 1 and wanted <= set(ALONE):
+        return next(iter(wanted))
     return next((group for group, parts in GROUPS.items() if wanted == parts), "partial")
 
 
@@ -89,6 +93,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], No
             results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, tell)
         if wanted & set(auth.PARTS):
             results |= auth.measure(folder, load, extent.auth, wanted, tell)
+        if "tracing" in wanted:
+            results["tracing"] = tracing.measure(folder, load, extent.rounds, extent.seconds, tell)
     if "kill" in wanted:
         results["kill"] = recovery.measure_kills(folder, extent.kills, tell)
     if "resume" in wanted:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import tests.bench.auth.tables as auth
+from tests.bench import tracing
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
 
@@ -33,6 +34,8 @@ def markdown(results: Results) -> str:
     if any(part in results for part in ("kill", "resume", "history")):
         sections.append(_recovery(results))
     sections += auth.sections(results)
+    if "tracing" in results:
+        sections.append(tracing.section(results["tracing"]))
     if faults := list(_faults(results)):
         sections.append("## Wrong answers\n\n" + "\n".join(f"- {fault}" for fault in faults))
     return "\n\n".join(sections) + "\n"
@@ -157,3 +160,4 @@ def _faults(results: Results) -> Iterable[str]:
             if it["ended"] or it["held"] != int(count):
                 yield f"{count} waiting turns, {era}: {it['ended']} ended, for example {it['faults'][:1]}"
     yield from auth.faults(results)
+    yield from tracing.faults(results.get("tracing", {}))

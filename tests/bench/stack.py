@@ -1,7 +1,7 @@
 """The parts of Pallas under measurement, each a process of its own, with default settings where nothing is said."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ REFUSED = "missing failed: Unknown tool name: 'missing'. No tools available.\n"
 
 _ANSWERS_WITHIN = 30.0
 _RETRY = 0.05
+_NOTHING: Mapping[str, str] = {}
 
 
 @contextmanager
@@ -27,27 +28,34 @@ def broker() -> Generator[tuple[str, Measured]]:
 
 
 @contextmanager
-def gateway(folder: Path, nats_url: str) -> Generator[Process]:
-    """An agent-gateway."""
+def gateway(folder: Path, nats_url: str, told: Mapping[str, str] = _NOTHING) -> Generator[Process]:
+    """An agent-gateway, with further variables."""
     env = {
         "PALLAS_NATS_URL": nats_url,
         "PALLAS_PORT": "{port}",
         "PALLAS_AGENT_PORTS": "false",
         "PALLAS_LOG_KEY": "for-measurements-only-" * 2,
     }
-    with running("agent-gateway", folder, "agent_gateway", env=env | _QUICK) as process:
+    with running("agent-gateway", folder, "agent_gateway", env={**env, **_QUICK, **told}) as process:
         yield process.wait_for("readyz")
 
 
 @contextmanager
 def workers(
-    folder: Path, nats_url: str, *, count: int = 1, slots: int = 64, team: Path = TEAM
+    folder: Path,
+    nats_url: str,
+    told: Mapping[str, str] = _NOTHING,
+    *,
+    count: int = 1,
+    slots: int = 64,
+    team: Path = TEAM,
 ) -> Generator[list[Process]]:
     """Agent-workers that host the benchmark's team, or another; they start at once, for their imports take seconds."""
     env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(team), "PALLAS_SLOTS": str(slots)}
     with ExitStack() as parts:
         started = [
-            parts.enter_context(running("agent-worker", folder, "agent_worker", env=env | _QUICK)) for _ in range(count)
+            parts.enter_context(running("agent-worker", folder, "agent_worker", env={**env, **_QUICK, **told}))
+            for _ in range(count)
         ]
         yield [process.wait_for("readyz") for process in started]
 

@@ -91,4 +91,4 @@ def subject_of(stream: Stream, last: str = "x") -> str:
 def a_bucket[M: Message](message: type[M], *, owner: str = "tester", ttl: float | None = None) -> Bucket[M]:
     """A bucket that no other test uses, with keys of one part."""
     name = f"t{uuid.uuid4().hex[:12]}"
-    return Bucket(name, Template("{key}"), message, owner, (owner,), "of a test", ttl)
+    return Bucket(name, Template("{key}"), message, owner, (owner,), (owner,), "of a test", ttl)

@@ -25,6 +25,7 @@ _CONFIG = """\
 listen: "127.0.0.1:{port}"
 max_payload: {max_payload}
 jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: 8GB }}
+{further}
 """
 
 
@@ -54,8 +55,9 @@ def nats_version() -> str:
 class NatsServer:
     """One nats-server with JetStream on loopback. Use it as a context manager, or `start` and `close` it.
 
-    `folder` holds its configuration, log and store; by default it is a temporary one that `close` removes.
-    With a `monitor_port` it tells of itself there, over HTTP.
+    `folder` holds its configuration, log and store; by default it is a temporary one that `close` removes. With a
+    `monitor_port` it tells of itself there, over HTTP. `further` is more configuration; `tls` says that there is TLS in
+    it, so that the server greets nobody in the open.
     """
 
     def __init__(
@@ -65,12 +67,16 @@ class NatsServer:
         port: int | None = None,
         max_payload: str = "8MB",
         monitor_port: int | None = None,
+        further: str = "",
+        tls: bool = False,
     ) -> None:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="pallas-nats-"))
         self.port = port or free_port()
         self.max_payload = max_payload
         self.monitor_port = monitor_port
+        self.further = further
+        self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -100,11 +106,7 @@ class NatsServer:
             raise RuntimeError("there is no nats-server: `uv sync` installs it")
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "nats.conf"
-        store = json.dumps(str(self.folder / "store"))
-        text = _CONFIG.format(port=self.port, max_payload=self.max_payload, store=store)
-        if self.monitor_port is not None:
-            text += f'http: "127.0.0.1:{self.monitor_port}"\n'
-        config.write_text(text, "utf-8")
+        config.write_text(self._configuration(), "utf-8")
         with (self.folder / "nats.log").open("ab") as output:
             self._process = subprocess.Popen(
                 [str(binary), "--config", str(config)],
@@ -119,6 +121,11 @@ class NatsServer:
     def stop(self) -> None:
         """Ask the server to end (SIGTERM) and wait until it has. Nothing happens when it is not running."""
         self._end(signal.SIGTERM)
+
+    def reload(self) -> None:
+        """Have the server read its configuration again (SIGHUP)."""
+        (self.folder / "nats.conf").write_text(self._configuration(), "utf-8")
+        os.kill(self.pid, signal.SIGHUP)
 
     def kill9(self) -> None:
         """End the server as a crash would (SIGKILL) and wait until it is gone."""
@@ -141,6 +148,12 @@ class NatsServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _configuration(self) -> str:
+        store = json.dumps(str(self.folder / "store"))
+        monitor = f'http: "127.0.0.1:{self.monitor_port}"\n' if self.monitor_port is not None else ""
+        further = monitor + self.further
+        return _CONFIG.format(port=self.port, max_payload=self.max_payload, store=store, further=further)
+
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is None:
@@ -159,11 +172,19 @@ class NatsServer:
         assert process is not None
         deadline = time.monotonic() + _STARTS_WITHIN
         while process.poll() is None and time.monotonic() < deadline:
+            if self._tls and accepts(self.port):
+                return
             if (info := greeting(self.port)) is not None and info.get("jetstream"):
                 return
             time.sleep(_RETRY)
         self.kill9()
         raise RuntimeError(f"nats-server on port {self.port} did not start:\n{self.log}")
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody listens on that loopback port."""
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def greeting(port: int) -> dict[str, Any] | None:

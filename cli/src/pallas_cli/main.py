@@ -6,7 +6,7 @@ A new group of commands is a file in `commands/` and a line here. Nothing heavy 
 
 import typer
 
-from pallas_cli.commands import agents, deadletters, events, k8s, keys, libraries, teams, tokens, turns, users
+from pallas_cli.commands import agents, broker, deadletters, events, k8s, keys, libraries, teams, tokens, turns, users
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.up import up
 from pallas_cli.refused import Refused
@@ -27,6 +27,7 @@ commands.add_typer(tokens.app, name="tokens")
 commands.add_typer(teams.app, name="teams")
 commands.add_typer(keys.app, name="keys")
 commands.add_typer(k8s.app, name="k8s")
+commands.add_typer(broker.app, name="broker")
 
 
 @commands.callback()

@@ -4,6 +4,7 @@ A seed is the private half of an nkey. Its public half names the user in the bro
 which the user hears answers, so no service can listen to another's.
 """
 
+import secrets
 import ssl
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -65,6 +66,11 @@ class Access:
 def inbox_prefix(user: str) -> str:
     """Where the user with that public key hears answers."""
     return f"_INBOX.{user}"
+
+
+def make_seed() -> str:
+    """The seed of a new user."""
+    return nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER).decode()
 
 
 def public_key(seed: str) -> str:

@@ -282,6 +282,8 @@ async def connect(
     async def closed() -> None:
         bus.closed.set()
 
+    given["error_cb"] = failed
+
     try:
         async with asyncio.timeout(timeout):
             await client.connect(
@@ -295,7 +297,6 @@ async def connect(
                 connect_timeout=2,
                 disconnected_cb=disconnected,
                 reconnected_cb=bus.reconnected,
-                error_cb=failed,
                 closed_cb=closed,
                 **{**given, **(options or {})},
             )

@@ -36,6 +36,10 @@ RESOLVER = "auth-resolver"
 SEARCH = "library-search"
 CLI = "cli"
 
+SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH)
+SPEAKERS = (*SERVICES, CLI)
+"""Whoever has a user of its own at the broker; the CLI stands for people."""
+
 PER_TEAM = frozenset({WORKER})
 """Services of which each process serves some teams and may know of no others."""
 
@@ -50,6 +54,8 @@ TURN_QUEUE = Stream(
     refuse_when_full=True,
     max_per_subject=10_000,
     live="pallas.v1.live.queue",
+    removers=(GATEWAY, CLI),
+    counters=(GATEWAY, MONITOR, CLI),
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
 
@@ -67,6 +73,8 @@ TURN_LOG = Stream(
     owner=GATEWAY,
     max_age=7 * 86_400.0,
     live="pallas.v1.live",
+    removers=(GATEWAY, CLI),
+    counters=(MONITOR,),
     summary="The truth about every turn: claims, events, content (which expires earlier) and the outcome.",
 )
 
@@ -76,6 +84,8 @@ DEAD_LETTERS = Stream(
     owner=GATEWAY,
     max_age=7 * 86_400.0,
     live="pallas.v1.live",
+    removers=(CLI,),
+    counters=(MONITOR,),
     summary="Turns that could not be handled, with the reason; their messages expire earlier, like all content.",
 )
 
@@ -85,6 +95,7 @@ CHANGES = Stream(
     owner=LIFECYCLE,
     duplicate_window=3600.0,
     live="pallas.v1.live",
+    counters=(MONITOR,),
     summary="Every change to teams, tokens, keys, users, memberships and libraries, in order; kept for good.",
 )
 
@@ -94,6 +105,8 @@ TURN_OBJECTS = Stream(
     owner=GATEWAY,
     max_age=86_400.0,
     max_per_subject=1,
+    removers=(GATEWAY, CLI),
+    counters=(MONITOR,),
     summary="What is too big for a message, in parts; it goes with the turn's content, at last a day after its time.",
 )
 
@@ -104,6 +117,7 @@ TURN_REQUESTED = Contract(
     Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
     TurnRequested,
     owners=(GATEWAY, CLI),
+    readers=(GATEWAY, WORKER, CLI),
     stream=TURN_QUEUE,
     summary="A caller wants a tool of an agent called. `caller` is the token of its principal.",
 )
@@ -112,6 +126,7 @@ TURN_CLAIM = Contract(
     Template("pallas.v1.turn.claim.{team}.{agent}.{turn}"),
     TurnClaim,
     owners=(WORKER, GATEWAY, CLI),
+    readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
     summary="A worker takes the turn, or somebody cancels it. The last one counts; nothing follows a cancel.",
 )
@@ -120,6 +135,7 @@ TURN_EVENT = Contract(
     Template("pallas.v1.turn.event.{team}.{agent}.{turn}"),
     TurnEvents,
     owners=(WORKER,),
+    readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
     summary="What happened in an attempt, without content.",
 )
@@ -128,6 +144,7 @@ TURN_CONTENT = Contract(
     Template("pallas.v1.turn.content.{team}.{agent}.{turn}"),
     TurnEvents,
     owners=(WORKER,),
+    readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
     summary="What was said in an attempt; expires earlier than the rest.",
 )
@@ -136,6 +153,7 @@ TURN_OUTCOME = Contract(
     Template("pallas.v1.turn.outcome.{team}.{agent}.{turn}"),
     TurnOutcome,
     owners=(WORKER, GATEWAY, CLI),
+    readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
     summary="How the turn ended, once: only the attempt that has the turn can write it.",
 )
@@ -144,6 +162,7 @@ TURN_JOINED = Contract(
     Template("pallas.v1.turn.joined.{team}.{agent}.{turn}"),
     TurnJoined,
     owners=(GATEWAY,),
+    readers=(GATEWAY, CLI),
     stream=TURN_LOG,
     summary="A caller with an idempotency key follows its turn: it made or joined it, or stays when another leaves.",
 )
@@ -152,6 +171,7 @@ TURN_LEFT = Contract(
     Template("pallas.v1.turn.left.{team}.{agent}.{turn}"),
     TurnLeft,
     owners=(GATEWAY,),
+    readers=(GATEWAY, CLI),
     stream=TURN_LOG,
     summary="A caller with an idempotency key has gone; its turn is cancelled when nobody joins in time.",
 )
@@ -160,6 +180,7 @@ KEPT_REQUEST = Contract(
     Template("pallas.v1.kept.request.{team}.{agent}.{turn}"),
     TurnRequested,
     owners=(WORKER,),
+    readers=(CLI,),
     stream=TURN_LOG,
     summary="What a turn that has ended was asked, without the caller's conversation id: content, kept for a replay.",
 )
@@ -168,6 +189,7 @@ DEAD_LETTER = Contract(
     Template("pallas.v1.dead.letter.{team}.{agent}.{letter}"),
     DeadLetter,
     owners=(WORKER,),
+    readers=(WORKER, CLI),
     stream=DEAD_LETTERS,
     summary="A turn could not be handled, and why.",
 )
@@ -176,6 +198,7 @@ DEAD_ORIGINAL = Contract(
     Template("pallas.v1.dead.original.{team}.{agent}.{letter}"),
     DeadOriginal,
     owners=(WORKER,),
+    readers=(CLI,),
     stream=DEAD_LETTERS,
     summary="The message of a dead letter as it was: content, expires earlier.",
 )
@@ -184,6 +207,7 @@ LIFECYCLE_CHANGED = Contract(
     Template("pallas.v1.lifecycle.{kind}.{action}"),
     LifecycleChanged,
     owners=(LIFECYCLE,),
+    readers=(SEARCH, CLI),
     stream=CHANGES,
     summary="Who may read what has changed: `team.provisioned`, `team.rotated`, `token.revoked`, `key.retired` ...",
 )
@@ -193,6 +217,7 @@ WORKER_ALIVE = Contract(
     Template("pallas.v1.worker.alive.{worker}"),
     WorkerAlive,
     owners=(WORKER,),
+    readers=(GATEWAY,),
     stream=None,
     summary="A worker's process lives. Lossy on purpose: its absence is the message.",
 )
@@ -228,6 +253,7 @@ OBJECT_PART = Blob(
     "object.part",
     Template("pallas.v1.object.part.{team}.{agent}.{turn}.{name}.{part}"),
     owners=(GATEWAY, WORKER, CLI),
+    readers=(GATEWAY, WORKER, CLI),
     stream=TURN_OBJECTS,
     summary="A part of what `Stowed` names, counted from 0. Content.",
 )
@@ -255,6 +281,7 @@ AGENTS = Bucket(
     AgentDefinition,
     owner=GATEWAY,
     writers=(WORKER, CLI),
+    readers=(GATEWAY, WORKER, REGISTRY, MONITOR, CLI),
     summary="What can be called. An agent stays when no worker is alive; it leaves when its team says so.",
 )
 WORKERS = Bucket(
@@ -263,6 +290,7 @@ WORKERS = Bucket(
     WorkerPresence,
     owner=GATEWAY,
     writers=(WORKER,),
+    readers=(GATEWAY, WORKER, MONITOR, CLI),
     ttl=PRESENCE_TTL,
     summary="Who is alive to execute turns.",
 )
@@ -272,6 +300,7 @@ GATEWAYS = Bucket(
     GatewayPresence,
     owner=GATEWAY,
     writers=(GATEWAY,),
+    readers=(GATEWAY, REGISTRY, CLI),
     ttl=PRESENCE_TTL,
     summary="Who is alive to terminate MCP, and which agents' own ports it has bound.",
 )
@@ -281,6 +310,7 @@ PROBES = Bucket(
     ProbeResult,
     owner=MONITOR,
     writers=(MONITOR,),
+    readers=(MONITOR, CLI),
     summary="The last probe of each dependency.",
 )
 HEALTH = Bucket(
@@ -289,6 +319,7 @@ HEALTH = Bucket(
     AgentHealth,
     owner=MONITOR,
     writers=(MONITOR,),
+    readers=(GATEWAY, REGISTRY, MONITOR, CLI),
     summary="The folded health of each agent.",
 )
 CALLS = Bucket(
@@ -297,6 +328,7 @@ CALLS = Bucket(
     LegacyCall,
     owner=GATEWAY,
     writers=(GATEWAY,),
+    readers=(GATEWAY, CLI),
     ttl=3600.0,
     summary="Turns of handshake-era requests by session and request id, so that any replica can cancel them.",
 )
@@ -306,6 +338,7 @@ SESSIONS = Bucket(
     LegacySession,
     owner=GATEWAY,
     writers=(GATEWAY,),
+    readers=(GATEWAY, CLI),
     ttl=86_400.0,
     summary="What handshake-era sessions have told for their later requests, whichever replica those come to.",
 )

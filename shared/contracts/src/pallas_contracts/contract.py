@@ -57,7 +57,7 @@ class Stream:
     """A JetStream stream. Times are seconds.
 
     `owner` declares it; every other service waits for it. `live` names the prefix under which stored messages are
-    published again to whoever listens right now.
+    published again to whoever listens right now. `removers` take messages out of it, `counters` ask how many there are.
     """
 
     name: str
@@ -70,29 +70,36 @@ class Stream:
     refuse_when_full: bool = False
     duplicate_window: float = 120.0
     live: str | None = None
+    removers: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Bucket[M: Message]:
-    """A KV bucket whose keys follow `key` and whose values are `message`; `ttl` in seconds makes entries expire."""
+    """A KV bucket whose keys follow `key` and whose values are `message`; `ttl` in seconds makes entries expire.
+
+    Only `writers` may write it and only `readers` read it.
+    """
 
     name: str
     key: Template
     message: type[M]
     owner: str
     writers: tuple[str, ...]
+    readers: tuple[str, ...]
     summary: str
     ttl: float | None = None
 
 
 @dataclass(frozen=True)
 class Contract[M: Message]:
-    """One thing that is said: `owner` is the only service that says it; `stream` None means it is lossy on purpose."""
+    """One thing that is said: only `owners` say it and only `readers` hear it; no `stream` means lossy on purpose."""
 
     name: str
     template: Template
     message: type[M]
     owners: tuple[str, ...]
+    readers: tuple[str, ...]
     stream: Stream | None
     summary: str
 
@@ -104,6 +111,7 @@ class Blob:
     name: str
     template: Template
     owners: tuple[str, ...]
+    readers: tuple[str, ...]
     stream: Stream
     summary: str
 

@@ -117,20 +117,30 @@ def _contracts() -> Iterator[str]:
             f"`{contract.template.text}`",
             _link(contract.message),
             ", ".join(contract.owners),
+            ", ".join(contract.readers),
             f"`{contract.stream.name}`" if contract.stream else "none: may be lost",
             contract.summary,
         )
         for contract in CONTRACTS
     ]
-    yield from _table("Messages on streams", ("contract", "subject", "message", "said by", "stream", ""), rows)
+    yield from _table(
+        "Messages on streams", ("contract", "subject", "message", "said by", "heard by", "stream", ""), rows
+    )
 
 
 def _blobs() -> Iterator[str]:
     rows = [
-        (f"`{blob.name}`", f"`{blob.template.text}`", ", ".join(blob.owners), f"`{blob.stream.name}`", blob.summary)
+        (
+            f"`{blob.name}`",
+            f"`{blob.template.text}`",
+            ", ".join(blob.owners),
+            ", ".join(blob.readers),
+            f"`{blob.stream.name}`",
+            blob.summary,
+        )
         for blob in BLOBS
     ]
-    yield from _table("Bytes on streams", ("blob", "subject", "said by", "stream", ""), rows)
+    yield from _table("Bytes on streams", ("blob", "subject", "said by", "read by", "stream", ""), rows)
 
 
 def _buckets() -> Iterator[str]:
@@ -141,12 +151,13 @@ def _buckets() -> Iterator[str]:
             _link(bucket.message),
             bucket.owner,
             ", ".join(bucket.writers),
+            ", ".join(bucket.readers),
             _seconds(bucket.ttl),
             bucket.summary,
         )
         for bucket in BUCKETS
     ]
-    columns = ("bucket", "key", "message", "declared by", "written by", "kept", "")
+    columns = ("bucket", "key", "message", "declared by", "written by", "read by", "kept", "")
     yield from _table("Buckets", columns, rows)
 
 

@@ -1,0 +1,97 @@
+"""A certificate for the broker, by an authority that is made for it and vouches for nothing else."""
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_YEARS = timedelta(days=3650)
+_SKEW = timedelta(minutes=5)
+"""Clocks may differ by this much."""
+
+AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
+
+
+def make_certificate(folder: Path, hosts: Sequence[str], *, mode: int) -> None:
+    """Write who vouches for the broker, its certificate for `hosts` and its key, unless a certificate is there.
+
+    The authority's key is kept nowhere: another certificate has another authority.
+    """
+    if (folder / CERTIFICATE).exists():
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    issuer = _name("Pallas broker authority")
+    authority = _builder(issuer, issuer, authority_key).add_extension(x509.BasicConstraints(True, 0), critical=True)
+    authority = authority.add_extension(_usage(signs=True), critical=True)
+    server = (
+        _builder(_name(hosts[0]), issuer, key)
+        .add_extension(x509.BasicConstraints(False, None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(_identifies(authority_key), critical=False)
+    )
+    _write(folder / AUTHORITY, _signed(authority, authority_key), 0o644)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    _write(folder / KEY, private, mode)
+    _write(folder / CERTIFICATE, _signed(server, authority_key), 0o644)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder(subject_name=subject, issuer_name=issuer, public_key=key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _YEARS)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _identifies(authority: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    path.chmod(mode)

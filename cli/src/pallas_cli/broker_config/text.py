@@ -1,0 +1,56 @@
+"""The configuration of users and TLS as nats-server reads it. It holds public keys only."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pallas_cli.broker_config.users import BrokerUser, Seeds
+
+_ANSWERED_WITHIN = "1m"
+"""The longest that anybody waits for an answer is 10 s."""
+
+
+def users_text(users: Sequence[BrokerUser], seeds: Seeds) -> str:
+    """The block of all users, each with exactly its subjects; nobody else is let in."""
+    return "\n".join(("authorization {", "  users: [", *_users(users, seeds), "  ]", "}", ""))
+
+
+def tls_text(certificate: Path, key: Path) -> str:
+    """The block that makes TLS the first thing that is said."""
+    lines = (
+        f"  cert_file: {json.dumps(str(certificate))}",
+        f"  key_file: {json.dumps(str(key))}",
+        "  handshake_first: true",
+    )
+    return "\n".join(("tls {", *lines, "}", ""))
+
+
+def _users(users: Iterable[BrokerUser], seeds: Seeds) -> Iterator[str]:
+    from pallas_bus.access import public_key
+
+    for user in users:
+        for seed in seeds.counting(user.name):
+            yield from _user(user, public_key(seed))
+
+
+def _user(user: BrokerUser, public: str) -> Iterator[str]:
+    from pallas_bus.access import inbox_prefix
+    from pallas_bus.rights import rights_of
+
+    rights = rights_of(user.service, user.hosted)
+    yield f"    # {user.name}"
+    yield f"    {{ nkey: {public}, permissions: {{"
+    yield from _subjects("publish", rights.publish, rights.never)
+    yield from _subjects("subscribe", (*rights.subscribe, f"{inbox_prefix(public)}.>"))
+    if rights.answers:
+        yield f'      allow_responses: {{ max: 1, expires: "{_ANSWERED_WITHIN}" }}'
+    yield "    } }"
+
+
+def _subjects(verb: str, allowed: Iterable[str], denied: Iterable[str] = ()) -> Iterator[str]:
+    yield f"      {verb}: {{"
+    for word, subjects in (("allow", allowed), ("deny", denied)):
+        yield f"        {word}: ["
+        yield from (f"          {json.dumps(subject)}" for subject in subjects)
+        yield "        ]"
+    yield "      }"

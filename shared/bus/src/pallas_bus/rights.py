@@ -1,0 +1,205 @@
+"""What each service may say to the broker and hear from it: derived from the catalogue, and from how this package asks.
+
+What a service of some teams may do is named by team, and where an agent's consumer is meant, by agent: a wildcard
+stands for a whole token, and the name of a consumer is one.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_bus.content_expiry import CONSUMER as CONTENT_EXPIRY
+from pallas_bus.streams import LIVE_PREFIX, bucket_subject, live_subject
+from pallas_bus.turn_queue import consumer_name
+from pallas_contracts.catalog import (
+    BLOBS,
+    BUCKETS,
+    CLI,
+    CONTRACTS,
+    GATEWAY,
+    PER_TEAM,
+    QUESTIONS,
+    STREAMS,
+    TURN_LOG,
+    TURN_OUTCOME,
+    TURN_QUEUE,
+    TURN_REQUESTED,
+)
+from pallas_contracts.contract import Blob, Bucket, Contract, Stream, Template
+
+type Hosted = Mapping[str, Collection[str]]
+"""Agents by team."""
+
+type _Stored = Contract[Any] | Blob
+
+API = "$JS.API"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Subjects, with wildcards. `never` counts more than `publish`; who `answers` may reply to what it was asked."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    never: tuple[str, ...] = ()
+    answers: bool = False
+
+
+def rights_of(service: str, hosted: Hosted | None = None) -> Rights:
+    """The rights of a service without its inbox; of one that serves some teams, for those that are `hosted`.
+
+    None stands for every team.
+    """
+    if service == CLI:
+        return _operator()
+    scopes = _scopes(service, hosted)
+    answered = [question for question in QUESTIONS if question.answerer == service]
+    subscribe = {subject for question in answered for subject in _filters(question.template, scopes)}
+    if answered:
+        subscribe |= {"$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*"}
+    publish = {*_said(service, scopes), *_managed(service), *_read(service, scopes), *_consumed(service, hosted)}
+    never = _consumers_of_others() if service in PER_TEAM else ()
+    return Rights(
+        tuple(sorted(publish)), tuple(sorted(subscribe | {*_heard(service, scopes)})), never, answers=bool(answered)
+    )
+
+
+def _operator() -> Rights:
+    """People may do whatever no service does: they publish recorded messages again wherever they like."""
+    own = {*_said(CLI, _EVERY)}
+    stored = [(thing.template, thing.owners) for thing in (*CONTRACTS, *BLOBS)]
+    said = {subject for template, _ in stored for subject in _filters(template, _EVERY)}
+    said |= {bucket_subject(bucket, ">") for bucket in BUCKETS if CLI not in bucket.writers}
+    said |= {subject for question in QUESTIONS for subject in _filters(question.template, _EVERY)}
+    made = (f"{API}.STREAM.{verb}.*" for verb in ("CREATE", "UPDATE", "DELETE", "SNAPSHOT", "RESTORE"))
+    used = (f"{API}.CONSUMER.{verb}.>" for verb in ("CREATE", "DURABLE.CREATE", "MSG.NEXT"))
+    never = {*(said - own), *made, *used, f"{LIVE_PREFIX}.>", "$JS.ACK.>", "_INBOX.>"}
+    return Rights((">",), (f"{LIVE_PREFIX}.>",), tuple(sorted(never)))
+
+
+type _Scope = Mapping[str, str]
+_EVERY: tuple[_Scope, ...] = ({},)
+
+
+def _scopes(service: str, hosted: Hosted | None) -> tuple[_Scope, ...]:
+    if service not in PER_TEAM or hosted is None:
+        return _EVERY
+    return tuple({"team": team} for team in sorted(hosted))
+
+
+def _filters(template: Template, scopes: Iterable[_Scope]) -> Iterator[str]:
+    for scope in scopes:
+        yield template.filter(**{name: value for name, value in scope.items() if name in template.fields})
+
+
+def _said(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+    """Where it publishes: what it says, writes and asks."""
+    for thing in (*CONTRACTS, *BLOBS):
+        if service in thing.owners:
+            yield from _filters(thing.template, scopes)
+    for bucket in BUCKETS:
+        if service in bucket.writers:
+            yield from (bucket_subject(bucket, key) for key in _filters(bucket.key, scopes))
+    for question in QUESTIONS:
+        if service in question.askers:
+            yield from _filters(question.template, scopes)
+
+
+def _managed(service: str) -> Iterator[str]:
+    """How it declares, waits for, counts and clears streams."""
+    yield f"{API}.STREAM.NAMES"
+    for thing in (*STREAMS, *BUCKETS):
+        if thing.owner == service:
+            yield from (f"{API}.STREAM.{verb}.{_stream_name(thing)}" for verb in ("CREATE", "UPDATE"))
+    for stream in STREAMS:
+        if service in stream.removers:
+            yield from (f"{API}.STREAM.{verb}.{stream.name}" for verb in ("PURGE", "MSG.DELETE"))
+        if service in stream.counters:
+            yield f"{API}.STREAM.INFO.{stream.name}"
+    if service in TURN_QUEUE.counters:
+        yield from (f"{API}.CONSUMER.INFO.{TURN_QUEUE.name}.*", f"{API}.CONSUMER.LIST.{TURN_QUEUE.name}")
+
+
+def _read(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+    """How it reads what is stored: whole streams, or where it serves some teams, what the request's subject names."""
+    for name, template, subject in _readable(service, scopes):
+        if service not in PER_TEAM:
+            yield from (f"{API}.{verb}.{name}" for verb in ("DIRECT.GET", "STREAM.MSG.GET", "STREAM.INFO"))
+        elif template is not TURN_REQUESTED.template:
+            yield from (f"{API}.CONSUMER.CREATE.{name}.*.{subject}", f"{API}.CONSUMER.MSG.NEXT.{name}.*")
+
+
+def _readable(service: str, scopes: tuple[_Scope, ...]) -> Iterator[tuple[str, Template, str]]:
+    """Stream, template and subject of everything stored that it may read."""
+    stored: list[_Stored] = [*CONTRACTS, *BLOBS]
+    for thing in stored:
+        if thing.stream is not None and service in thing.readers:
+            yield from ((thing.stream.name, thing.template, subject) for subject in _filters(thing.template, scopes))
+    for bucket in BUCKETS:
+        if service in bucket.readers:
+            for key in _filters(bucket.key, scopes):
+                yield _stream_name(bucket), bucket.key, bucket_subject(bucket, key)
+
+
+def _heard(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+    """Where it listens: what is stored as it is published again, and what is not stored at all."""
+    for contract in CONTRACTS:
+        if service not in contract.readers:
+            continue
+        if contract.stream is None:
+            yield from _filters(contract.template, scopes)
+        elif contract.stream.live is not None:
+            yield from (live_subject(it, contract.stream.live) for it in _filters(contract.template, scopes))
+    for stream in STREAMS:
+        yield from _whole_nouns(service, stream)
+    for bucket in BUCKETS:
+        if service in bucket.readers:
+            keys = _filters(bucket.key, scopes) if service in PER_TEAM else (">",)
+            yield from (live_subject(f"kv.{bucket.name}.{key}") for key in keys)
+
+
+def _whole_nouns(service: str, stream: Stream) -> Iterator[str]:
+    """`turn.>` for one that hears all there is of turns: in one subscription the order of messages is kept."""
+    by_noun: dict[str, set[bool]] = {}
+    for contract in CONTRACTS:
+        if contract.stream is stream:
+            may = service in contract.readers and service not in PER_TEAM
+            by_noun.setdefault(contract.template.text.split(".")[2], set()).add(may)
+    if stream.live is not None:
+        yield from (live_subject(f"{noun}.>", stream.live) for noun, all_of in by_noun.items() if all_of == {True})
+
+
+def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
+    """How it takes what is handed out: turns from their queue, and outcomes whose content is due."""
+    if service in PER_TEAM:
+        for name, subject in _queues(hosted):
+            yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.{subject}"
+            yield f"{API}.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{name}"
+            yield f"$JS.ACK.{TURN_QUEUE.name}.{name}.>"
+    if service == GATEWAY:
+        yield f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.{TURN_OUTCOME.template.filter()}"
+        yield f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}"
+        yield f"$JS.ACK.{TURN_LOG.name}.{CONTENT_EXPIRY}.>"
+        yield f"$JS.ACK.{TURN_QUEUE.name}.>"  # it gives back what a lost worker held
+
+
+def _queues(hosted: Hosted | None) -> Iterator[tuple[str, str]]:
+    """Consumer and filter of every agent that is hosted."""
+    if hosted is None:
+        yield "*", TURN_REQUESTED.template.filter()
+    else:
+        for team, agents in sorted(hosted.items()):
+            for agent in sorted(agents):
+                yield consumer_name(team, agent), TURN_REQUESTED.template.filter(team=team, agent=agent)
+
+
+def _consumers_of_others() -> tuple[str, ...]:
+    """Consumers with a name that can be known, on streams where it may make some of its own."""
+    return (
+        f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.>",
+        f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}",
+    )
+
+
+def _stream_name(thing: Stream | Bucket[Any]) -> str:
+    return thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"

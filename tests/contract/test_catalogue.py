@@ -1,0 +1,37 @@
+"""Everything in the catalogue says who says it and who hears it, so that the broker's users follow from it."""
+
+from tests.contract.tree import packages
+
+from pallas_bus.rights import rights_of
+from pallas_contracts.catalog import BLOBS, BUCKETS, CLI, CONTRACTS, QUESTIONS, SERVICES, SPEAKERS, STREAMS
+
+ENDS = (
+    {contract.name: (contract.owners, contract.readers) for contract in CONTRACTS}
+    | {bucket.name: (bucket.writers, bucket.readers) for bucket in BUCKETS}
+    | {blob.name: (blob.owners, blob.readers) for blob in BLOBS}
+    | {question.name: (question.askers, (question.answerer,)) for question in QUESTIONS}
+)
+
+
+def test_the_services_of_the_catalogue_are_those_of_the_repository() -> None:
+    assert set(SERVICES) == {package.folder.name for package in packages() if package.is_service}
+    assert set(SPEAKERS) == {*SERVICES, CLI}
+
+
+def test_everything_is_said_by_somebody_and_heard_by_somebody() -> None:
+    assert [name for name, (speakers, hearers) in ENDS.items() if not speakers or not hearers] == []
+
+
+def test_everybody_who_says_or_hears_something_is_a_service_or_the_command() -> None:
+    named = {who for ends in ENDS.values() for side in ends for who in side}
+    named |= {thing.owner for thing in (*STREAMS, *BUCKETS)}
+    named |= {who for stream in STREAMS for who in (*stream.removers, *stream.counters)}
+    assert named <= set(SPEAKERS)
+
+
+def test_a_worker_of_one_team_has_rights_to_no_other() -> None:
+    rights = rights_of("agent-worker", {"alpha": ["x"]})
+    of_every_team = {subject for subject in rights_of("agent-worker").publish if ".turn." in subject}
+    assert of_every_team.isdisjoint(rights.publish)
+    of_turns = [subject for subject in (*rights.publish, *rights.subscribe) if "turn." in subject]
+    assert [subject for subject in of_turns if "alpha" not in subject] == []

@@ -1,0 +1,29 @@
+"""One broker for the tests of its rights, with the streams declared by their owners."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.integration.broker.guarded import Guarded, start
+
+from pallas_bus.connection import connect
+from pallas_bus.streams import declare
+from pallas_contracts.catalog import BUCKETS, STREAMS
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Generator[Guarded]:
+    """The broker."""
+    guarded = start(tmp_path_factory.mktemp("guarded"))
+    yield guarded
+    guarded.server.close()
+
+
+@pytest.fixture(scope="session")
+async def declared(guarded: Guarded) -> AsyncGenerator[Guarded]:
+    """The broker, with everything that is stored declared by whoever owns it."""
+    async with AsyncExitStack() as stack:
+        for owner in sorted({thing.owner for thing in (*STREAMS, *BUCKETS)}):
+            bus = await stack.enter_async_context(connect(guarded.access(owner), owner))
+            await declare(bus, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == owner))
+        yield guarded

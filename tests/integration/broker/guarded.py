@@ -1,0 +1,101 @@
+"""A broker that is configured as `pallas broker config` does it, with two kinds of workers, and its users."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nats.aio.msg import Msg
+from pydantic import SecretStr
+from tests.embedded import NatsServer
+from tests.integration.real_parts import a_lab
+
+from pallas_bus.access import Access
+from pallas_bus.connection import Bus, connect
+from pallas_cli.broker_config.users import read_workers
+from pallas_cli.broker_config.write import USERS, BrokerFolder
+
+ALPHA, BETA = "alpha", "beta"
+TEAMS = (ALPHA, BETA)
+
+_VIOLATION = "permissions violation"
+
+
+@dataclass
+class Guarded:
+    """The server, where its configuration is, and the folders of the teams."""
+
+    server: NatsServer
+    folder: BrokerFolder
+    teams: dict[str, Path]
+
+    def access(self, user: str) -> Access:
+        """How that user connects."""
+        return Access(self.server.url, SecretStr(self.seed(user)))
+
+    def seed(self, user: str) -> str:
+        """The seed of that user."""
+        return self.folder.seeds.path(user).read_text("ascii")
+
+    @property
+    def violations(self) -> list[str]:
+        """What the server has refused so far."""
+        return [line for line in self.server.log.splitlines() if "iolation" in line]
+
+
+def worker(team: str) -> str:
+    """The user of the workers that host this team."""
+    return f"agent-worker.{team}"
+
+
+def start(folder: Path) -> Guarded:
+    """A started broker whose workers host a team each; whoever starts it closes its server."""
+    teams = {team: a_lab(folder / "teams" / team, team) for team in TEAMS}
+    written = BrokerFolder(folder / "broker")
+    written.write_users(read_workers([[path] for path in teams.values()], {}))
+    server = NatsServer(folder / "broker", further=f"include {USERS}")
+    return Guarded(server.start(), written, teams)
+
+
+@dataclass
+class Trier:
+    """A connection that does what may be denied, and remembers what was."""
+
+    bus: Bus
+    denied: set[str] = field(default_factory=set[str])
+
+    async def publish(self, *subjects: str) -> set[str]:
+        """Publish on each and return those that were denied."""
+        for subject in subjects:
+            await self.bus.send(subject, b"")
+        return await self._denied(subjects)
+
+    async def subscribe(self, *subjects: str) -> set[str]:
+        """Listen on each and return those that were denied."""
+        for subject in subjects:
+            await self.bus.subscribe(subject, _ignore)
+        return await self._denied(subjects)
+
+    async def _denied(self, subjects: Sequence[str]) -> set[str]:
+        await asyncio.sleep(0)
+        await self.bus.flush()
+        return {subject for subject in subjects if subject.lower() in self.denied}
+
+
+async def _ignore(_: Msg) -> None:
+    return
+
+
+@asynccontextmanager
+async def trying(access: Access, service: str) -> AsyncGenerator[Trier]:
+    """Connect as somebody and try."""
+    denied: set[str] = set()
+
+    async def failed(error: Exception) -> None:
+        text = str(error).lower()
+        if _VIOLATION in text:
+            denied.add(text.split('"')[1])
+
+    async with connect(access, service, options={"error_cb": failed}) as bus:
+        yield Trier(bus, denied)

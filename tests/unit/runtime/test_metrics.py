@@ -52,7 +52,7 @@ def test_the_series_of_an_agent_begin_at_0_and_end_with_it(registry: CollectorRe
 def test_a_turn_is_counted_by_its_outcome_and_the_code_of_its_failure(registry: CollectorRegistry) -> None:
     agents = AgentSeries()
     turns = EndedTurns(registry, agents)
-    agents.come("t", "a")
+    agents.changed("t.a", "a definition")
     turns.ended(ended())
     counted = {name: value for name, value in series(registry).items() if value}
     assert counted == {"failed": 1.0, "model_failed": 1.0}
@@ -62,8 +62,8 @@ def test_a_turn_is_counted_by_its_outcome_and_the_code_of_its_failure(registry: 
 def test_a_turn_of_an_agent_that_is_gone_brings_no_series_back(registry: CollectorRegistry) -> None:
     agents = AgentSeries()
     turns = EndedTurns(registry, agents)
-    agents.come("t", "a")
-    agents.go("t", "a")
+    agents.changed("t.a", "a definition")
+    agents.changed("t.a", None)
     turns.ended(ended())
     assert series(registry) == {}
 
@@ -71,7 +71,7 @@ def test_a_turn_of_an_agent_that_is_gone_brings_no_series_back(registry: Collect
 def test_clocks_that_differ_make_no_duration_negative(registry: CollectorRegistry) -> None:
     agents = AgentSeries()
     turns = EndedTurns(registry, agents)
-    agents.come("t", "a")
+    agents.changed("t.a", "a definition")
     turns.ended(ended(-3.0))
     assert registry.get_sample_value("pallas_turn_duration_seconds_sum", {"team": "t", "agent": "a"}) == 0.0
 

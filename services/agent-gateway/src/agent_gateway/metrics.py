@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -9,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from agent_gateway.model import Limit, Refusal
 from pallas_bus.turn_claims import Address
 from pallas_contracts.turns import TurnRequested
-from pallas_runtime.metrics import AGENT, AgentSeries, EndedTurns, auth_failures
+from pallas_runtime.metrics import AGENT, AgentSeries, ByAgent, EndedTurns, auth_failures, count
 
 REFUSED_FOR: tuple[str, ...] = (*get_args(Limit.__value__), "agent_failed", "invalid_arguments")
 
@@ -23,44 +24,38 @@ class Metrics:
     in_flight: Gauge
     auth_failures: Counter
     clients_gone: Counter
-    _callers_refused: Counter
-    _calls_refused: Counter
-    _events_relayed: Counter
-    _turns_joined: Counter
-    _streams_resumed: Counter
+    _callers_refused: ByAgent[Counter]
+    _calls_refused: ByAgent[Counter]
+    _events_relayed: ByAgent[Counter]
+    _turns_joined: ByAgent[Counter]
+    _streams_resumed: ByAgent[Counter]
 
     def caller_refused(self, team: str, agent: str) -> None:
         """A caller is known, and the agent is not for it."""
-        self._count(self._callers_refused, team, agent)
+        count(self._callers_refused.of(team, agent))
 
     def call_refused(self, request: TurnRequested, refusal: Refusal) -> None:
         """A call became no turn."""
-        self._count(self._calls_refused, request.team, request.agent, refusal.limit or refusal.code)
+        count(self._calls_refused.of(request.team, request.agent, refusal.limit or refusal.code))
 
     def turn_joined(self, request: TurnRequested) -> None:
         """A call was answered with a turn that was there."""
-        self._count(self._turns_joined, request.team, request.agent)
+        count(self._turns_joined.of(request.team, request.agent))
 
     def stream_resumed(self, address: Address) -> None:
         """A caller came back for the rest of a stream."""
-        self._count(self._streams_resumed, address.team, address.agent)
+        count(self._streams_resumed.of(address.team, address.agent))
 
     def relaying(self, address: Address) -> Callable[[], None]:
         """What counts an event of that turn which is passed on to a caller."""
-        if not self.agents.there(address.team, address.agent):
-            return lambda: None
-        return self._events_relayed.labels(address.team, address.agent).inc
-
-    def _count(self, counter: Counter, team: str, agent: str, *more: str) -> None:
-        if self.agents.there(team, agent):
-            counter.labels(team, agent, *more).inc()
+        return partial(count, self._events_relayed.of(address.team, address.agent))
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
     """Register the instruments."""
     agents = AgentSeries()
 
-    def by_agent(name: str, meaning: str) -> Counter:
+    def by_agent(name: str, meaning: str) -> ByAgent[Counter]:
         return agents.keep(Counter(name, meaning, AGENT, registry=registry))
 
     refused = Counter("pallas_calls_refused", "Calls that became no turn", [*AGENT, "reason"], registry=registry)

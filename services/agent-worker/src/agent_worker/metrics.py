@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_worker.slots import Slots
 from pallas_contracts.turns import TurnRequested
-from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, EndedTurns, seconds_between
+from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, ByAgent, EndedTurns, count, seconds_between
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Metrics:
     turns: EndedTurns
     _slots: Gauge
     _busy: Gauge
-    _waited: Histogram
-    _attempts: Counter
-    _letters: Counter
+    _waited: ByAgent[Histogram]
+    _attempts: ByAgent[Counter]
+    _letters: ByAgent[Counter]
 
     def watch(self, slots: Slots) -> None:
         """Show the slots as they are when somebody looks."""
@@ -30,16 +30,13 @@ class Metrics:
     def attempt_begins(self, request: TurnRequested, attempt: int, at: datetime) -> None:
         """Count an attempt; the first one ends the turn's wait."""
         agent = request.team, request.agent
-        if not self.agents.there(*agent):
-            return
-        self._attempts.labels(*agent, "first" if attempt == 1 else "again").inc()
-        if attempt == 1:
-            self._waited.labels(*agent).observe(seconds_between(request.requested_at, at))
+        count(self._attempts.of(*agent, "first" if attempt == 1 else "again"))
+        if attempt == 1 and (waited := self._waited.of(*agent)) is not None:
+            waited.observe(seconds_between(request.requested_at, at))
 
     def letter_kept(self, team: str, agent: str, code: str) -> None:
         """Count a dead letter."""
-        if self.agents.there(team, agent):
-            self._letters.labels(team, agent, code).inc()
+        count(self._letters.of(team, agent, code))
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:

@@ -4,9 +4,10 @@ Series with the labels `team` and `agent` are there while the agent is: they beg
 increase, and end with it. Of an agent that is not there nothing is counted, or its series would come back for good.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -23,49 +24,67 @@ OUTCOMES = ("completed", "failed", "cancelled", "input_required")
 type Instrument = Counter | Gauge | Histogram
 
 
+@dataclass(frozen=True)
+class ByAgent[I: Instrument]:
+    """A metric with the labels of `AGENT`, and maybe one more, whose `values` begin at 0."""
+
+    metric: I
+    values: tuple[str, ...]
+    there: Container[tuple[str, str]]
+    _series: dict[tuple[str, ...], I] = field(default_factory=dict[tuple[str, ...], I])
+
+    def of(self, team: str, agent: str, *value: str) -> I | None:
+        """The series with these labels; None when the agent is not there."""
+        labels = (team, agent, *value)
+        series = self._series.get(labels)
+        if series is None and (team, agent) in self.there:
+            series = self._series[labels] = self.metric.labels(*labels)
+        return series
+
+    def come(self, team: str, agent: str) -> None:
+        """Make the series of an agent that is there now."""
+        for value in self.values:
+            self.of(team, agent, value)
+        if not self.values:
+            self.of(team, agent)
+
+    def go(self, team: str, agent: str) -> None:
+        """Remove the series of an agent that is not there any more."""
+        for labels in [labels for labels in self._series if labels[:2] == (team, agent)]:
+            del self._series[labels]
+            self.metric.remove(*labels)
+
+
 @dataclass
 class AgentSeries:
     """The agents that are there, by whom the metrics that are `kept` here have their series."""
 
-    _kept: list[tuple[Instrument, tuple[str, ...]]] = field(default_factory=list["tuple[Instrument, tuple[str, ...]]"])
+    _kept: list[ByAgent[Any]] = field(default_factory=list[ByAgent[Any]])
     _there: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
 
-    def keep[I: Instrument](self, metric: I, *values: str) -> I:
-        """Keep the series of a metric with the labels of `AGENT`, and maybe one more, whose `values` begin at 0."""
-        self._kept.append((metric, values))
-        return metric
-
-    def there(self, team: str, agent: str) -> bool:
-        """Whether the agent is there, and something may be counted of it."""
-        return (team, agent) in self._there
-
-    def come(self, team: str, agent: str) -> None:
-        """The agent is there, if it was not already."""
-        self._there.add((team, agent))
-        for metric, values in self._kept:
-            for labels in [(team, agent, value) for value in values] or [(team, agent)]:
-                metric.labels(*labels)
-
-    def go(self, team: str, agent: str) -> None:
-        """The agent is gone."""
-        self._there.discard((team, agent))
-        for metric, _ in self._kept:
-            metric.remove_by_labels({"team": team, "agent": agent})
+    def keep[I: Instrument](self, metric: I, *values: str) -> ByAgent[I]:
+        """Keep the series of a metric; `values` of its last label begin at 0."""
+        kept = ByAgent(metric, values, self._there)
+        self._kept.append(kept)
+        return kept
 
     def changed(self, key: str, definition: object | None) -> None:
         """Follow the catalogue: the agent `{team}.{agent}` has a definition, or None when it is gone."""
         team, _, agent = key.partition(".")
         if definition is None:
-            self.go(team, agent)
-        else:
-            self.come(team, agent)
+            self._there.discard((team, agent))
+            for kept in self._kept:
+                kept.go(team, agent)
+        elif (team, agent) not in self._there:
+            self._there.add((team, agent))
+            for kept in self._kept:
+                kept.come(team, agent)
 
 
 class EndedTurns:
     """Turns by how they ended, counted by whoever has written the outcome, so that each is counted once."""
 
     def __init__(self, registry: CollectorRegistry, agents: AgentSeries) -> None:
-        self._agents = agents
         turns = Counter("pallas_turns", "Turns that ended, by outcome", [*AGENT, "outcome"], registry=registry)
         failures = Counter("pallas_turn_failures", "Turns that failed, by code", [*AGENT, "code"], registry=registry)
         seconds = Histogram(
@@ -82,12 +101,17 @@ class EndedTurns:
     def ended(self, outcome: TurnOutcome) -> None:
         """Count a turn whose outcome has just been stored."""
         agent = outcome.team, outcome.agent
-        if not self._agents.there(*agent):
-            return
-        self._turns.labels(*agent, outcome.status).inc()
-        if outcome.status == "failed":
-            self._failures.labels(*agent, outcome.code).inc()
-        self._seconds.labels(*agent).observe(seconds_between(outcome.requested_at, outcome.ended_at))
+        count(self._turns.of(*agent, outcome.status))
+        if outcome.code is not None and outcome.status == "failed":
+            count(self._failures.of(*agent, outcome.code))
+        if (seconds := self._seconds.of(*agent)) is not None:
+            seconds.observe(seconds_between(outcome.requested_at, outcome.ended_at))
+
+
+def count(series: Counter | None) -> None:
+    """Count one more, if there is anything to count by."""
+    if series is not None:
+        series.inc()
 
 
 def seconds_between(began: datetime, ended: datetime) -> float:

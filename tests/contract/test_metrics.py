@@ -143,7 +143,13 @@ def test_a_pipeline_has_only_parts_that_are_configured(name: str) -> None:
 
 def test_services_send_their_spans_to_where_the_collector_listens() -> None:
     environ = (ROOT / "deploy" / "observability.env").read_text("utf-8")
-    assert "OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4317\n" in environ
-    told = yaml.safe_load((ROOT / "deploy" / "observability" / "collector.yaml").read_text("utf-8"))
-    assert told["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"] == "0.0.0.0:4317"
-    assert told["exporters"]["otlp/jaeger"]["endpoint"] == "jaeger:4317"
+    collector, jaeger = (
+        yaml.safe_load((ROOT / "deploy" / "observability" / name).read_text("utf-8"))
+        for name in ("collector.yaml", "jaeger.yaml")
+    )
+    # Unless they are told another protocol, services send by HTTP.
+    port = collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"].rpartition(":")[2]
+    assert f"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:{port}\n" in environ
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL" not in environ
+    port = jaeger["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"].rpartition(":")[2]
+    assert collector["exporters"]["otlp/jaeger"]["endpoint"] == f"jaeger:{port}"

@@ -4,21 +4,30 @@ import asyncio
 import os
 import sys
 
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
 from tests.embedded import free_port
 from tests.integration.team_lifecycle.lab import a_lifecycle, environment
 from tests.postgres import PostgresServer
 
+from team_lifecycle.migrate import MIGRATIONS
+
 TABLES = "select count(*) from pg_tables where schemaname = 'public'"
 
 
-async def migrated(postgres_url: str) -> tuple[int, str]:
-    """Run the command; exit code, and what it said."""
-    process = await asyncio.create_subprocess_exec(
+async def job(postgres_url: str) -> asyncio.subprocess.Process:
+    """Start the command."""
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "team_lifecycle.migrate"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, **environment(postgres_url=postgres_url)},
     )
+
+
+async def migrated(postgres_url: str) -> tuple[int, str]:
+    """Run the command; exit code, and what it said."""
+    process = await job(postgres_url)
     said, _ = await process.communicate()
     return process.returncode or 0, said.decode()
 
@@ -28,7 +37,7 @@ async def test_an_empty_database_gets_its_tables_once_however_many_jobs_run(
 ) -> None:
     database = await postgres.new_database()
     assert await postgres.say(TABLES, database) == [(0,)]
-    assert await asyncio.gather(*(migrated(database) for _ in range(2))) == [(0, ""), (0, "")]
+    assert [code for code, _ in await asyncio.gather(*(migrated(database) for _ in range(2)))] == [0, 0]
     [(tables,)] = await postgres.say(TABLES, database)
     assert tables
     async with a_lifecycle(**{**addresses, "postgres_url": database}) as lifecycle:
@@ -37,6 +46,20 @@ async def test_an_empty_database_gets_its_tables_once_however_many_jobs_run(
         assert await migrated(database) == (0, "")
         assert (await lifecycle.daedalus.get(f"/mcp_server/api/teams/{team_id}/")).status_code == 200
         assert await postgres.say(TABLES, database) == [(tables,)]
+
+
+async def test_a_job_that_waits_for_another_one_says_so(postgres: PostgresServer) -> None:
+    database = await postgres.new_database()
+    other = create_async_engine(database.replace("postgresql:", "postgresql+asyncpg:"))
+    async with other.connect() as connection:
+        await connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": MIGRATIONS.lock})
+        waiting = await job(database)
+        assert waiting.stdout is not None
+        assert (
+            await asyncio.wait_for(waiting.stdout.readline(), 30) == b"waiting for another migration of this database\n"
+        )
+    await other.dispose()
+    assert await asyncio.wait_for(waiting.wait(), 30) == 0
 
 
 async def test_without_postgres_the_job_fails_with_a_line_that_holds_no_password() -> None:

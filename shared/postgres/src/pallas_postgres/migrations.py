@@ -4,6 +4,7 @@ Whoever comes first does it, the others wait; where nothing is to be done nothin
 """
 
 import asyncio
+import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_contracts.errors import PallasError
 from pallas_postgres.engine import open_engine, postgres_errors
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,9 @@ class Migrations:
         async with postgres_errors(), engine.begin() as connection:
             await connection.execute(text("set local statement_timeout = 0"))
             await connection.execute(text("set local lock_timeout = 0"))
-            await connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": self.lock})
+            if not await connection.scalar(text("select pg_try_advisory_xact_lock(:lock)"), {"lock": self.lock}):
+                log.warning("waiting for another migration of this database")
+                await connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": self.lock})
             await connection.run_sync(self._upgrade)
 
     def run_alone(self, url: str) -> int:

@@ -80,7 +80,7 @@ def test_every_process_says_whether_it_is_ready() -> None:
 @each_expression
 def test_what_an_expression_uses_is_exposed_or_recorded(name: str) -> None:
     known = {series for metric in exposed() for series in metric.series} | OF_PROMETHEUS
-    known |= {"process_cpu_seconds_total", "process_resident_memory_bytes"} | RECORDS
+    known |= {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"} | RECORDS
     used = set(NAME.findall(EXPRESSIONS[name]))
     assert used - known == set()
     assert used or "up" in EXPRESSIONS[name]

@@ -77,7 +77,7 @@ class Stack:
         """Start the command without waiting for it."""
         fixed = ("--ready-file", str(self.ready_file), "--data", str(self.folder / "data"))
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self.output.open("ab") as output:
+        with self.output.open("wb") as output:
             self._process = subprocess.Popen(
                 [PALLAS, "up", *fixed, "--port-base", str(self.base), *self._options],
                 stdin=subprocess.DEVNULL,

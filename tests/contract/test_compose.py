@@ -1,6 +1,7 @@
 """`deploy/compose.yaml`: what it starts is whole, closed to the outside, and told only what it can be told."""
 
 import json
+import os
 import re
 import stat
 from pathlib import Path
@@ -17,8 +18,11 @@ from tests.embedded import nats_version
 
 from pallas_runtime.settings import FILE_SUFFIX
 
-JOBS = {name for name in containers() if name.endswith("-migrate")}
+MIGRATIONS = {name for name in containers() if name.endswith("-migrate")}
+JOBS = {*MIGRATIONS, "demo-library"}
 OURS = {*SERVICES, *JOBS, "demo-tools"}
+HOSTED = ROOT / "deploy" / "demo-team"
+JWT = HOSTED / "fastagent.secrets.yaml"
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))
 
 
@@ -53,12 +57,36 @@ def test_a_container_starts_the_module_of_its_service_from_its_own_image(name: s
     assert container["image"] == f"pallas/{name}"
 
 
-@pytest.mark.parametrize("name", sorted(JOBS))
+@pytest.mark.parametrize("name", sorted(MIGRATIONS))
 def test_a_migration_is_the_module_of_its_service_and_is_over_before_the_service_starts(name: str) -> None:
     service = name.removesuffix("-migrate")
     assert containers()[name]["image"] == containers()[service]["image"]
     assert containers()[name]["command"] == [f"{SERVICES[service].module}.migrate"]
     assert containers()[service]["depends_on"][name] == {"condition": "service_completed_successfully"}
+
+
+def test_the_demo_s_library_is_made_for_the_team_that_is_hosted_and_its_jwt_is_kept_where_workers_read_it() -> None:
+    job, worker = containers()["demo-library"], containers()["agent-worker"]
+    *_, folder = job["command"]
+    assert folder == environment("agent-worker")["PALLAS_TEAMS"]
+    assert [volume.removesuffix(":ro") for volume in worker["volumes"]] == [
+        volume.removesuffix(":ro") for volume in job["volumes"]
+    ]
+    [kept] = [volume for volume in job["volumes"] if not volume.endswith(":ro")]
+    assert os.path.normpath(f"{folder}/{JWT.readlink()}") == f"{kept.partition(':')[2]}/{JWT.name}"
+
+
+def test_a_folder_that_is_kept_in_a_volume_belongs_to_who_writes_it() -> None:
+    ours = {volume for name in OURS for volume in containers()[name].get("volumes", [])}
+    folders = {volume.split(":")[1] for volume in ours if not volume.startswith((".", "/"))}
+    assert folders == {"/teams/secrets"}
+    assert "install --directory --owner pallas --group pallas --mode 700 /teams/secrets" in image.text()
+
+
+def test_the_hosted_demo_team_is_that_of_the_checkout() -> None:
+    links = {path.name: path.readlink() for path in HOSTED.iterdir()}
+    assert links.pop(JWT.name) == Path("../secrets") / JWT.name
+    assert {(HOSTED / name).resolve() for name in links} == set(DEMO.iterdir())
 
 
 @each_service

@@ -1,4 +1,4 @@
-"""Secrets that a command needs: from the environment, or from the data folder of `pallas up`."""
+"""Secrets that a command needs: from the environment, a file that it names, or the data folder of `pallas up`."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,14 @@ def find_secret(variable: str, data: Path, name: str, *, need: str) -> str:
     Raises:
         Refused: there is neither; `need` says what it would be for.
     """
-    if given := os.environ.get(variable):
+    from pallas_contracts.errors import Rejected
+    from pallas_runtime.settings import value_of
+
+    try:
+        given = value_of(os.environ, variable)
+    except Rejected as error:
+        raise Refused(f"{variable}: {error.message}") from error
+    if given:
         return given
     path = data / "secrets" / name
     try:
@@ -31,3 +38,13 @@ def find_admin_password(data: Path) -> str:
         Refused: there is none.
     """
     return find_secret("PALLAS_ADMIN_PASSWORD", data, "admin-password", need="the password of `admin` is needed")
+
+
+def find_service_password(data: Path) -> str:
+    """The password of the account `daedalus-service`, of team-lifecycle.
+
+    Raises:
+        Refused: there is none.
+    """
+    need = "the password of `daedalus-service` is needed"
+    return find_secret("PALLAS_SERVICE_PASSWORD", data, "daedalus-service-password", need=need)

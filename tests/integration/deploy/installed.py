@@ -7,16 +7,15 @@ import asyncio
 import os
 import shutil
 import subprocess
-from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncGenerator, Mapping
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.contract.tree import ROOT
 from tests.deployment import image
-from tests.deployment.compose import SECRETS, containers, environment
-from tests.embedded import free_port
+from tests.deployment.compose import PATH, SECRETS, containers, environment
 from tests.integration.processes import Service
 
 _QUICKER = {"UV_LINK_MODE": "hardlink", "UV_COMPILE_BYTECODE": "0"}
@@ -58,35 +57,74 @@ class Site:
         machine = {name: os.environ[name] for name in _OF_THE_MACHINE if name in os.environ}
         return machine | given | other
 
+    def move(self, secret: Path) -> None:
+        """Let an address in a secret be that of this site."""
+        text = self._here(secret.read_text("ascii"))
+        secret.chmod(0o600)
+        secret.write_text(text, "ascii")
+
+    def mount(self, container: str, *, below: str) -> None:
+        """Put what a container mounts below a folder where this site has it; links stay links."""
+        for volume in containers()[container].get("volumes", []):
+            source, target, *_ = volume.split(":")
+            here = Path(self._here(target))
+            if target.startswith(below) and not here.exists():
+                if source.startswith("."):
+                    shutil.copytree(PATH.parent / source, here, symlinks=True)
+                else:
+                    here.mkdir(parents=True)
+
+    def port(self, container: str) -> int:
+        """Where a container listens here."""
+        return int(self.addresses[f"{container}:8080"].rpartition(":")[2])
+
     def _here(self, value: str) -> str:
         for there, here in {SECRETS: f"{self.folder}/secrets/", **self.addresses}.items():
             value = value.replace(there, here)
         return value
 
+    def _command(self, container: str, python: Path) -> list[str]:
+        words = [str(python), "-m", *map(self._here, containers()[container]["command"])]
+        own = {"0.0.0.0": "127.0.0.1", "8080": str(self.port(container))} if "--port" in words else {}
+        return [own.get(word, word) for word in words]
+
     async def finish(self, container: str, python: Path) -> None:
         """Run a container that ends by itself."""
-        process = await asyncio.create_subprocess_exec(
-            python, "-m", *containers()[container]["command"], cwd=self.folder, env=self.told(container)
-        )
-        assert await process.wait() == 0
+        code, output = await self.ended(container, self._command(container, python))
+        assert code == 0, output
 
-    async def is_healthy(self, container: str, python: Path, port: int) -> bool:
-        """Carry out the health check of a container that listens on `port` here."""
+    async def ended(self, container: str, command: Sequence[str]) -> tuple[int | None, str]:
+        """Run a command as a container does; its exit code, and what it has printed."""
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=self.folder, env=self.told(container), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
+        )
+        output, _ = await process.communicate()
+        return process.returncode, output.decode()
+
+    async def is_healthy(self, container: str, python: Path) -> bool:
+        """Carry out the health check of a container."""
         _, program, *words = containers()[container]["healthcheck"]["test"]
         assert program == "python"
-        check = await asyncio.create_subprocess_exec(python, *(word.replace("8080", str(port)) for word in words))
+        port = str(self.port(container))
+        check = await asyncio.create_subprocess_exec(
+            python, *(word.replace("8080", port) for word in words), stderr=DEVNULL
+        )
         return await check.wait() == 0
 
     @asynccontextmanager
     async def run(self, container: str, python: Path) -> AsyncGenerator[Service]:
-        """Run the container of a service, on a free port of loopback."""
-        port, log = free_port(), self.folder / f"{container}.log"
+        """Run the container of a service, on its port of loopback."""
+        port, log = self.port(container), self.folder / f"{container}.log"
         # Agents' own ports may be somebody else's here.
         told = self.told(container, PALLAS_HOST="127.0.0.1", PALLAS_PORT=str(port), PALLAS_AGENT_PORTS="false")
-        command = (python, "-m", *containers()[container]["command"])
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                *command, cwd=self.folder, env=told, stdin=DEVNULL, stdout=DEVNULL, stderr=errors
+                *self._command(container, python),
+                cwd=self.folder,
+                env=told,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=errors,
             )
         try:
             yield Service(container, port, log, process)

@@ -1,106 +1,84 @@
 """What the images install is enough: each service starts from it alone, as compose tells it to, and becomes ready."""
 
 import asyncio
-import os
 import signal
-import subprocess
 import sys
-from collections.abc import Generator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from deploy.make_secrets import make_secrets
 from tests.contract.tree import ROOT
 from tests.deployment import image
 from tests.deployment.compose import containers
 from tests.deployment.services import SERVICES
-from tests.embedded import NatsServer, RedisServer
-from tests.integration.deploy.installed import Site, install
-from tests.postgres import PostgresServer
-
-from pallas_cli.embedded.postgres import EmbeddedPostgres
+from tests.integration.deploy.installed import Site
+from tests.integration.real_parts import until
 
 STARTS_WITHIN = 120.0
 """Seconds: nothing is compiled ahead here, so seven services at once compile all that they import."""
 
 MIGRATIONS = [name for name in containers() if name.endswith("-migrate")]
-
-
-@pytest.fixture(scope="module")
-def pythons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The Python of each service's image."""
-    sources, folder = tmp_path_factory.mktemp("src"), tmp_path_factory.mktemp("app")
-    image.copy_sources(sources)
-    return {name: install(name, sources, folder) for name in SERVICES}
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Generator[Site]:
-    """Broker, cache and database as compose prepares them, at addresses of this machine."""
-    make_secrets(tmp_path / "secrets")
-    with (
-        NatsServer() as nats,
-        RedisServer(tmp_path / "redis") as redis,
-        PostgresServer(tmp_path / "postgres") as postgres,
-    ):
-        _make_databases(postgres, tmp_path / "secrets")
-        addresses = {
-            "nats://nats:4222": nats.url,
-            "redis:6379": redis.url.partition("//")[2],
-            "postgres:5432": postgres.url.partition("@")[2].partition("/")[0],
-            "/teams/team": str(ROOT / "teams" / "demo"),
-        }
-        for secret in (tmp_path / "secrets").glob("*-url"):
-            _move(secret, addresses)
-        yield Site(tmp_path, addresses)
-
-
-def _move(secret: Path, addresses: dict[str, str]) -> None:
-    """Let an address in a secret lead to this machine, whose Redis asks for no password."""
-    text = secret.read_text("ascii")
-    for there, here in addresses.items():
-        text = text.replace(there, here)
-    if secret.name == "redis-url":
-        text = f"redis://{text.partition('@')[2]}"
-    secret.chmod(0o600)
-    secret.write_text(text, "ascii")
-
-
-def _make_databases(postgres: PostgresServer, secrets: Path) -> None:
-    """Run the script with which compose prepares a new cluster."""
-    script = (ROOT / "deploy" / "postgres-init.sh").read_text("utf-8").replace("/run/secrets", str(secrets))
-    _, _, address = postgres.url.partition("@")
-    host, _, port = address.partition("/")[0].partition(":")
-    programs = EmbeddedPostgres.binary("psql").parent
-    told = os.environ | {
-        "PGHOST": host,
-        "PGPORT": port,
-        "PGUSER": "postgres",
-        "PATH": f"{programs}:{os.environ['PATH']}",
-    }
-    subprocess.run(["bash", "-c", script], env=told, check=True, capture_output=True, timeout=30)
+SEARCH = ("chat", "research", "--message", '/tool search {"query": "workspace"}')
+SEARCHING = set(SERVICES) - {"registry", "health-monitor"}
+"""What takes part in a search."""
 
 
 def test_a_package_is_installed_alone(pythons: dict[str, Path]) -> None:
-    for name, python in pythons.items():
+    for name in SERVICES:
         others = {package.module for package in SERVICES.values()} - {SERVICES[name].module}
-        found = {path.name for path in python.parents[1].glob("lib/python3.*/site-packages/*")}
+        found = {path.name for path in pythons[name].parents[1].glob("lib/python3.*/site-packages/*")}
         assert SERVICES[name].module in found
         assert found & (others | {"pytest", "ruff", "pallas_cli"}) == set()
 
 
-@pytest.mark.timeout(240)
-async def test_every_service_becomes_ready_and_ends_when_told_to(pythons: dict[str, Path], site: Site) -> None:
+async def migrate(site: Site, pythons: dict[str, Path]) -> None:
+    """Carry out the jobs that bring databases up to date."""
     for job in MIGRATIONS:
         await site.finish(job, pythons[job.removesuffix("-migrate")])
+
+
+@pytest.mark.timeout(240)
+async def test_every_service_becomes_ready_and_ends_when_told_to(pythons: dict[str, Path], site: Site) -> None:
+    await migrate(site, pythons)
     async with AsyncExitStack() as stack:
-        running = [await stack.enter_async_context(site.run(name, python)) for name, python in pythons.items()]
+        running = [await stack.enter_async_context(site.run(name, pythons[name])) for name in SERVICES]
         await asyncio.gather(*(service.ready(STARTS_WITHIN) for service in running))
         for service in running:
-            assert await site.is_healthy(service.instance, pythons[service.instance], service.port)
+            assert await site.is_healthy(service.instance, pythons[service.instance])
             service.send(signal.SIGTERM)
         assert [await service.process.wait() for service in running] == [0] * len(SERVICES)
+
+
+@pytest.mark.timeout(240)
+async def test_the_demo_s_job_lets_a_running_worker_search_and_changes_nothing_when_it_is_run_again(
+    pythons: dict[str, Path], site: Site
+) -> None:
+    jwt = site.folder / "teams" / "secrets" / "fastagent.secrets.yaml"
+    gateway = f"http://127.0.0.1:{site.port('agent-gateway')}"
+    await migrate(site, pythons)
+
+    async def finds() -> bool:
+        """Whether the research agent finds something in its library."""
+        command = (str(pythons["demo-library"]), "-m", "pallas_cli", *SEARCH, "--url", gateway)
+        code, said = await site.ended("demo-library", command)
+        return code == 0 and "libraries.md" in said
+
+    async def tools_answer() -> bool:
+        return await site.is_healthy("demo-tools", pythons["demo-tools"])
+
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(site.run("demo-tools", pythons["demo-tools"]))
+        await until(tools_answer, STARTS_WITHIN)
+        running = [await stack.enter_async_context(site.run(name, pythons[name])) for name in SEARCHING]
+        await asyncio.gather(*(service.ready(STARTS_WITHIN) for service in running))
+        assert not await finds()
+        assert not jwt.exists()
+        await site.finish("demo-library", pythons["demo-library"])
+        await until(finds, STARTS_WITHIN)
+        kept = jwt.read_text("ascii")
+        await site.finish("demo-library", pythons["demo-library"])
+        assert jwt.read_text("ascii") == kept
+        assert jwt.stat().st_mode & 0o077 == 0
 
 
 def test_the_images_python_is_that_of_the_project() -> None:

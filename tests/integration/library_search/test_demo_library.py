@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from tests.integration.library_search.lab import Search, a_resolver, a_search
 from tests.integration.team_lifecycle.lab import (
     ADMIN,
     ADMIN_PASSWORD,
-    FERNET_KEY,
     SERVICE_PASSWORD,
     TEAMS,
     Lifecycle,
@@ -23,10 +22,8 @@ from tests.integration.team_lifecycle.lab import (
 from tests.postgres import PostgresServer
 
 from pallas_cli.refused import Refused
-from pallas_cli.stack.accounts import Accounts
-from pallas_cli.stack.demo_library import LIBRARY, WORKSPACE, ensure_demo_library
+from pallas_cli.stack.demo_library import LIBRARY, WORKSPACE, Operator, ensure_demo_library
 from pallas_cli.stack.demo_team import DemoTeam
-from pallas_cli.stack.plan import AuthSide
 from pallas_cli.stack.teams import TeamSummary
 
 TEAM = "0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e"
@@ -38,12 +35,12 @@ class Parts:
 
     lifecycle: Lifecycle
     search: Search
-    auth: AuthSide
+    operator: Operator
     demo: DemoTeam
 
     async def ensure(self) -> str:
         """Make the library, and return the JWT that is kept then."""
-        await ensure_demo_library(self.demo, self.auth)
+        await ensure_demo_library(self.demo, self.operator)
         jwt = self.demo.kept_jwt()
         assert jwt is not None
         return jwt
@@ -74,9 +71,13 @@ async def parts(
         lifecycle = await stack.enter_async_context(a_lifecycle(**urls))
         await stack.enter_async_context(a_resolver(nats_server.url, redis.url))
         search = await stack.enter_async_context(a_search(environ))
-        accounts = Accounts(ADMIN_PASSWORD, SERVICE_PASSWORD, FERNET_KEY)
-        auth = AuthSide(lifecycle.process.port, search.process.port, urls["postgres_url"], accounts)
-        yield Parts(lifecycle, search, auth, demo)
+        operator = Operator(
+            f"http://127.0.0.1:{lifecycle.process.port}",
+            f"http://127.0.0.1:{search.process.port}",
+            ADMIN_PASSWORD,
+            SERVICE_PASSWORD,
+        )
+        yield Parts(lifecycle, search, operator, demo)
 
 
 ALL = ["team provisioned", "user created", "library created", "team workspaces_updated"]
@@ -166,6 +167,6 @@ async def test_a_team_that_an_admin_has_deleted_is_not_made_again(parts: Parts) 
 
 
 async def test_a_wrong_password_is_told_with_what_was_asked(parts: Parts) -> None:
-    wrong = AuthSide(parts.lifecycle.process.port, parts.search.process.port, "", Accounts("no", "no", FERNET_KEY))
+    wrong = replace(parts.operator, service_password="no")
     with pytest.raises(Refused, match=r"POST /mcp_server/api/teams/ is answered with 401"):
         await ensure_demo_library(parts.demo, wrong)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pallas_cli.stack.demo_servers import DemoServers
-from pallas_cli.stack.demo_team import DemoTeam, with_demo_team
+from pallas_cli.stack.demo_team import DemoTeam, prepared_team, with_demo_team
 from pallas_cli.stack.teams import TeamSummary, read_teams
 from pallas_teams import HttpServer, load_team
 
@@ -77,3 +77,26 @@ def test_a_demo_folder_that_has_become_somebody_s_own_is_hosted_as_it_is(
     teams = read_teams([copy], ADDRESSES)
     assert with_demo_team(tmp_path / "data", teams) == (teams, None)
     assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_with_a_link_for_its_jwt_is_prepared_and_the_jwt_is_kept_where_the_link_leads(tmp_path: Path) -> None:
+    folder = tmp_path / "teams" / "team"
+    shutil.copytree(CHECKOUT, folder)
+    assert prepared_team(folder, ADDRESSES) is None
+    link, kept = folder / "fastagent.secrets.yaml", tmp_path / "teams" / "kept.yaml"
+    link.symlink_to("../kept.yaml")
+    team = prepared_team(folder, ADDRESSES)
+    assert team is not None
+    assert (team.kept_jwt(), team.documents) == (None, folder / "library")
+    team.keep_jwt("head.body.sign-_")
+    assert (team.kept_jwt(), link.is_symlink(), "head.body.sign-_" in kept.read_text()) == (
+        "head.body.sign-_",
+        True,
+        True,
+    )
+
+
+def test_a_team_with_secrets_of_its_own_is_not_prepared(tmp_path: Path) -> None:
+    shutil.copytree(CHECKOUT, tmp_path / "team")
+    (tmp_path / "team" / "fastagent.secrets.yaml").write_text("{}")
+    assert prepared_team(tmp_path / "team", ADDRESSES) is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pallas_cli.kept_secrets import find_admin_password
+from pallas_cli.kept_secrets import find_admin_password, find_service_password
 from pallas_cli.refused import Refused
 from pallas_cli.stack.data import kept_secret
 
@@ -17,3 +17,14 @@ def test_the_environment_comes_first_then_what_the_stack_keeps(tmp_path: Path, m
     assert find_admin_password(tmp_path) == kept
     monkeypatch.setenv("PALLAS_ADMIN_PASSWORD", "another")
     assert find_admin_password(tmp_path) == "another"
+
+
+def test_a_password_may_stand_in_a_file_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PALLAS_SERVICE_PASSWORD", raising=False)
+    monkeypatch.setenv("PALLAS_SERVICE_PASSWORD_FILE", str(tmp_path / "password"))
+    with pytest.raises(Refused, match=r"^PALLAS_SERVICE_PASSWORD: the file .* cannot be read"):
+        find_service_password(tmp_path)
+    (tmp_path / "password").write_text("a word\n")
+    assert find_service_password(tmp_path) == "a word"

@@ -178,3 +178,35 @@ def ingest(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The team's folder, as workers see it.")],
+    lifecycle: Annotated[
+        str, typer.Option("--team-lifecycle", envvar="PALLAS_TEAM_LIFECYCLE_URL", help="Address of team-lifecycle.")
+    ] = DEFAULT_LIFECYCLE,
+    search: Annotated[
+        str, typer.Option("--library-search", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of the library search.")
+    ] = DEFAULT_SEARCH,
+    data: AdminData = DEFAULT_DATA,
+) -> None:
+    """Make the demo team's library, and keep a JWT to read it where the link `fastagent.secrets.yaml` leads.
+
+    A team without that link has secrets of its own: nothing is done for it. While the JWT that is kept is accepted
+    nothing is changed.
+    """
+    import asyncio
+    import os
+
+    from pallas_cli.kept_secrets import find_admin_password, find_service_password
+    from pallas_cli.stack.demo_library import Operator, ensure_demo_library
+    from pallas_cli.stack.demo_team import prepared_team
+
+    team = prepared_team(folder, os.environ)
+    if team is None:
+        typer.echo(f"{folder} is not prepared for a library; nothing is done")
+        return
+    operator = Operator(lifecycle, search, find_admin_password(data), find_service_password(data))
+    asyncio.run(ensure_demo_library(team, operator))
+    typer.echo(f"team {team.summary.name!r} reads its library")

@@ -6,12 +6,12 @@ the JWT that was kept is accepted nothing is touched, so what an admin has chang
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pallas_cli.library_files import find_files
 from pallas_cli.refused import Refused
 from pallas_cli.stack.demo_team import DemoTeam
-from pallas_cli.stack.plan import AuthSide
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -22,7 +22,17 @@ _TRIES = 4
 _SECONDS = 20.0
 
 
-async def ensure_demo_library(demo: DemoTeam, auth: AuthSide) -> None:
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Where team-lifecycle and the library search are, and the passwords of who may change what they hold."""
+
+    team_lifecycle_url: str
+    library_search_url: str
+    admin_password: str = field(repr=False)
+    service_password: str = field(repr=False)
+
+
+async def ensure_demo_library(demo: DemoTeam, operator: Operator) -> None:
     """Let the demo team read a library with a few documents.
 
     Raises:
@@ -31,19 +41,19 @@ async def ensure_demo_library(demo: DemoTeam, auth: AuthSide) -> None:
     # Importing it takes a while; the loop goes on watching the processes.
     httpx = await asyncio.to_thread(__import__, "httpx")
     kept = demo.kept_jwt()
-    if kept is not None and await _is_accepted(auth, kept):
+    if kept is not None and await _is_accepted(operator, kept):
         return
     try:
         async with (
-            _client(auth, "daedalus-service", auth.accounts.service_password) as daedalus,
-            _client(auth, "admin", auth.accounts.admin_password) as admin,
+            _client(operator, "daedalus-service", operator.service_password) as daedalus,
+            _client(operator, "admin", operator.admin_password) as admin,
         ):
-            demo.keep_jwt(await _provide(demo, auth, daedalus, admin))
+            demo.keep_jwt(await _provide(demo, operator, daedalus, admin))
     except httpx.HTTPError as error:
         raise Refused(f"team-lifecycle cannot be reached ({type(error).__name__})") from error
 
 
-async def _provide(demo: DemoTeam, auth: AuthSide, daedalus: "AsyncClient", admin: "AsyncClient") -> str:
+async def _provide(demo: DemoTeam, operator: Operator, daedalus: "AsyncClient", admin: "AsyncClient") -> str:
     """Make what is missing, and return a JWT that is valid."""
     team = await _ask(daedalus, "POST", _TEAMS, {"id": demo.team_id, "name": "Demo"})
     if not team.get("active", True):
@@ -51,7 +61,7 @@ async def _provide(demo: DemoTeam, auth: AuthSide, daedalus: "AsyncClient", admi
     await _ask(admin, "POST", f"{_ADMIN}/users", {"name": USER})
     library = {"uid": LIBRARY, "name": "Handbook of the demo", "workspace_id": WORKSPACE, "owner": USER}
     await _ask(admin, "POST", f"{_ADMIN}/libraries", library, also=(409,))
-    await _add_documents(demo, auth)
+    await _add_documents(demo, operator)
     workspaces = sorted({*team.get("workspace_ids", ()), WORKSPACE})
     await _ask(daedalus, "PUT", f"{_TEAMS}{demo.team_id}/workspaces/", {"workspace_ids": workspaces})
     if "jwt" not in team:
@@ -59,10 +69,10 @@ async def _provide(demo: DemoTeam, auth: AuthSide, daedalus: "AsyncClient", admi
     return team["jwt"]
 
 
-async def _add_documents(demo: DemoTeam, auth: AuthSide) -> None:
+async def _add_documents(demo: DemoTeam, operator: Operator) -> None:
     from pallas_cli.library_ingest import Target, hand_over
 
-    target = Target(auth.library_search_url, auth.accounts.admin_password, LIBRARY, "default")
+    target = Target(operator.library_search_url, operator.admin_password, LIBRARY, "default")
     for left in range(_TRIES, 0, -1):
         try:
             outcomes = await hand_over(target, find_files([demo.documents]))
@@ -76,7 +86,7 @@ async def _add_documents(demo: DemoTeam, auth: AuthSide) -> None:
             return
 
 
-async def _is_accepted(auth: AuthSide, jwt: str) -> bool:
+async def _is_accepted(operator: Operator, jwt: str) -> bool:
     """Whether the library search takes the JWT. One that cannot be judged right now is kept."""
     import httpx
 
@@ -84,16 +94,17 @@ async def _is_accepted(auth: AuthSide, jwt: str) -> bool:
     async with httpx.AsyncClient(timeout=_SECONDS, trust_env=False) as http:
         question = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         try:
-            answer = await http.post(f"{auth.library_search_url}/mcp", json=question, headers=headers)
+            answer = await http.post(f"{operator.library_search_url}/mcp", json=question, headers=headers)
         except httpx.HTTPError:
             return True
     return answer.status_code != 401
 
 
-def _client(auth: AuthSide, name: str, password: str) -> "AsyncClient":
+def _client(operator: Operator, name: str, password: str) -> "AsyncClient":
     import httpx
 
-    return httpx.AsyncClient(base_url=auth.team_lifecycle_url, auth=(name, password), timeout=_SECONDS, trust_env=False)
+    url = operator.team_lifecycle_url
+    return httpx.AsyncClient(base_url=url, auth=(name, password), timeout=_SECONDS, trust_env=False)
 
 
 async def _ask(

@@ -2,21 +2,24 @@
 
 The files are links, so what is edited in the checkout is taken up. A demo folder that has secrets of its own, or reads
 no library any more, has become somebody's own and is hosted as it is.
+
+Containers are given such a folder: its `fastagent.secrets.yaml` is a link to where the JWT is to be kept.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pallas_cli.stack.data import keep_secret
-from pallas_cli.stack.teams import TeamSummary, is_demo
+from pallas_cli.stack.teams import TeamSummary, is_demo, read_teams
 
 _LIBRARY_SERVER = "library-search"
+_DOCUMENTS = "library"
 _FILES = ("agents.yaml", "fastagent.config.yaml")
 _SECRETS_FILE = "fastagent.secrets.yaml"
 _SECRETS = """\
-# Made by `pallas up`: the JWT by which the demo team reads its library.
+# Made by Pallas: the JWT by which the demo team reads its library.
 mcp:
   servers:
     {server}:
@@ -49,7 +52,7 @@ class DemoTeam:
 
     def keep_jwt(self, jwt: str) -> None:
         """Put a JWT where the workers find it, and the next start."""
-        keep_secret(self.folder / _SECRETS_FILE, _SECRETS.format(server=_LIBRARY_SERVER, jwt=jwt))
+        keep_secret((self.folder / _SECRETS_FILE).resolve(), _SECRETS.format(server=_LIBRARY_SERVER, jwt=jwt))
 
 
 def with_demo_team(data: Path, teams: Sequence[TeamSummary]) -> tuple[Sequence[TeamSummary], DemoTeam | None]:
@@ -59,8 +62,21 @@ def with_demo_team(data: Path, teams: Sequence[TeamSummary]) -> tuple[Sequence[T
         return teams, None
     hosted = replace(found, folder=data / "teams" / found.name)
     _link(found.folder, hosted.folder)
-    demo = DemoTeam(found.team_id, hosted, found.folder / "library")
+    demo = DemoTeam(found.team_id, hosted, found.folder / _DOCUMENTS)
     return [hosted if team is found else team for team in teams], demo
+
+
+def prepared_team(folder: Path, environ: Mapping[str, str]) -> DemoTeam | None:
+    """The team of a folder that has a library's documents and a link for the JWT; None for anybody's own.
+
+    Raises:
+        Refused: the folder cannot be used.
+    """
+    [team] = read_teams([folder], environ)
+    prepared = (folder / _DOCUMENTS).is_dir() and (folder / _SECRETS_FILE).is_symlink()
+    if team.team_id is None or _LIBRARY_SERVER not in team.servers or not prepared:
+        return None
+    return DemoTeam(team.team_id, team, folder / _DOCUMENTS)
 
 
 def _gets_a_library(team: TeamSummary) -> bool:

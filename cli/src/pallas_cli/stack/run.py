@@ -17,13 +17,13 @@ from rich.console import Console
 from pallas_cli.refused import Refused
 from pallas_cli.stack import ready_file, report
 from pallas_cli.stack.data import locked
-from pallas_cli.stack.demo_library import ensure_demo_library
+from pallas_cli.stack.demo_library import Operator, ensure_demo_library
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.demo_team import DemoTeam, with_demo_team
 from pallas_cli.stack.first_turn import send_first_turn
 from pallas_cli.stack.listing import until_agents_answer, until_well
 from pallas_cli.stack.options import External, StackOptions
-from pallas_cli.stack.plan import Plan
+from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.planning import make_plan
 from pallas_cli.stack.ports import Ports
 from pallas_cli.stack.services import all_specs
@@ -146,7 +146,7 @@ class _Stack:
         if self._plan.auth is None or self._demo_team is None:
             return False
         try:
-            await ensure_demo_library(self._demo_team, self._plan.auth)
+            await ensure_demo_library(self._demo_team, _operator(self._plan.auth))
             await until_well(self._plan.nats_url, self._demo_team.summary, _WELL_WITHIN)
         except Refused as refusal:
             self._say(f"the demo team goes without its library: {refusal}")
@@ -174,6 +174,13 @@ class _Stack:
     def _withdraw_ready_file(self) -> None:
         if self._options.ready_file is not None:
             ready_file.remove(self._options.ready_file)
+
+
+def _operator(auth: AuthSide) -> Operator:
+    accounts = auth.accounts
+    return Operator(
+        auth.team_lifecycle_url, auth.library_search_url, accounts.admin_password, accounts.service_password
+    )
 
 
 def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:

@@ -89,7 +89,7 @@ def _given(environ: Mapping[str, str], fields: Iterable[str]) -> tuple[dict[str,
     faults: list[tuple[str, str]] = []
     for field in fields:
         try:
-            value = _value(environ, variable(field))
+            value = value_of(environ, variable(field))
         except Rejected as error:
             faults.append((field, error.message))
         else:
@@ -97,8 +97,12 @@ def _given(environ: Mapping[str, str], fields: Iterable[str]) -> tuple[dict[str,
     return given, faults
 
 
-def _value(environ: Mapping[str, str], name: str) -> str:
-    """The value of a variable or of its file; empty when neither is set."""
+def value_of(environ: Mapping[str, str], name: str) -> str:
+    """The value of a variable or of its file; empty when neither is set.
+
+    Raises:
+        Rejected: both are set, or the file has no value.
+    """
     value, path = environ.get(name, ""), environ.get(f"{name}{FILE_SUFFIX}", "")
     if not path:
         return value

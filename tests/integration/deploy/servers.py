@@ -1,0 +1,87 @@
+"""Broker and cache as compose runs them: its arguments, files and health checks, at addresses of this machine."""
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL, STDOUT
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx
+from tests.deployment.compose import SECRETS, containers, environment, mounted_files
+from tests.embedded import free_port, nats_binary
+from tests.integration.real_parts import until
+
+from pallas_cli.embedded.redis import EmbeddedRedis
+
+_STARTS_WITHIN = 20.0
+
+
+@asynccontextmanager
+async def compose_redis(folder: Path, secrets: Path) -> AsyncGenerator[int]:
+    """The cache, with its password. Yields its port; it is healthy."""
+    os.mkdir(folder)
+    port = free_port()
+    here = {
+        "redis-server": f"redis-server --bind 127.0.0.1 --port {port} --dir {folder}",
+        "redis-cli": f"redis-cli -p {port}",
+        SECRETS: f"{secrets}/",
+    }
+    path = f"{EmbeddedRedis.binary().parent}:{os.environ['PATH']}"
+    kind, check = containers()["redis"]["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+
+    async def is_healthy() -> bool:
+        process = await asyncio.create_subprocess_exec("sh", "-c", _moved(check, here), env={"PATH": path})
+        return await process.wait() == 0
+
+    command = [_moved(word, here) for word in containers()["redis"]["command"]]
+    async with _running(command, {"PATH": path}, folder / "redis.log"):
+        await until(is_healthy, _STARTS_WITHIN)
+        yield port
+
+
+@asynccontextmanager
+async def compose_nats(folder: Path) -> AsyncGenerator[int]:
+    """The broker, with its configuration. Yields its port; it is healthy."""
+    binary, port, monitor = nats_binary(), free_port(), free_port()
+    assert binary is not None
+    here = {"/etc/nats/": f"{folder}/", "/data": str(folder / "data")}
+    _mount(folder, here)
+    words = [_moved(word, here) for word in containers()["nats"]["command"]]
+    place = ("--addr", "127.0.0.1", "--port", str(port), "--http_port", str(monitor))
+    *_, check = containers()["nats"]["healthcheck"]["test"]
+
+    async def is_healthy() -> bool:
+        async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
+            with suppress(httpx.TransportError):
+                return (await http.get(check.replace("8222", str(monitor)))).is_success
+        return False
+
+    async with _running([str(binary), *words, *place], environment("nats"), folder / "nats.log"):
+        await until(is_healthy, _STARTS_WITHIN)
+        yield port
+
+
+def _mount(folder: Path, here: Mapping[str, str]) -> None:
+    folder.mkdir()
+    for path in mounted_files("nats"):
+        (folder / path.name).write_text(_moved(path.read_text("utf-8"), here), "utf-8")
+
+
+def _moved(text: str, here: Mapping[str, str]) -> str:
+    for there, place in here.items():
+        text = text.replace(there, place)
+    return text
+
+
+@asynccontextmanager
+async def _running(command: list[str], told: Mapping[str, str], log: Path) -> AsyncGenerator[None]:
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(*command, env=told, stdin=DEVNULL, stdout=output, stderr=STDOUT)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()

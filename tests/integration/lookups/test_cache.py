@@ -160,6 +160,41 @@ async def test_a_redis_that_can_be_stale_is_not_used(tmp_path: Path, options: tu
                 await cache.condemn([TEAM])
 
 
+async def refusal(ask: Callable[[], Awaitable[object]]) -> str:
+    """Why a Redis that answers is not used, once the connections that broke are known to be broken."""
+    while True:
+        try:
+            await ask()
+        except Unavailable as error:
+            if error.code != "no_redis":
+                return error.message
+        else:
+            return ""
+
+
+async def test_a_redis_in_whose_place_comes_one_that_can_be_stale_is_not_used_any_more(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as good:
+        async with open_cache(good.url) as cache:
+            await looked_up(cache, TEAM, team("a"))
+            good.stop()
+            with RedisServer(tmp_path, "--save", "60", "1", port=good.port):
+                assert "snapshots" in await refusal(cache.check)
+                assert "snapshots" in await refusal(lambda: cache.condemn([TEAM]))
+                assert "snapshots" in await refusal(lambda: cache.read([TEAM]))
+
+
+async def test_what_a_redis_kept_over_a_restart_is_not_read(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server:
+        async with open_cache(server.url) as cache:
+            await looked_up(cache, TEAM, team("old"))
+            server.say("SAVE")
+            server.restart()
+            assert "held before" in await refusal(lambda: cache.read([TEAM]))
+            (tmp_path / "dump.rdb").unlink()
+            server.restart()
+            assert (await eventually_answers(lambda: cache.read([TEAM]))).missing == (TEAM,)
+
+
 # Every order in which a reader and a changer can meet, with an accident at any point.
 
 type Move = Callable[[], Awaitable[None]]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool, Connection, Redis
 from redis.exceptions import RedisError
 
 from pallas_contracts.auth import KeyRecord, LookupKey, Record, TeamRecord, TokenRecord
@@ -84,10 +84,13 @@ class LookupCache:
 
     redis: Redis
     protect: bool = True
-    _checked: bool = False
+    _connected: int = 0
+    _checked: int = -1
+    _checking: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
         register = self.redis.register_script
+        self._live = register(scripts.LIVE)
         self._begin, self._fill = register(scripts.BEGIN), register(scripts.FILL)
         self._condemn, self._renew = register(scripts.CONDEMN), register(scripts.RENEW)
         self._use_up = register(scripts.USE_UP)
@@ -172,8 +175,10 @@ class LookupCache:
         """Ask whether this is a Redis to rest on.
 
         Raises:
-            Unavailable: it does not answer, it writes to a disk, is a replica, or throws away what it likes.
+            Unavailable: it does not answer, it writes to a disk, has read what was on one, is a replica, or throws away
+                what it likes.
         """
+        connected = self._connected
         info: dict[str, Any] = await self._command("INFO")
         faults = {
             "writes an append-only file": info["aof_enabled"] != 0,
@@ -182,10 +187,19 @@ class LookupCache:
         }
         saves: dict[str, str] = await self._command("CONFIG GET", "save")
         faults["saves snapshots"] = bool(saves.get("save"))
+        if not any(faults.values()):
+            life = await _answer(self._live([_LIFE], [info["run_id"]]))
+            faults["has come back with what it held before"] = life != info["run_id"]
         if wrong := [fault for fault, there in faults.items() if there]:
+            self._checked = -1
             log.error("Redis cannot be used: it %s", " and ".join(wrong))
             raise Unavailable(f"Redis cannot be used: it {' and '.join(wrong)}", code="unsafe_redis")
-        self._checked = True
+        self._checked = connected
+
+    async def connected(self, connection: Connection) -> None:
+        """Greet a server that a connection was made to. It may be another one than before: it is checked again."""
+        await connection.on_connect()
+        self._connected += 1
 
     async def _command(self, *words: str) -> Any:
         sent = self.redis.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -210,18 +224,22 @@ class LookupCache:
         return len(taken)
 
     async def _ask(self, command: Awaitable[Any]) -> Any:
-        if not self._checked:
-            try:
-                await self.check()
-            except Unavailable:
-                if asyncio.iscoroutine(command):
-                    command.close()
-                raise
         try:
-            return await _answer(command)
-        except Unavailable:
-            self._checked = False
+            await self._be_checked()
+        except BaseException:
+            if asyncio.iscoroutine(command):
+                command.close()
             raise
+        answer = await _answer(command)
+        await self._be_checked()
+        return answer
+
+    async def _be_checked(self) -> None:
+        """Wait until every server that was connected to has been checked, by one check for all who wait."""
+        while self._checked != self._connected:
+            if self._checking is None or self._checking.done():
+                self._checking = asyncio.create_task(self.check())
+            await asyncio.shield(self._checking)
 
 
 async def _answer[T](command: Awaitable[T]) -> T:
@@ -232,6 +250,7 @@ async def _answer[T](command: Awaitable[T]) -> T:
 
 
 _EPOCH = f"{PREFIX}:epoch"
+_LIFE = f"{PREFIX}:life"
 _CONDEMNED = "T"
 
 
@@ -282,7 +301,9 @@ async def open_cache(url: str, *, protect: bool = True) -> AsyncGenerator[Lookup
         decode_responses=True,
     )
     redis = Redis.from_pool(pool)
+    cache = LookupCache(redis, protect)
+    pool.connection_kwargs["redis_connect_func"] = cache.connected
     try:
-        yield LookupCache(redis, protect)
+        yield cache
     finally:
         await redis.aclose()

@@ -16,6 +16,12 @@ local function epoch(key, word)
 end
 """
 
+LIVE = """
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+return redis.call('GET', KEYS[1])
+"""
+"""KEYS: life. ARGV: run id of this Redis. Returns the run id of the Redis that what is kept here was told first."""
+
 BEGIN = (
     EPOCH
     + """

@@ -13,6 +13,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
     """The shared stack. Whoever hurts it waits until it has healed."""
     with running_lab(tmp_path_factory.mktemp("lab")) as running:
         yield running
+        assert running.stack.denied() == []
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,11 @@ from typing import Any, Literal
 
 import httpx
 from mcp import Client
+from pydantic import SecretStr
 from tests.e2e.stack import Stack, wait_until
 from tests.runtimes import DemoServer
+
+from pallas_bus.access import Access
 
 type Era = Literal["auto", "legacy"]
 
@@ -41,9 +44,10 @@ class Lab:
         return self.stack.ready()["registry"]
 
     @property
-    def nats(self) -> str:
-        """The broker, for looking into the log."""
-        return self.stack.ready()["nats"]
+    def nats(self) -> Access:
+        """The broker, for looking into the log, as people do."""
+        ready = self.stack.ready()
+        return Access(ready["nats"], SecretStr(Path(ready["nats_seed_file"]).read_text("ascii")))
 
     def url(self, agent: str, team: str = "lab", *, replica: int = 0) -> str:
         """The MCP endpoint of an agent at one of the gateways."""

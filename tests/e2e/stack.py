@@ -127,6 +127,11 @@ class Stack:
         """Return the processes of this stack that still run, of all that the ready file has ever named."""
         return [pid for pid in self._seen if not is_gone(pid)]
 
+    def denied(self) -> list[str]:
+        """What the broker has denied to anybody: all that services do is what they may do."""
+        log = (Path(self.ready()["log"]) / "nats-server-1.log").read_text("utf-8", errors="replace")
+        return [line for line in log.splitlines() if "iolation" in line]
+
     def _ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None
 

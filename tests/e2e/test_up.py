@@ -42,7 +42,7 @@ def chat(stack: Stack, message: str, *options: str) -> subprocess.CompletedProce
 
 def test_the_ready_file_names_addresses_that_answer(stack: Stack) -> None:
     ready = stack.ready()
-    servers, services = ("nats", "redis", "postgres"), ("team_lifecycle", "library_search")
+    servers, services = ("nats", "nats_seed_file", "redis", "postgres"), ("team_lifecycle", "library_search")
     assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
     assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
@@ -193,7 +193,7 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
     """Start a stack with its auth side, see that it can be used, stop it, and return its secrets by name."""
     with Stack(folder, auth=True) as stack:
         ready = stack.until_ready()
-        secrets = {path.name: path.read_text() for path in (folder / "data" / "secrets").iterdir()}
+        secrets = {path.name: path.read_text() for path in (folder / "data" / "secrets").iterdir() if path.is_file()}
         assert ready["team_lifecycle"] == f"http://127.0.0.1:{stack.base + 36}"
         assert ready["library_search"] == f"http://127.0.0.1:{stack.base + 37}"
         services = ("team-lifecycle", "auth-resolver", "library-search", "redis-server", "postgres")

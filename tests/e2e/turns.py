@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tests.waiting import Collected, soon
 
+from pallas_bus.access import Access
 from pallas_bus.connection import Bus, connect
 from pallas_bus.direct import Record, read
 from pallas_bus.turn_claims import Address
@@ -83,7 +84,7 @@ class Turns:
 
 
 @asynccontextmanager
-async def following(nats: str) -> AsyncGenerator[Turns]:
+async def following(nats: Access) -> AsyncGenerator[Turns]:
     """Connect to the broker of a stack and listen."""
     async with connect(nats, "cli") as bus, follow_turns(bus) as feeds:
         turns = Turns(bus, feeds)

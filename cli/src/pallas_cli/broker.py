@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from pallas_cli.refused import Refused
 
 if TYPE_CHECKING:
+    from pallas_bus.access import Access
     from pallas_bus.connection import Bus
 
 DEFAULT_NATS = "nats://127.0.0.1:23060"
@@ -19,8 +21,32 @@ NatsUrl = Annotated[str, typer.Option("--nats", envvar="PALLAS_NATS_URL", help="
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+DEFAULT_DATA = Path(".pallas")
+_SEED_FILE = "PALLAS_NATS_SEED_FILE"
+
+
+def access_to(url: str, data: Path = DEFAULT_DATA) -> "Access":
+    """How a command speaks to the broker: as the user of `PALLAS_NATS_SEED`, else as the one of `pallas up`.
+
+    Raises:
+        Refused: a variable does not fit.
+    """
+    from pallas_bus.access import Access
+    from pallas_contracts.errors import Rejected
+    from pallas_runtime.settings import BrokerSettings
+
+    environ = {**os.environ, "PALLAS_NATS_URL": url}
+    kept = data / "secrets" / "nats" / "cli.seed"
+    if not any(environ.get(name) for name in ("PALLAS_NATS_SEED", _SEED_FILE)) and kept.exists():
+        environ[_SEED_FILE] = str(kept)
+    try:
+        return Access.of(BrokerSettings.from_env(environ))
+    except Rejected as error:
+        raise Refused(error.message) from error
+
+
 @asynccontextmanager
-async def platform(url: str) -> AsyncGenerator["Bus"]:
+async def platform(access: "Access") -> AsyncGenerator["Bus"]:
     """Connect to the broker.
 
     Raises:
@@ -28,15 +54,22 @@ async def platform(url: str) -> AsyncGenerator["Bus"]:
     """
     from pallas_bus.connection import connect
     from pallas_contracts.catalog import CLI
-    from pallas_contracts.errors import Unavailable
+    from pallas_contracts.errors import Rejected, Unavailable
 
     logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # what went wrong is said by the command itself
     try:
-        async with connect(url, CLI, timeout=3.0) as bus:
+        async with connect(access, CLI, timeout=3.0) as bus:
             yield bus
     except Unavailable as error:
-        hint = "" if "PALLAS_NATS_URL" in os.environ else "; is `pallas up` running? (--nats says where else to look)"
-        raise Refused(f"{error.message}{hint}") from error
+        raise Refused(f"{error.message}{_hint(access)}") from error
+    except Rejected as error:
+        raise Refused(error.message) from error
+
+
+def _hint(access: "Access") -> str:
+    if "PALLAS_NATS_URL" not in os.environ:
+        return "; is `pallas up` running? (--nats says where else to look)"
+    return "" if access.seed is not None else "; PALLAS_NATS_SEED_FILE can name the seed of the user `cli`"
 
 
 def run_on(url: str, work: "Callable[[Bus], Awaitable[None]]") -> None:
@@ -44,7 +77,7 @@ def run_on(url: str, work: "Callable[[Bus], Awaitable[None]]") -> None:
     import asyncio
 
     async def main() -> None:
-        async with platform(url) as bus:
+        async with platform(access_to(url)) as bus:
             await work(bus)
 
     try:

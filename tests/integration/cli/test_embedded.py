@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from pydantic import SecretStr
 
+from pallas_bus.access import Access
 from pallas_bus.connection import connect
+from pallas_bus.streams import declare
+from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded import binaries
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
@@ -18,6 +22,8 @@ from pallas_cli.stack import child
 from pallas_cli.stack.child import Child
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.ports import free_port
+from pallas_contracts.catalog import CHANGES, CLI, LIFECYCLE, LIFECYCLE_CHANGED, SPEAKERS
+from pallas_contracts.errors import Unavailable
 
 
 class Server(Protocol):
@@ -62,19 +68,35 @@ async def psql(server: EmbeddedPostgres, statement: str) -> str:
 
 
 async def test_nats_keeps_its_streams_over_a_restart(tmp_path: Path) -> None:
-    server = EmbeddedNats(tmp_path / "a 'quoted' folder", free_port(), free_port())
-    async with running(server, tmp_path / "log"), connect(server.url, "test") as bus:
-        await bus.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "storage": "file"})
-        await bus.put("s.one", b"kept")
+    server = EmbeddedNats(tmp_path / "a 'quoted' folder", Seeds(tmp_path / "seeds"), free_port(), free_port())
+    async with running(server, tmp_path / "log"), connect(user_of(server, LIFECYCLE), LIFECYCLE) as bus:
+        await declare(bus, CHANGES)
+        await bus.put(LIFECYCLE_CHANGED.template.subject(kind="team", action="provisioned"), b"kept")
         assert bus.max_payload == 8 * 1024 * 1024
-    async with running(server, tmp_path / "log"), connect(server.url, "test") as bus:
-        assert (await bus.api("STREAM.INFO.S", {}))["state"]["messages"] == 1
+    async with running(server, tmp_path / "log"), connect(user_of(server, CLI), CLI) as bus:
+        assert (await bus.api(f"STREAM.INFO.{CHANGES.name}", {}))["state"]["messages"] == 1
+
+
+async def test_nats_lets_nobody_in_but_the_services_of_its_stack(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path, Seeds(tmp_path / "seeds"), free_port(), free_port())
+    async with running(server, tmp_path / "log"):
+        for service in SPEAKERS:
+            async with connect(user_of(server, service), service) as bus:
+                assert bus.connected
+        with pytest.raises(Unavailable, match="does not let its user in"):
+            async with connect(server.url, CLI, timeout=1.0):
+                pass
+
+
+def user_of(server: EmbeddedNats, service: str) -> Access:
+    """How that service connects."""
+    return Access(server.url, SecretStr(server.seeds.path(service).read_text("ascii")))
 
 
 async def test_nats_listens_on_loopback_only(tmp_path: Path) -> None:
     import psutil
 
-    server = EmbeddedNats(tmp_path, free_port(), free_port())
+    server = EmbeddedNats(tmp_path, Seeds(tmp_path / "seeds"), free_port(), free_port())
     async with running(server, tmp_path / "log") as started:
         addresses = {it.laddr.ip for it in psutil.Process(started.pid).net_connections() if it.status == "LISTEN"}
     assert addresses == {"127.0.0.1"}

@@ -10,6 +10,7 @@ ADDRESSES = Addresses(
     gateway="http://127.0.0.1:2",
     gateways=["http://127.0.0.1:2"],
     nats="nats://127.0.0.1:3",
+    nats_seed_file="/data/secrets/nats/cli.seed",
     redis=None,
     postgres=None,
     team_lifecycle=None,
@@ -23,7 +24,7 @@ def test_the_ready_file_has_exactly_the_promised_keys(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ready.json"
     write(path, ADDRESSES, {"agent-worker": [1, 2]})
     content = json.loads(path.read_text())
-    servers, services = ("nats", "redis", "postgres"), ("team_lifecycle", "library_search")
+    servers, services = ("nats", "nats_seed_file", "redis", "postgres"), ("team_lifecycle", "library_search")
     assert set(content) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
     assert content["pids"] == {"agent-worker": [1, 2]}
     assert content["redis"] is None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import database_url
@@ -18,7 +19,7 @@ from pallas_cli.stack.services import all_specs
 
 PLAN = Plan(
     data=Path("/data"),
-    nats=EmbeddedNats(Path("/data/nats"), 40030, 40031),
+    nats=EmbeddedNats(Path("/data/nats"), Seeds(Path("/data/secrets/nats")), 40030, 40031),
     redis=None,
     postgres=None,
     nats_url="nats://127.0.0.1:40030",

@@ -92,6 +92,11 @@ def broker_users(workers: Sequence[WorkerTeams]) -> list[BrokerUser]:
     return [*users, *(BrokerUser(worker.user, service, worker.hosted) for service in PER_TEAM for worker in workers)]
 
 
+def stack_users() -> list[BrokerUser]:
+    """The users of a broker of which every worker hosts every team, as those of `pallas up` do."""
+    return [BrokerUser(service, service) for service in SPEAKERS]
+
+
 def read_workers(groups: Sequence[Sequence[Path]], environ: Mapping[str, str]) -> list[WorkerTeams]:
     """What the workers host that are told these folders, each group by workers of its own.
 

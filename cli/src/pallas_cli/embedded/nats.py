@@ -1,12 +1,15 @@
 """A real nats-server with JetStream, on loopback, as a child process.
 
-It has no authentication: whoever can open a connection to loopback on this machine can use it.
+It lets in the services of its stack, each as a user of its own, and nobody else.
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pallas_cli.broker_config.text import users_text
+from pallas_cli.broker_config.users import Seeds, stack_users
+from pallas_cli.broker_config.write import USERS
 from pallas_cli.embedded.binaries import script_binary
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.probes import answers_ok
@@ -21,14 +24,16 @@ jetstream {{
   max_memory_store: 256MB
   max_file_store: 32GB
 }}
+include users.conf
 """
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedNats:
-    """A nats-server that keeps its streams below `folder`."""
+    """A nats-server that keeps its streams below `folder`; its users have their seeds in `seeds`."""
 
     folder: Path
+    seeds: Seeds
     port: int
     monitor_port: int
     host: str = "127.0.0.1"
@@ -56,6 +61,7 @@ class EmbeddedNats:
         """Write the configuration and say how to start the server."""
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "nats.conf"
+        (self.folder / USERS).write_text(users_text(stack_users(), self.seeds), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.
         store = json.dumps(str((self.folder / "store").absolute()))
         config.write_text(

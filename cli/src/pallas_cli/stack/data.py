@@ -13,6 +13,9 @@ from pathlib import Path
 
 from pallas_cli.refused import Refused
 
+SECRETS = "secrets"
+"""What is in it is for its owner only."""
+
 
 @contextmanager
 def locked(folder: Path) -> Generator[Path]:
@@ -49,7 +52,7 @@ def _take(handle: int, folder: Path) -> None:
 
 def kept_secret(folder: Path, name: str, make: Callable[[], str] = lambda: secrets.token_hex(32)) -> str:
     """The secret of that name: made once, kept in the data folder for its owner only, the same at every start."""
-    path = folder / "secrets" / name
+    path = folder / SECRETS / name
     if not path.exists():
         keep_secret(path, make())
     return path.read_text(encoding="ascii")

@@ -16,6 +16,7 @@ from pallas_cli.stack.supervisor import StartTimeout
 from pallas_cli.stack.teams import TeamSummary
 
 if TYPE_CHECKING:
+    from pallas_bus.access import Access
     from pallas_bus.connection import Bus
 
 _INTERVAL = 0.05
@@ -44,7 +45,7 @@ async def until_agents_answer(plan: Plan, teams: Sequence[TeamSummary], timeout:
             raise StartTimeout(f"{url} does not answer; the workers' logs say why") from None
 
 
-async def until_well(nats_url: str, team: TeamSummary, timeout: float) -> None:
+async def until_well(access: "Access", team: TeamSummary, timeout: float) -> None:
     """Have the monitor probe what the agents of a team need, until all of it is there.
 
     It probes what their definitions name: once that is well, workers have read the team's folder as it is now.
@@ -55,7 +56,7 @@ async def until_well(nats_url: str, team: TeamSummary, timeout: float) -> None:
     await asyncio.to_thread(importlib.import_module, "pallas_bus.ask")
     from pallas_cli.broker import platform
 
-    async with platform(nats_url) as bus:
+    async with platform(access) as bus:
         for agent in team.agents:
             await _until_well(bus, team.name, agent, asyncio.get_running_loop().time() + timeout)
 

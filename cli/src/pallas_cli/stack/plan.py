@@ -52,6 +52,11 @@ class Plan:
     auth: AuthSide | None = None
 
     @property
+    def cli_seed(self) -> Path | None:
+        """Where the seed is with which commands speak to the broker; None when that is not this stack's."""
+        return self.nats.seeds.path("cli") if self.nats is not None else None
+
+    @property
     def registry_url(self) -> str:
         """Base address of the catalogue."""
         return f"http://{LOOPBACK}:{self.registry_port}"

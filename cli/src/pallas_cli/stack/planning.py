@@ -4,11 +4,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.refused import Refused
 from pallas_cli.stack.accounts import find_accounts
+from pallas_cli.stack.data import SECRETS
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import AuthSide, Plan
@@ -25,7 +27,7 @@ def make_plan(
         Refused: a binary is missing or a needed port is in use.
     """
     ports = Ports(options.port_base)
-    nats = EmbeddedNats(data / "nats", ports.nats, ports.nats_monitor) if external.nats is None else None
+    nats = _nats(data, ports) if external.nats is None else None
     redis = EmbeddedRedis(data / "redis", ports.redis) if _wants(options, "redis", external.redis) else None
     postgres = (
         EmbeddedPostgres(data / "postgres", ports.postgres) if _wants(options, "postgres", external.postgres) else None
@@ -51,6 +53,10 @@ def make_plan(
     )
     require_free(plan.fixed_ports())
     return plan
+
+
+def _nats(data: Path, ports: Ports) -> EmbeddedNats:
+    return EmbeddedNats(data / "nats", Seeds(data / SECRETS / "nats"), ports.nats, ports.nats_monitor)
 
 
 def _wants(options: StackOptions, server: str, external: str | None) -> bool:

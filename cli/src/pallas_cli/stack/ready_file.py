@@ -19,6 +19,7 @@ class Addresses:
     gateway: str
     gateways: Sequence[str]
     nats: str
+    nats_seed_file: str | None
     redis: str | None
     postgres: str | None
     team_lifecycle: str | None

@@ -14,6 +14,7 @@ from time import monotonic
 
 from rich.console import Console
 
+from pallas_cli.broker import access_to
 from pallas_cli.refused import Refused
 from pallas_cli.stack import ready_file, report
 from pallas_cli.stack.data import locked
@@ -147,7 +148,7 @@ class _Stack:
             return False
         try:
             await ensure_demo_library(self._demo_team, _operator(self._plan.auth))
-            await until_well(self._plan.nats_url, self._demo_team.summary, _WELL_WITHIN)
+            await until_well(access_to(self._plan.nats_url, self._plan.data), self._demo_team.summary, _WELL_WITHIN)
         except Refused as refusal:
             self._say(f"the demo team goes without its library: {refusal}")
             return False
@@ -189,6 +190,7 @@ def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
         gateway=plan.gateway_urls[0],
         gateways=plan.gateway_urls,
         nats=plan.nats_url.rstrip("/"),
+        nats_seed_file=str(plan.cli_seed) if plan.cli_seed else None,
         redis=plan.redis_url.rstrip("/") if plan.redis_url else None,
         postgres=plan.postgres_url,
         team_lifecycle=plan.auth.team_lifecycle_url if plan.auth else None,

@@ -14,6 +14,9 @@ SERVERS, TOOLS, SERVICES = range(3)
 
 BROKER = frozenset({"nats-server"})
 
+_NO_TLS = {"PALLAS_NATS_CA": "", "PALLAS_NATS_CA_FILE": ""}
+"""The stack's own broker is on loopback, whatever the user's environment says of another."""
+
 type Told = Callable[[], Awaitable[Mapping[str, str]]]
 """Says at every start of a service what it is told besides what all are told."""
 
@@ -36,10 +39,17 @@ def service(
         return Launch(
             command=(sys.executable, "-m", name.replace("-", "_")),
             ready=answers_ok(f"http://{LOOPBACK}:{bound}/readyz"),
-            env={**told_to_all(plan), "PALLAS_HOST": LOOPBACK, "PALLAS_PORT": str(bound), **own},
+            env={**told_to_all(plan), **_user(plan, name), "PALLAS_HOST": LOOPBACK, "PALLAS_PORT": str(bound), **own},
         )
 
     return ProcessSpec(name, number, stage, prepare, needs)
+
+
+def _user(plan: Plan, name: str) -> dict[str, str]:
+    """Who it is at the stack's own broker; at another one, whoever the user's environment says."""
+    if plan.nats is None:
+        return {}
+    return {"PALLAS_NATS_SEED": "", "PALLAS_NATS_SEED_FILE": str(plan.nats.seeds.path(name)), **_NO_TLS}
 
 
 def told_to_all(plan: Plan) -> dict[str, str]:

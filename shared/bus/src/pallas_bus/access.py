@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from pallas_contracts.errors import Rejected
 
 
-class BrokerSettings(Protocol):
+class AccessSettings(Protocol):
     """What of a process's settings is about the broker."""
 
     @property
@@ -43,7 +43,7 @@ class Access:
     ca: str | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, settings: BrokerSettings) -> Self:
+    def of(cls, settings: AccessSettings) -> Self:
         """What the settings of a process say."""
         return cls(settings.nats_url.get_secret_value(), settings.nats_seed, settings.nats_ca)
 

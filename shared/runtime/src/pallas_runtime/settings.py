@@ -39,8 +39,8 @@ type Networks = Annotated[tuple[IPvAnyNetwork, ...], _split(",")]
 """A list of addresses and networks (`10.0.0.0/8`), separated by commas."""
 
 
-class Settings(BaseModel):
-    """What every process of Pallas can be told."""
+class BrokerSettings(BaseModel):
+    """What whoever connects to the broker can be told."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -51,14 +51,6 @@ class Settings(BaseModel):
     nats_ca: str | None = Field(
         None, description="certificates (PEM) of who signs the broker's; TLS is spoken from the first byte then"
     )
-    host: str = Field("127.0.0.1", description="address to listen on")
-    port: int = Field(0, ge=0, le=65535, description="port to listen on; 0 picks a free one")
-    instance: str | None = Field(None, description="name of this replica; made up when it is not set")
-    drain_seconds: float = Field(20.0, ge=0, description="how long SIGTERM waits for what is under way")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level that is logged")
-    log_format: Literal["json", "text"] = Field("json", description="json: a line each; text: for a terminal")
-    trace_content: bool = Field(False, description="put what is said, prompts and answers, into spans")
-    stream_replicas: int = Field(1, ge=1, le=5, description="copies of every stream that this service declares")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -76,6 +68,19 @@ class Settings(BaseModel):
             if not faults:
                 return settings
         raise Rejected("; ".join(f"{variable(field)}: {fault}" for field, fault in faults), code="bad_settings")
+
+
+class Settings(BrokerSettings):
+    """What every process of Pallas can be told."""
+
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(0, ge=0, le=65535, description="port to listen on; 0 picks a free one")
+    instance: str | None = Field(None, description="name of this replica; made up when it is not set")
+    drain_seconds: float = Field(20.0, ge=0, description="how long SIGTERM waits for what is under way")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level that is logged")
+    log_format: Literal["json", "text"] = Field("json", description="json: a line each; text: for a terminal")
+    trace_content: bool = Field(False, description="put what is said, prompts and answers, into spans")
+    stream_replicas: int = Field(1, ge=1, le=5, description="copies of every stream that this service declares")
 
 
 def variable(field: str) -> str:

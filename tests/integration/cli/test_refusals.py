@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.e2e.stack import free_port_base
 from tests.embedded import free_port
 
 from pallas_cli.stack.data import locked
@@ -38,9 +39,9 @@ def refused(folder: Path, *options: str, python: str = sys.executable, prelude: 
 def test_a_port_in_use_is_refused(tmp_path: Path, team: Path) -> None:
     import socket
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        base = port - Ports(0).nats
+    base = free_port_base()
+    port = Ports(base).nats
+    with socket.create_server(("127.0.0.1", port)):
         lines = refused(tmp_path, "--teams", str(team), "--port-base", str(base))
     assert lines == [f"pallas: port {port} is in use; nats-server needs it (see --port-base)"]
 

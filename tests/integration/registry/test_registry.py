@@ -11,6 +11,7 @@ import httpx
 import jsonschema
 import pytest
 from tests.conftest import Connecting
+from tests.waiting import PATIENCE
 
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
@@ -24,6 +25,9 @@ from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.run import Process
 from registry.app import build
 from registry.settings import RegistrySettings
+
+ALLOWED = 1.0
+"""Seconds until a change shows."""
 
 SCHEMA: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "server-2025-12-11.schema.json").read_text("utf-8")
@@ -77,9 +81,11 @@ async def _until(
     path: str,
     accepts: Callable[[httpx.Response], bool],
     headers: dict[str, str] | None = None,
+    *,
+    within: float = PATIENCE,
 ) -> httpx.Response:
-    """Ask again until the answer is accepted; a second is what the registry is allowed."""
-    async with asyncio.timeout(1):
+    """Ask again until the answer is accepted."""
+    async with asyncio.timeout(within):
         while True:
             if accepts(response := await client.get(path, headers=headers)):
                 return response
@@ -95,7 +101,7 @@ async def test_an_agent_is_listed_within_a_second_of_being_added_and_gone_as_fas
 ) -> None:
     assert (await client.get(_well_known(team))).status_code == 404
     await _publish(worker, _definition(team))
-    response = await _until(client, _well_known(team), lambda found: found.status_code == 200)
+    response = await _until(client, _well_known(team), lambda found: found.status_code == 200, within=ALLOWED)
     assert response.headers["content-type"] == "application/json"
     (entry,) = response.json()["servers"]
     jsonschema.validate(entry["server"], SCHEMA)
@@ -104,7 +110,7 @@ async def test_an_agent_is_listed_within_a_second_of_being_added_and_gone_as_fas
     ]
     assert entry in (await client.get(WELL_KNOWN)).json()["servers"]
     await delete(worker, AGENTS, team=team, agent="research")
-    gone = await _until(client, _well_known(team), lambda found: found.status_code == 404)
+    gone = await _until(client, _well_known(team), lambda found: found.status_code == 404, within=ALLOWED)
     assert gone.json() == {"error": f"team {team!r} has no agents", "code": "not_found"}
 
 
@@ -112,12 +118,12 @@ async def test_a_changed_health_shows_within_a_second_and_leaves_updated_at_alon
     client: httpx.AsyncClient, worker: Bus, bus: Connecting, team: str
 ) -> None:
     await _publish(worker, _definition(team))
-    first = await _until(client, _well_known(team), lambda found: found.status_code == 200)
+    first = await _until(client, _well_known(team), lambda found: found.status_code == 200, within=ALLOWED)
     health = AgentHealth(
         team=team, agent="research", status="degraded", message="argos unreachable", interval=15, at=utc_now()
     )
     await put(await bus(MONITOR), HEALTH, health, team=team, agent="research")
-    response = await _until(client, _well_known(team), lambda found: "io.pallas/health" in found.text)
+    response = await _until(client, _well_known(team), lambda found: "io.pallas/health" in found.text, within=ALLOWED)
     meta, before = response.json()["servers"][0]["_meta"], first.json()["servers"][0]["_meta"]
     assert (meta["io.pallas/health"]["status"], meta["io.pallas/health"]["message"]) == (
         "degraded",

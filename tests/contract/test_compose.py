@@ -22,6 +22,8 @@ MIGRATIONS = {name for name in containers() if name.endswith("-migrate")}
 JOBS = {*MIGRATIONS, "demo-library"}
 OURS = {*SERVICES, *JOBS, "demo-tools"}
 HOSTED = ROOT / "deploy" / "demo-team"
+MADE = {"deploy/users.conf", "deploy/tls.conf", "deploy/tls"}
+"""What `make secrets` makes beside the secrets."""
 JWT = HOSTED / "fastagent.secrets.yaml"
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))
 
@@ -130,10 +132,33 @@ def test_every_secret_is_made_and_none_is_in_the_repository(secrets: Path) -> No
 
 
 def test_secrets_are_made_once_and_their_folder_is_for_its_owner(secrets: Path) -> None:
-    before = {path.name: path.read_bytes() for path in secrets.iterdir()}
+    before = {path: path.read_bytes() for path in secrets.parent.rglob("*") if path.is_file()}
     assert make_secrets(secrets) == []
-    assert {path.name: path.read_bytes() for path in secrets.iterdir()} == before
+    assert {path: path.read_bytes() for path in secrets.parent.rglob("*") if path.is_file()} == before
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+
+
+@each_service
+def test_a_service_has_a_seed_of_its_own_and_knows_who_vouches_for_the_broker(name: str) -> None:
+    told = environment(name)
+    assert told["PALLAS_NATS_SEED_FILE"] == f"{SECRETS}{name}-nats-seed"
+    assert told["PALLAS_NATS_CA_FILE"] == f"{SECRETS}nats-ca"
+
+
+def test_another_team_s_workers_are_another_user(tmp_path: Path) -> None:
+    make_secrets(tmp_path / "secrets")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "agents.yaml").write_text(
+        (DEMO / "agents.yaml").read_text("utf-8").replace("name: demo\n", "name: other\n")
+    )
+    (other / "fastagent.config.yaml").write_bytes((DEMO / "fastagent.config.yaml").read_bytes())
+    seed = tmp_path / "secrets" / "agent-worker-nats-seed"
+    assert seed.resolve().name == "agent-worker.demo.seed"
+    assert make_secrets(tmp_path / "secrets", other) == ["agent-worker-nats-seed"]
+    assert seed.resolve().name == "agent-worker.other.seed"
+    assert "other__research" in (tmp_path / "users.conf").read_text("utf-8")
+    assert "demo__research" not in (tmp_path / "users.conf").read_text("utf-8")
 
 
 def test_only_this_machine_reaches_what_is_published() -> None:
@@ -171,7 +196,8 @@ def test_a_container_is_given_longer_to_end_than_its_service_takes() -> None:
 
 def test_what_is_mounted_is_there() -> None:
     mounted = {path.relative_to(ROOT) for name in containers() for path in mounted_files(name)}
-    assert {str(path) for path in mounted} <= tracked()
+    assert {str(path) for path in mounted} - MADE <= tracked()
+    assert [path for path in tracked() if path in MADE] == []
 
 
 def test_images_of_others_are_pinned_and_the_broker_is_the_embedded_one() -> None:

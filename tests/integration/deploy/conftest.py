@@ -63,7 +63,7 @@ def _make_databases(address: str, secrets: Path) -> None:
 async def site(tmp_path: Path, secrets: Path, postgres: str) -> AsyncGenerator[Site]:
     """Broker, cache and database as compose prepares them, at addresses of this machine."""
     async with (
-        compose_nats(tmp_path / "nats") as nats,
+        compose_nats(tmp_path / "nats", tmp_path) as nats,
         compose_redis(tmp_path / "redis", secrets) as redis,
     ):
         servers = {"nats:4222": f"127.0.0.1:{nats}", "redis:6379": f"127.0.0.1:{redis}", "postgres:5432": postgres}

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -42,12 +43,12 @@ async def compose_redis(folder: Path, secrets: Path) -> AsyncGenerator[int]:
 
 
 @asynccontextmanager
-async def compose_nats(folder: Path) -> AsyncGenerator[int]:
-    """The broker, with its configuration. Yields its port; it is healthy."""
+async def compose_nats(folder: Path, made: Path) -> AsyncGenerator[int]:
+    """The broker, with its configuration and what was made beside the secrets. Yields its port; it is healthy."""
     binary, port, monitor = nats_binary(), free_port(), free_port()
     assert binary is not None
     here = {"/etc/nats/": f"{folder}/", "/data": str(folder / "data")}
-    _mount(folder, here)
+    _mount(folder, made, here)
     words = [_moved(word, here) for word in containers()["nats"]["command"]]
     place = ("--addr", "127.0.0.1", "--port", str(port), "--http_port", str(monitor))
     *_, check = containers()["nats"]["healthcheck"]["test"]
@@ -63,10 +64,14 @@ async def compose_nats(folder: Path) -> AsyncGenerator[int]:
         yield port
 
 
-def _mount(folder: Path, here: Mapping[str, str]) -> None:
+def _mount(folder: Path, made: Path, here: Mapping[str, str]) -> None:
     folder.mkdir()
     for path in mounted_files("nats"):
-        (folder / path.name).write_text(_moved(path.read_text("utf-8"), here), "utf-8")
+        source = made / path.name if (made / path.name).exists() else path
+        if source.is_dir():
+            shutil.copytree(source, folder / path.name)
+        else:
+            (folder / path.name).write_text(_moved(source.read_text("utf-8"), here), "utf-8")
 
 
 def _moved(text: str, here: Mapping[str, str]) -> str:

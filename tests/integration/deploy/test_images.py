@@ -14,6 +14,11 @@ from tests.deployment.services import SERVICES
 from tests.integration.deploy.installed import Site
 from tests.integration.real_parts import until
 
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_contracts.catalog import CLI
+from pallas_contracts.errors import PallasError
+
 STARTS_WITHIN = 120.0
 """Seconds: nothing is compiled ahead here, so seven services at once compile all that they import."""
 
@@ -79,6 +84,15 @@ async def test_the_demo_s_job_lets_a_running_worker_search_and_changes_nothing_w
         await site.finish("demo-library", pythons["demo-library"])
         assert jwt.read_text("ascii") == kept
         assert jwt.stat().st_mode & 0o077 == 0
+    assert "violation" not in (site.folder / "nats" / "nats.log").read_text("utf-8").lower()
+
+
+async def test_the_broker_lets_nobody_in_who_has_no_seed(site: Site) -> None:
+    access = Access(site.addresses["nats:4222"], ca=(site.folder / "secrets" / "nats-ca").read_text("ascii"))
+    with pytest.raises(PallasError):
+        async with connect(access, CLI, timeout=3.0):
+            pass
+    assert "authentication error" in (site.folder / "nats" / "nats.log").read_text("utf-8").lower()
 
 
 def test_the_images_python_is_that_of_the_project() -> None:

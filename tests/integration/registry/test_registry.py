@@ -53,11 +53,9 @@ async def _registry(nats_url: str) -> AsyncGenerator[httpx.AsyncClient]:
 @pytest.fixture
 async def worker(bus: Connecting) -> Bus:
     """Whoever publishes definitions, with all buckets in place."""
-    owner = await bus(WORKER)
-    await declare(owner, AGENTS, WORKERS)
+    await declare(await bus(GATEWAY), AGENTS, WORKERS, GATEWAYS)
     await declare(await bus(MONITOR), HEALTH)
-    await declare(await bus(GATEWAY), GATEWAYS)
-    return owner
+    return await bus(WORKER)
 
 
 @pytest.fixture

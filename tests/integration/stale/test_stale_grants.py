@@ -23,21 +23,21 @@ def seed() -> int:
     return seed
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_without_protection_look_ups_are_answered_by_what_was_before(tmp_path: Path, seed: int) -> None:
     async with parts(tmp_path, protect=False) as running:
         storm = Storm(running, seed)
-        await storm.run(INTERLEAVED, 60, accidents=False)
+        await storm.run(INTERLEAVED, 120, accidents=False)
     assert storm.verdicts["stale"] > 0, storm.verdicts
     assert storm.verdicts["wrong"] == 0, storm.faults
 
 
 @requirement("A-14.3.3")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_with_protection_none_is_though_everything_is_killed_in_between(tmp_path: Path, seed: int) -> None:
     async with parts(tmp_path, protect=True) as running:
         storm = Storm(running, seed)
-        await storm.run(INTERLEAVED, 90, accidents=True)
+        await storm.run(INTERLEAVED, 240, accidents=True)
     assert storm.faults == [], f"seed {seed}, {storm.verdicts}, {storm.accidents}"
     assert len(storm.accidents) == 6
     assert storm.interleaved >= INTERLEAVED

@@ -19,7 +19,7 @@ from tests.embedded import NatsServer, RedisServer
 from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import a_lab, until
 from tests.postgres import PostgresServer
-from tests.waiting import soon
+from tests.waiting import PATIENCE, soon
 
 from pallas_contracts.ids import new_turn_id
 
@@ -170,10 +170,11 @@ async def _says_what_happened(platform: Platform) -> None:
 
     async def seen() -> bool:
         found = await shown(monitor)
-        return found.value("pallas_agent_workers", **bench) == 2 and found.value("pallas_agent_health", **bench) == 1
+        counted = found.value("pallas_stream_messages", stream="TURN_LOG") > CALLS
+        hosted = found.value("pallas_agent_workers", **bench) == 2
+        return counted and hosted and found.value("pallas_agent_health", **bench) == 1
 
-    await until(seen)
-    assert (await shown(monitor)).value("pallas_stream_messages", stream="TURN_LOG") > CALLS
+    await until(seen, 3 * PATIENCE)  # streams are looked at every few seconds
 
 
 async def _names_no_turn_and_no_caller(platform: Platform) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from nats.micro.request import Request
 from nats.micro.service import Endpoint, EndpointConfig, Service, ServiceConfig
-from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode
 from pydantic import TypeAdapter, ValidationError
 
 from pallas_bus.connection import Bus
-from pallas_bus.traces import SYSTEM, continued, trace_headers, tracer
+from pallas_bus.traces import SYSTEM, continued, is_traced, trace_headers, tracer
 from pallas_contracts.contract import Question
 from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable, find_error
 from pallas_contracts.message import Message
@@ -112,10 +112,11 @@ async def answer[Q: Message, A: Message](
             await request.respond(body)
 
     async def handle(request: Request) -> None:
-        task = bus.spawn(reply(request), at_once=True)
+        task = bus.spawn(reply(request) if traced else respond(request, INVALID_SPAN), at_once=True)
         service.under_way.add(task)
         task.add_done_callback(service.under_way.discard)
 
+    traced = is_traced()
     name = "-".join([question.name.replace(".", "-"), *ids.values()])
     await service.hear(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
     await asyncio.sleep(0)  # nats-py writes a subscription behind what it flushes in the same pass

@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 FOLDER = HERE / "secrets"
 TEAM = HERE / "demo-team"
 BROKER = ("nats", "localhost", "127.0.0.1")
-"""Names of the broker: compose's and this machine's."""
+"""Names of the broker: that of compose and Kubernetes, and this machine's."""
 DATABASES = ("team-lifecycle", "library-search")
 ACCOUNTS = ("admin", "daedalus-service")
 

@@ -26,9 +26,19 @@ trap 'rm -r "$overlay"; kind delete cluster --name "$cluster"' EXIT
 helm repo add kedacore https://kedacore.github.io/charts
 helm install keda kedacore/keda --namespace keda --create-namespace --wait
 kubectl apply --filename deploy/k8s/base/namespace.yaml
-kubectl --namespace pallas create configmap team --from-file=teams/demo
-kubectl --namespace pallas create secret generic pallas --from-file=deploy/secrets
+kubectl config set-context --current --namespace=pallas
+kubectl create configmap team --from-file=teams/demo
+kubectl create secret generic pallas --dry-run=client --output=yaml --from-file=deploy/secrets \
+    --from-file=deploy/secrets/nats-ca \
+    --from-file=deploy/secrets/agent-gateway-nats-seed --from-file=deploy/secrets/agent-worker-nats-seed \
+    --from-file=deploy/secrets/auth-resolver-nats-seed --from-file=deploy/secrets/health-monitor-nats-seed \
+    --from-file=deploy/secrets/library-search-nats-seed --from-file=deploy/secrets/registry-nats-seed \
+    --from-file=deploy/secrets/team-lifecycle-nats-seed | kubectl apply --server-side --filename=-
+kubectl create secret generic broker --dry-run=client --output=yaml \
+    --from-file=deploy/users.conf --from-file=deploy/tls.conf \
+    --from-file=deploy/tls/server.pem --from-file=deploy/tls/server.key | kubectl apply --server-side --filename=-
 kubectl apply --kustomize "$overlay"
-kubectl --namespace pallas wait --for=condition=complete job --all --timeout=300s
-kubectl --namespace pallas rollout status deployment --timeout=300s
+kubectl wait --for=condition=complete job --all --timeout=300s
+kubectl rollout status statefulset/nats --timeout=300s
+kubectl rollout status deployment --timeout=300s
 echo "kubernetes: everything is ready"

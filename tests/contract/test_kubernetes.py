@@ -22,8 +22,6 @@ SECRETS = compose.SECRETS
 GENERATED = ROOT / "deploy/k8s/components/demo-team/scaled-object.yaml"
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 each_service = pytest.mark.parametrize("name", sorted(SERVICES))
-TO_THE_BROKER = {"PALLAS_NATS_SEED_FILE", "PALLAS_NATS_CA_FILE"}
-"""Only compose's broker has users: the manifests rely on their network policies."""
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +110,7 @@ def test_who_hosts_the_demo_team_is_told_where_its_servers_are(overlay: str, nam
 @each_service
 def test_a_service_gets_the_same_secrets_as_in_compose(overlay: str, name: str) -> None:
     in_files = {variable: value for variable, value in variables(pods(overlay)[name]).items() if SECRETS in value}
-    in_compose = {variable: value for variable, value in compose.environment(name).items() if SECRETS in value}
-    assert in_files == {variable: value for variable, value in in_compose.items() if variable not in TO_THE_BROKER}
+    assert in_files == {variable: value for variable, value in compose.environment(name).items() if SECRETS in value}
 
 
 @each_overlay

@@ -1,9 +1,5 @@
 """The pods of `deploy/k8s`: closed as far as they can be, found by what selects them, connected as turns need it."""
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 from tests.contract.tree import ROOT
 from tests.deployment.kubernetes import (
@@ -21,12 +17,11 @@ from tests.deployment.kubernetes import (
     ports_let,
 )
 from tests.deployment.services import SERVICES
-from tests.embedded import nats_binary
 from tests.journeys import BROKER, Connection, connections
 
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 CLOSED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-MADE_BY_HAND = {"team", "pallas"}
+MADE_BY_HAND = {"team", "pallas", "broker"}
 MIGRATIONS = {("library-search-migrate", "postgres"), ("team-lifecycle-migrate", "postgres")}
 
 
@@ -111,18 +106,7 @@ def test_policies_open_ports_on_which_pods_listen(overlay: str) -> None:
     assert {name for name, port in listening if port == 8080} == {*SERVICES, "demo-tools"}
 
 
-@each_overlay
-def test_the_broker_accepts_its_configuration_and_arguments(overlay: str, tmp_path: Path) -> None:
-    binary = nats_binary()
-    assert binary is not None
-    arguments = [word.replace("/etc/nats/", f"{FOLDER / 'base'}/") for word in container(pods(overlay)["nats"])["args"]]
-    told = os.environ | {"SERVER_NAME": "nats-0"}
-    said = subprocess.run(
-        [binary, *arguments, "-t"], cwd=tmp_path, env=told, capture_output=True, text=True, timeout=20, check=False
-    )
-    assert said.returncode == 0, said.stderr
-
-
 def test_compose_and_kubernetes_prepare_broker_and_databases_alike() -> None:
-    assert (ROOT / "deploy/nats.conf").resolve() == FOLDER / "base/nats.conf"
+    for name in ("nats.conf", "guarded.conf"):
+        assert (ROOT / "deploy" / name).resolve() == FOLDER / "base" / name
     assert (ROOT / "deploy/postgres-init.sh").resolve() == FOLDER / "overlays/local/postgres-init.sh"

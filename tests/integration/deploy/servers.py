@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from asyncio.subprocess import DEVNULL, STDOUT
+from asyncio.subprocess import DEVNULL, STDOUT, Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -33,11 +33,11 @@ async def compose_redis(folder: Path, secrets: Path) -> AsyncGenerator[int]:
     assert kind == "CMD-SHELL"
 
     async def is_healthy() -> bool:
-        process = await asyncio.create_subprocess_exec("sh", "-c", _moved(check, here), env={"PATH": path})
+        process = await asyncio.create_subprocess_exec("sh", "-c", moved(check, here), env={"PATH": path})
         return await process.wait() == 0
 
-    command = [_moved(word, here) for word in containers()["redis"]["command"]]
-    async with _running(command, {"PATH": path}, folder / "redis.log"):
+    command = [moved(word, here) for word in containers()["redis"]["command"]]
+    async with running(command, {"PATH": path}, folder / "redis.log"):
         await until(is_healthy, _STARTS_WITHIN)
         yield port
 
@@ -49,7 +49,7 @@ async def compose_nats(folder: Path, made: Path) -> AsyncGenerator[int]:
     assert binary is not None
     here = {"/etc/nats/": f"{folder}/", "/data": str(folder / "data")}
     _mount(folder, made, here)
-    words = [_moved(word, here) for word in containers()["nats"]["command"]]
+    words = [moved(word, here) for word in containers()["nats"]["command"]]
     place = ("--addr", "127.0.0.1", "--port", str(port), "--http_port", str(monitor))
     *_, check = containers()["nats"]["healthcheck"]["test"]
 
@@ -59,7 +59,7 @@ async def compose_nats(folder: Path, made: Path) -> AsyncGenerator[int]:
                 return (await http.get(check.replace("8222", str(monitor)))).is_success
         return False
 
-    async with _running([str(binary), *words, *place], environment("nats"), folder / "nats.log"):
+    async with running([str(binary), *words, *place], environment("nats"), folder / "nats.log"):
         await until(is_healthy, _STARTS_WITHIN)
         yield port
 
@@ -71,21 +71,23 @@ def _mount(folder: Path, made: Path, here: Mapping[str, str]) -> None:
         if source.is_dir():
             shutil.copytree(source, folder / path.name)
         else:
-            (folder / path.name).write_text(_moved(source.read_text("utf-8"), here), "utf-8")
+            (folder / path.name).write_text(moved(source.read_text("utf-8"), here), "utf-8")
 
 
-def _moved(text: str, here: Mapping[str, str]) -> str:
+def moved(text: str, here: Mapping[str, str]) -> str:
+    """What a container is told, where its places are elsewhere."""
     for there, place in here.items():
         text = text.replace(there, place)
     return text
 
 
 @asynccontextmanager
-async def _running(command: list[str], told: Mapping[str, str], log: Path) -> AsyncGenerator[None]:
+async def running(command: list[str], told: Mapping[str, str], log: Path) -> AsyncGenerator[Process]:
+    """Run a server and end it."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(*command, env=told, stdin=DEVNULL, stdout=output, stderr=STDOUT)
     try:
-        yield
+        yield process
     finally:
         with suppress(ProcessLookupError):
             process.terminate()

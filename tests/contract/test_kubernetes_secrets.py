@@ -1,0 +1,82 @@
+"""The Secrets of `deploy/k8s`: documents say how they are made whole, and a pod sees of them what is its own."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from deploy.make_secrets import make_secrets
+from tests.deployment.kubernetes import OVERLAYS, container, pods
+from tests.deployment.secrets import DOCUMENTS, broker_files, made_by, mounted_secrets
+from tests.deployment.services import SERVICES
+from tests.embedded import nats_binary
+
+each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
+each_document = pytest.mark.parametrize("document", DOCUMENTS)
+OF_THE_TEAM = "team"
+SEED = "-nats-seed"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which `make secrets` was said."""
+    folder = tmp_path_factory.mktemp("checkout")
+    make_secrets(folder / "deploy" / "secrets")
+    return folder
+
+
+@each_overlay
+def test_a_pod_has_the_seed_of_its_own_service_and_nobody_else_s(overlay: str) -> None:
+    for name, pod in pods(overlay).items():
+        items = [item for each in mounted_secrets(pod).values() for item in each or ()]
+        seeds = {(item["key"], item["path"]) for item in items if SEED in item["key"]}
+        assert seeds == ({(f"{name}{SEED}", f"{name}{SEED}")} if name in SERVICES else set())
+
+
+@each_overlay
+def test_no_pod_has_the_whole_of_a_secret_but_its_team_s(overlay: str) -> None:
+    whole = {secret for pod in pods(overlay).values() for secret, items in mounted_secrets(pod).items() if not items}
+    assert whole == {OF_THE_TEAM}
+
+
+@each_overlay
+def test_only_the_broker_has_its_key(overlay: str) -> None:
+    assert [name for name, pod in pods(overlay).items() if "broker" in mounted_secrets(pod)] == ["nats"]
+
+
+@each_overlay
+@each_document
+def test_secrets_that_are_made_as_documents_say_have_what_pods_mount(
+    overlay: str, document: str, checkout: Path
+) -> None:
+    made = made_by(document, checkout)
+    for pod in pods(overlay).values():
+        for secret, items in mounted_secrets(pod).items():
+            assert {item["key"] for item in items or ()} <= set(made.get(secret, ()))
+
+
+@each_document
+def test_a_service_s_seed_in_the_cluster_is_the_one_that_was_made_and_that_of_commands_is_not_there(
+    document: str, checkout: Path
+) -> None:
+    made = made_by(document, checkout)["pallas"]
+    seeds = checkout / "deploy" / "secrets" / "nats"
+    for name in SERVICES:
+        [seed] = seeds.glob(f"{name}*.seed")
+        assert made[f"{name}{SEED}"] == seed.read_bytes()
+    assert (seeds / "cli.seed").read_bytes() not in made.values()
+
+
+@each_overlay
+def test_the_broker_accepts_its_configuration_and_arguments(overlay: str, checkout: Path, tmp_path: Path) -> None:
+    binary = nats_binary()
+    assert binary is not None
+    for path, content in broker_files(overlay, made_by(DOCUMENTS[0], checkout)).items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(content.replace(b"/etc/nats/", f"{tmp_path}/".encode()))
+    arguments = [word.replace("/etc/nats/", f"{tmp_path}/") for word in container(pods(overlay)["nats"])["args"]]
+    told = os.environ | {"SERVER_NAME": "nats-0"}
+    said = subprocess.run(
+        [binary, *arguments, "-t"], cwd=tmp_path, env=told, capture_output=True, text=True, timeout=20, check=False
+    )
+    assert said.returncode == 0, said.stderr

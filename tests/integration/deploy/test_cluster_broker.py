@@ -1,0 +1,99 @@
+"""The brokers of `deploy/k8s` let in who has the seed that a pod mounts, over TLS, and nobody else."""
+
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from deploy.make_secrets import make_secrets
+from pydantic import SecretStr
+from tests.deployment.kubernetes import OVERLAYS, pods, variables
+from tests.deployment.secrets import Files
+from tests.deployment.services import DEMO, SERVICES
+from tests.integration.deploy.cluster_broker import Pod, brokers, secrets_of
+from tests.integration.real_parts import until
+
+from pallas_bus.access import Access
+from pallas_bus.connection import connect
+from pallas_contracts.errors import PallasError
+
+WITHIN = 10.0
+GATEWAY, WORKER = "agent-gateway", "agent-worker"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder in which `make secrets` was said."""
+    make_secrets(tmp_path / "checkout" / "deploy" / "secrets")
+    return tmp_path / "checkout"
+
+
+@pytest.fixture
+def secrets(checkout: Path) -> dict[str, Files]:
+    """The Secrets that were made of it."""
+    return secrets_of(checkout)
+
+
+@pytest.fixture(params=OVERLAYS)
+async def running(
+    request: pytest.FixtureRequest, tmp_path: Path, secrets: dict[str, Files]
+) -> AsyncGenerator[list[Pod]]:
+    """The brokers of each overlay."""
+    async with brokers(request.param, tmp_path / "brokers", secrets) as started:
+        yield started
+
+
+def access(pod: Pod, service: str, secrets: dict[str, Files]) -> Access:
+    """How a service reaches that broker, with what its pod mounts."""
+    made = secrets["pallas"]
+    return Access(pod.url, SecretStr(made[f"{service}-nats-seed"].decode()), made["nats-ca"].decode())
+
+
+async def lets_in(how: Access, service: str) -> bool:
+    """Whether somebody can connect, when the broker goes by the name that services know."""
+    name = variables(pods("local")[GATEWAY])["PALLAS_NATS_URL"].removeprefix("nats://").partition(":")[0]
+    with suppress(PallasError):
+        async with connect(how, service, timeout=3.0, options={"tls_hostname": name} if how.ca else {}) as bus:
+            await bus.flush()
+            return True
+    return False
+
+
+async def test_every_service_is_let_in_by_every_broker(running: list[Pod], secrets: dict[str, Files]) -> None:
+    for pod in running:
+        assert [name for name in SERVICES if not await lets_in(access(pod, name, secrets), name)] == []
+
+
+@pytest.mark.parametrize("running", ["local"], indirect=True)
+async def test_nobody_is_let_in_without_a_seed_or_in_the_open(running: list[Pod], secrets: dict[str, Files]) -> None:
+    known = access(running[0], GATEWAY, secrets)
+    assert await lets_in(known, GATEWAY)
+    assert not await lets_in(Access(known.url, ca=known.ca), GATEWAY)
+    assert not await lets_in(Access(known.url, known.seed), GATEWAY)
+
+
+async def test_another_team_s_workers_are_let_in_once_the_brokers_are_told_and_connections_stay(
+    running: list[Pod], secrets: dict[str, Files], checkout: Path
+) -> None:
+    async with connect(access(running[0], GATEWAY, secrets), GATEWAY, timeout=3.0) as before:
+        connection = before.client.client_id
+        make_secrets(checkout / "deploy" / "secrets", another_team(checkout / "other"))
+        changed = secrets_of(checkout)
+        assert not await lets_in(access(running[-1], WORKER, changed), WORKER)
+
+        async def let_in_by_all() -> bool:
+            return all([await lets_in(access(pod, WORKER, changed), WORKER) for pod in running])
+
+        for pod in running:
+            pod.reload(changed)
+        await until(let_in_by_all, WITHIN)
+        assert before.client.client_id == connection
+
+
+def another_team(folder: Path) -> Path:
+    """The demo team under another name."""
+    folder.mkdir()
+    agents = (DEMO / "agents.yaml").read_text("utf-8")
+    (folder / "agents.yaml").write_text(agents.replace("name: demo\n", "name: other\n"), "utf-8")
+    (folder / "fastagent.config.yaml").write_bytes((DEMO / "fastagent.config.yaml").read_bytes())
+    return folder

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Protocol
 
 import pytest
+from tests import timeouts
 from tests.embedded import NatsServer, nats_binary
 
 from pallas_bus.connection import Bus, connect
@@ -25,7 +26,8 @@ class Connecting(Protocol):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker of `tests.requirements` known."""
+    """Make the marker of `tests.requirements` known, and let a test that takes too long fail without more ado."""
+    config.pluginmanager.register(timeouts)
     config.addinivalue_line("markers", "requirement(*ids): the rows of tests/requirements.py that the test shows")
 
 

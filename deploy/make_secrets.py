@@ -16,8 +16,9 @@ from pathlib import Path
 from argon2 import PasswordHasher
 from cryptography.fernet import Fernet
 
+from pallas_cli import private_files
 from pallas_cli.broker_config.users import read_workers
-from pallas_cli.broker_config.write import BrokerFolder
+from pallas_cli.broker_config.write import READABLE, BrokerFolder
 from pallas_contracts.catalog import CLI, PER_TEAM, SPEAKERS
 
 HERE = Path(__file__).parent
@@ -35,12 +36,9 @@ def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
     made: list[str] = []
 
     def kept(name: str, make: Callable[[], str]) -> str:
-        path = folder / name
-        if not path.exists():
-            path.write_text(make(), "ascii")
-            path.chmod(0o444)
+        if not (folder / name).exists():
             made.append(name)
-        return path.read_text("ascii")
+        return private_files.kept(folder / name, make, READABLE)
 
     for name in ("log-key", "request-state-key", "postgres-password"):
         kept(name, _random)

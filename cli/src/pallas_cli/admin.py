@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pallas_cli.admin_api import AdminApi
 
 DEFAULT_LIFECYCLE = "http://127.0.0.1:23066"
-DEFAULT_DATA = Path(".pallas")
 
 LifecycleUrl = Annotated[
     str, typer.Option("--url", envvar="PALLAS_TEAM_LIFECYCLE_URL", help="Address of team-lifecycle.")

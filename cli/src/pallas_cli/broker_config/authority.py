@@ -1,7 +1,6 @@
 """A certificate for the broker, by an authority that is made for it and vouches for nothing else."""
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +9,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pallas_cli.private_files import write_whole
 
 _YEARS = timedelta(days=3650)
 _SKEW = timedelta(minutes=5)
@@ -25,7 +26,6 @@ def make_certificate(folder: Path, hosts: Sequence[str], *, mode: int) -> None:
     """
     if (folder / CERTIFICATE).exists():
         return
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = _name("Pallas broker authority")
     authority = _builder(issuer, issuer, authority_key).add_extension(x509.BasicConstraints(True, 0), critical=True)
@@ -38,12 +38,12 @@ def make_certificate(folder: Path, hosts: Sequence[str], *, mode: int) -> None:
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(_identifies(authority_key), critical=False)
     )
-    _write(folder / AUTHORITY, _signed(authority, authority_key), 0o644)
+    write_whole(folder / AUTHORITY, _signed(authority, authority_key), 0o644)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    _write(folder / KEY, private, mode)
-    _write(folder / CERTIFICATE, _signed(server, authority_key), 0o644)
+    write_whole(folder / KEY, private, mode)
+    write_whole(folder / CERTIFICATE, _signed(server, authority_key), 0o644)
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
@@ -88,10 +88,3 @@ def _host(host: str) -> x509.GeneralName:
 
 def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    path.chmod(mode)

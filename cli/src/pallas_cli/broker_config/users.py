@@ -4,18 +4,16 @@ A worker's user is for the teams it hosts. A seed is a file of its user's name; 
 has replaced, which counts until it is removed.
 """
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pallas_cli.private_files import PRIVATE, kept
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import PER_TEAM, SPEAKERS
 
 SEED = ".seed"
 OLD = ".old"
-PRIVATE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +40,7 @@ class Seeds:
         """The seed of a user: made once."""
         from pallas_bus.access import make_seed
 
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            handle = os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(make_seed())
-            self.path(name).chmod(self.mode)
-        return self.path(name).read_text("ascii").strip()
+        return kept(self.path(name), make_seed, self.mode).strip()
 
     def rotate(self, name: str) -> None:
         """Make another seed for a user; the one before counts until its file is removed.

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pallas_cli.broker_config.text import tls_text, users_text
-from pallas_cli.broker_config.users import PRIVATE, Seeds, WorkerTeams, broker_users
+from pallas_cli.broker_config.users import Seeds, WorkerTeams, broker_users
+from pallas_cli.private_files import PRIVATE
 
 USERS, TLS = "users.conf", "tls.conf"
 """The files that the broker's own configuration includes."""

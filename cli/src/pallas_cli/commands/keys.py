@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin import DEFAULT_DATA, DEFAULT_LIFECYCLE, AdminData, LifecycleUrl, Yes, confirm, run_as_admin
-from pallas_cli.broker import AsJson
+from pallas_cli.admin import DEFAULT_LIFECYCLE, AdminData, LifecycleUrl, Yes, confirm, run_as_admin
+from pallas_cli.broker import DEFAULT_DATA, AsJson
 
 app = typer.Typer(no_args_is_help=True, help="Signing keys, of the JWTs of teams and of per-turn JWTs.")
 

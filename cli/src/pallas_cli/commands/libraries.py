@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import typer
 
 from pallas_cli.admin import (
-    DEFAULT_DATA,
     DEFAULT_LIFECYCLE,
     AdminData,
     LifecycleUrl,
@@ -16,7 +15,7 @@ from pallas_cli.admin import (
     one_or_none,
     run_as_admin,
 )
-from pallas_cli.broker import AsJson
+from pallas_cli.broker import DEFAULT_DATA, AsJson
 
 app = typer.Typer(no_args_is_help=True, help="Libraries, who has which role on them, and what is in them.")
 

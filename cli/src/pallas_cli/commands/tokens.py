@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from pallas_cli.admin import (
-    DEFAULT_DATA,
     DEFAULT_LIFECYCLE,
     AdminData,
     LifecycleUrl,
@@ -15,7 +14,7 @@ from pallas_cli.admin import (
     one_or_none,
     run_as_admin,
 )
-from pallas_cli.broker import AsJson
+from pallas_cli.broker import DEFAULT_DATA, AsJson
 
 app = typer.Typer(no_args_is_help=True, help="Opaque tokens, for MCP clients of people.")
 

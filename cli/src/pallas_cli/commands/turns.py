@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_NATS, AsJson, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="Turns, as the log has them.")
 
@@ -16,9 +16,7 @@ Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
 Caller = Annotated[str | None, typer.Option(help="Only callers whose name contains this.")]
 Conversation = Annotated[str | None, typer.Option(help="Only this conversation, by the caller's own id of it.")]
 Until = Annotated[str | None, typer.Option(help="Up to when: a span back from now or an ISO 8601 time.")]
-# As in `pallas_cli.log_key`, which is too heavy to import here.
 Data = Annotated[Path, typer.Option(help="Folder of `pallas up`, which has the log key if PALLAS_LOG_KEY is not set.")]
-DEFAULT_DATA = Path(".pallas")
 TurnName = Annotated[str, typer.Argument(metavar="TURN", help="The turn's id.")]
 
 

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from pallas_cli.broker import DEFAULT_DATA
+
 
 def up(
     ready_file: Annotated[
         Path | None, typer.Option(help="Write addresses and process ids here (JSON) once everything answers.")
     ] = None,
-    data: Annotated[Path, typer.Option(help="Folder for everything that is kept, logs included.")] = Path(".pallas"),
+    data: Annotated[Path, typer.Option(help="Folder for everything that is kept, logs included.")] = DEFAULT_DATA,
     teams: Annotated[
         list[Path] | None, typer.Option(help="Team folder; may be given several times. Default: the demo team.")
     ] = None,

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin import DEFAULT_DATA, DEFAULT_LIFECYCLE, AdminData, LifecycleUrl, run_as_admin
-from pallas_cli.broker import AsJson
+from pallas_cli.admin import DEFAULT_LIFECYCLE, AdminData, LifecycleUrl, run_as_admin
+from pallas_cli.broker import DEFAULT_DATA, AsJson
 
 app = typer.Typer(no_args_is_help=True, help="Users, who have opaque tokens.")
 

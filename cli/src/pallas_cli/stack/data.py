@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pallas_cli.private_files import kept
 from pallas_cli.refused import Refused
 
 SECRETS = "secrets"
@@ -52,19 +53,4 @@ def _take(handle: int, folder: Path) -> None:
 
 def kept_secret(folder: Path, name: str, make: Callable[[], str] = lambda: secrets.token_hex(32)) -> str:
     """The secret of that name: made once, kept in the data folder for its owner only, the same at every start."""
-    path = folder / SECRETS / name
-    if not path.exists():
-        keep_secret(path, make())
-    return path.read_text(encoding="ascii")
-
-
-def keep_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, in one step: there is never a half of it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(handle)
-    os.replace(fresh, path)
+    return kept(folder / SECRETS / name, make)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pallas_cli.stack.data import keep_secret
+from pallas_cli.private_files import write_whole
 from pallas_cli.stack.teams import TeamSummary, is_demo, read_teams
 
 _LIBRARY_SERVER = "library-search"
@@ -52,7 +52,7 @@ class DemoTeam:
 
     def keep_jwt(self, jwt: str) -> None:
         """Put a JWT where the workers find it, and the next start."""
-        keep_secret((self.folder / _SECRETS_FILE).resolve(), _SECRETS.format(server=_LIBRARY_SERVER, jwt=jwt))
+        write_whole((self.folder / _SECRETS_FILE).resolve(), _SECRETS.format(server=_LIBRARY_SERVER, jwt=jwt))
 
 
 def with_demo_team(data: Path, teams: Sequence[TeamSummary]) -> tuple[Sequence[TeamSummary], DemoTeam | None]:

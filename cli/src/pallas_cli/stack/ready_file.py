@@ -5,10 +5,11 @@ sees half of it. It may hold an external server's credentials and is therefore r
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from pallas_cli.private_files import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,7 @@ def write(path: Path, addresses: Addresses, pids: Mapping[str, Sequence[int]]) -
     """Write the file, replacing the one that is there in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = json.dumps({**asdict(addresses), "pids": pids}, indent=2) + "\n"
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(content)
-    os.replace(fresh, path)
+    write_whole(path, content)
 
 
 def remove(path: Path) -> None:

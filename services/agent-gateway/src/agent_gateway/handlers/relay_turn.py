@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from opentelemetry import trace
+
 from agent_gateway.model import TurnEnd
 from pallas_bus.turn_reader import Place, TurnFeed
 from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Result, TurnOutcome
@@ -34,6 +36,7 @@ class Listener(Protocol):
         ...
 
 
+@tracer.start_as_current_span("relay_turn")
 async def relay_turn(
     feed: TurnFeed,
     listener: Listener | None,
@@ -48,20 +51,6 @@ async def relay_turn(
     every worker that takes the turn, `cancelled()` when it is cancelled before one has, and `relayed()` whenever the
     listener is told of an event.
     """
-    with tracer.start_as_current_span("relay_turn") as span:
-        end = await _relay(feed, listener, ahead, taken, cancelled, relayed)
-        span.set_attribute("pallas.outcome", end.outcome.code or end.outcome.status)
-        return end
-
-
-async def _relay(
-    feed: TurnFeed,
-    listener: Listener | None,
-    ahead: Callable[[], Awaitable[int | None]],
-    taken: Callable[[Claimed], None],
-    cancelled: Callable[[], None],
-    relayed: Callable[[], None],
-) -> TurnEnd:
     said: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
     if listener is not None:
@@ -74,6 +63,7 @@ async def _relay(
                 case Result() | InputRequired() | Fault():
                     said = item
                 case TurnOutcome():
+                    trace.get_current_span().set_attribute("pallas.outcome", item.code or item.status)
                     return TurnEnd(item, said, feed.place)
                 case Claimed():
                     said = None

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
+from opentelemetry import trace
+
 from agent_worker.ports import Completed, Failed, NeedsInput, Outcome
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.agents import AgentDefinition
@@ -21,6 +23,7 @@ _RETRY = 0.5
 type Status = Literal["completed", "failed", "cancelled", "input_required"]
 
 
+@tracer.start_as_current_span("conclude_turn")
 async def conclude_turn(
     writer: TurnWriter,
     request: TurnRequested,
@@ -34,19 +37,6 @@ async def conclude_turn(
 
     Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
     """
-    with tracer.start_as_current_span("conclude_turn") as span:
-        written = await _conclude(writer, request, outcome, started_at, ended)
-        span.set_attribute("pallas.outcome", written.code or written.status)
-        return written
-
-
-async def _conclude(
-    writer: TurnWriter,
-    request: TurnRequested,
-    outcome: Outcome | None,
-    started_at: datetime,
-    ended: Callable[[TurnOutcome], None],
-) -> TurnOutcome:
     outcome = await _light(writer, outcome)
     _say_last(writer, outcome)
     written = _outcome(writer, request, outcome, started_at)
@@ -64,6 +54,7 @@ async def _conclude(
             await asyncio.sleep(_RETRY)
         else:
             log.info("concluded", extra=_facts(written, first))
+            trace.get_current_span().set_attribute("pallas.outcome", written.code or written.status)
             if first:
                 ended(written)
             return written

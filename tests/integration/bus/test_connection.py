@@ -1,6 +1,7 @@
 """The connection against a real server: what it translates, and that it survives what happens to servers."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from tests.builders import a_stream, subject_of
@@ -8,8 +9,11 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer, free_port
 from tests.waiting import Collected, eventually, soon
 
+from pallas_bus.access import Access
 from pallas_bus.connection import connect
 from pallas_bus.streams import declare
+from pallas_cli.broker_config.authority import AUTHORITY, make_certificate
+from pallas_cli.private_files import PRIVATE
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
 
@@ -77,6 +81,23 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="cannot connect to NATS for tester"):
         async with connect(f"nats://127.0.0.1:{free_port()}", "tester", timeout=0.3):
             pass
+
+
+async def test_a_server_that_does_not_finish_the_tls_handshake_is_unavailable(tmp_path: Path) -> None:
+    """Where the deadline cuts a handshake short, nothing ever says that the connection has closed."""
+    make_certificate(tmp_path, ["127.0.0.1"], mode=PRIVATE)
+    over = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    async with await asyncio.start_server(listen, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        access = Access(f"nats://127.0.0.1:{port}", ca=(tmp_path / AUTHORITY).read_text("ascii"))
+        with pytest.raises(Unavailable):
+            await soon(connect(access, "tester", timeout=0.3).__aenter__())
+        over.set()
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])

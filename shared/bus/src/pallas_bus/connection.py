@@ -31,6 +31,7 @@ _IN_FLIGHT_PAUSE = 0.005
 _HEADER_FRAME = 16
 """Bytes that a block of headers takes besides their names and values."""
 _CONNECT_RETRY = 0.5
+_CLOSE_SECONDS = 2.0
 _REFUSED = "authorization violation"
 PENDING_BYTES = 64 * 1024 * 1024
 
@@ -234,7 +235,18 @@ class Bus:
             with suppress(NatsError, TimeoutError, OSError):
                 if self.client.is_connected:
                     await self.client.flush(timeout=2)
-            await self.client.close()
+            await _close(self.client)
+            self.closed.set()
+
+
+async def _close(client: Client) -> None:
+    """Close a connection; whether the other side takes part is not waited for long.
+
+    One whose TLS handshake was cut short never says that it has closed.
+    """
+    with suppress(NatsError, TimeoutError, OSError):
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await client.close()
 
 
 def _server(client: Client) -> str | None:
@@ -301,8 +313,7 @@ async def connect(
                 **{**given, **(options or {})},
             )
     except (TimeoutError, OSError, NatsError) as error:
-        with suppress(NatsError, OSError):
-            await client.close()
+        await _close(client)
         reason = _reason(client.last_error or error)
         raise Unavailable(f"cannot connect to NATS for {service}: {reason}") from error
     await bus.start()

@@ -94,14 +94,14 @@ def _exporting(collector: Collector, loop: asyncio.AbstractEventLoop) -> grpc.Ge
 
 
 @asynccontextmanager
-async def collecting() -> AsyncGenerator[Collector]:
-    """A collector at work."""
+async def collecting(*, http_port: int = 0, grpc_port: int = 0) -> AsyncGenerator[Collector]:
+    """A collector at work, on free ports unless it is told where."""
     collector = Collector()
     server = grpc.server(ThreadPoolExecutor(2))
     server.add_generic_rpc_handlers((_exporting(collector, asyncio.get_running_loop()),))
-    collector.grpc = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    collector.grpc = f"http://127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{grpc_port}')}"
     server.start()
-    listener = bind("127.0.0.1", 0)
+    listener = bind("127.0.0.1", http_port)
     collector.http = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
         async with listening(collector, listener, drain_seconds=1):

@@ -17,6 +17,7 @@ from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_o
 from tests.embedded import nats_version
 
 from pallas_runtime.settings import FILE_SUFFIX
+from pallas_runtime.span_export import FLUSH_SECONDS
 
 MIGRATIONS = {name for name in containers() if name.endswith("-migrate")}
 JOBS = {*MIGRATIONS, "demo-library"}
@@ -191,7 +192,7 @@ def test_who_waits_waits_for_the_end_of_a_job_or_for_a_healthy_container(name: s
 def test_a_container_is_given_longer_to_end_than_its_service_takes() -> None:
     for name in SERVICES:
         drain = settings_of(SERVICES[name]).from_env({}).drain_seconds
-        assert float(containers()[name]["stop_grace_period"].removesuffix("s")) > drain
+        assert float(containers()[name]["stop_grace_period"].removesuffix("s")) >= drain + FLUSH_SECONDS
 
 
 def test_what_is_mounted_is_there() -> None:

@@ -15,6 +15,7 @@ from tests.deployment.kubernetes import OVERLAYS, VERSION, Object, built, contai
 from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 
 from pallas_cli.scaled_object import Scaling, scaled_object
+from pallas_runtime.span_export import FLUSH_SECONDS
 from pallas_teams import load_team
 from pallas_teams.schema import AgentSection
 
@@ -135,7 +136,7 @@ def test_a_pod_is_given_longer_to_end_than_its_service_takes(overlay: str, name:
     pod = pods(overlay)[name]
     before = container(pod).get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     drain = float(variables(pod).get("PALLAS_DRAIN_SECONDS") or settings_of(SERVICES[name]).from_env({}).drain_seconds)
-    assert pod["spec"]["terminationGracePeriodSeconds"] > before + drain
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= before + drain + FLUSH_SECONDS
 
 
 @each_overlay

@@ -4,6 +4,7 @@ A collector that is away costs nobody a turn: what does not fit the queue is dro
 (`OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`) say the rest.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,11 +17,17 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor, Tr
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Status
 
+from pallas_runtime.collector_watch import CollectorWatch
 from pallas_runtime.telemetry import Protocol
 from pallas_runtime.turn_baggage import turn_of
 
+log = logging.getLogger(__name__)
+
 FLUSH_SECONDS = 5.0
 """How long a process that ends waits for a collector."""
+
+AWAY_SECONDS = 1.0
+"""The same for a collector that has not taken the spans before."""
 
 CONTENT = frozenset(
     {
@@ -46,11 +53,11 @@ def start_export(service: str, instance: str, protocol: Protocol, *, content: bo
     """Export the spans of this process. Returns what flushes and stops it."""
     named = {"service.name": service, "service.namespace": "pallas", "service.instance.id": instance}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
-    exporter = _exporter(protocol)
+    watch = CollectorWatch(_exporter(protocol))
     provider.add_span_processor(OfTurn())
-    provider.add_span_processor(BatchSpanProcessor(exporter if content else Discreet(exporter)))
+    provider.add_span_processor(BatchSpanProcessor(watch if content else Discreet(watch)))
     trace.set_tracer_provider(provider)
-    return partial(_stop, provider)
+    return partial(_stop, provider, watch)
 
 
 def _exporter(protocol: Protocol) -> SpanExporter:
@@ -63,11 +70,14 @@ def _exporter(protocol: Protocol) -> SpanExporter:
     return OTLPSpanExporter()
 
 
-def _stop(provider: TracerProvider) -> None:
+def _stop(provider: TracerProvider, watch: CollectorWatch) -> None:
     """Send what is left, if that takes no longer than `FLUSH_SECONDS`: the exporters would try for half a minute."""
+    known_away = not watch.taken
     flushing = threading.Thread(target=provider.shutdown, name="flush-spans", daemon=True)
     flushing.start()
-    flushing.join(FLUSH_SECONDS)
+    flushing.join(AWAY_SECONDS if known_away else FLUSH_SECONDS)
+    if flushing.is_alive() and not known_away:
+        log.warning("the collector has not taken the last spans in time")
 
 
 class OfTurn(SpanProcessor):

@@ -1,0 +1,73 @@
+"""Whether the collector takes spans: said once when it stops, and once when it begins again.
+
+The exporters would say it of every batch and of every try. Their own lines, with the reason each time, are there at
+the level DEBUG.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import override
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+log = logging.getLogger(__name__)
+
+_TALKATIVE = (
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.sdk._shared_internal",
+)
+
+
+class CollectorWatch(SpanExporter):
+    """Hands spans on, and knows whether the last ones were `taken`."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        self._inner = inner
+        self._reason = _FirstSaid()
+        self.taken = True
+        for name in _TALKATIVE:
+            logging.getLogger(name).addFilter(self._reason)
+
+    @override
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self._reason.listen()
+        result = self._inner.export(spans)
+        self._tell(result is SpanExportResult.SUCCESS)
+        return result
+
+    def _tell(self, taken: bool) -> None:
+        if taken and not self.taken:
+            log.info("the collector takes spans again")
+        elif self.taken and not taken:
+            log.warning("the collector takes no spans; they are dropped", extra={"reason": self._reason.said})
+        self.taken = taken
+
+    @override
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    @override
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._inner.force_flush(timeout_millis)
+
+
+class _FirstSaid(logging.Filter):
+    """Keeps what is said first by the thread that exports, which is why; lets lines through at the level DEBUG only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = 0
+        self.said: str | None = None
+
+    def listen(self) -> None:
+        """An export begins on this thread."""
+        self._thread, self.said = threading.get_ident(), None
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self.said is None and threading.get_ident() == self._thread:
+            self.said = record.getMessage()
+        return log.isEnabledFor(logging.DEBUG)

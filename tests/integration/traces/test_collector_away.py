@@ -1,0 +1,140 @@
+"""Turns while no collector takes their spans: nobody waits for it, nothing hangs, and the logs say so once."""
+
+import socket
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGTERM
+from uuid import uuid4
+
+import httpx
+import pytest
+from mcp import Client
+from tests.embedded import NatsServer, free_port
+from tests.integration.processes import Service, a_service
+from tests.integration.real_parts import a_lab, until
+from tests.otlp import collecting
+from tests.waiting import soon
+
+from pallas_bus.connection import connect
+from pallas_bus.turn_history import read_turns
+from pallas_contracts.catalog import CLI
+
+TRIES_FOR = 4.0
+"""Seconds for which an exporter tries one batch."""
+
+SMALL = {
+    "OTEL_EXPORTER_OTLP_TIMEOUT": str(TRIES_FOR),
+    "OTEL_BSP_SCHEDULE_DELAY": "50",
+    "OTEL_BSP_MAX_QUEUE_SIZE": "64",
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "16",
+}
+"""A queue that is full after a few turns."""
+
+AWAY, AGAIN = "the collector takes no spans; they are dropped", "the collector takes spans again"
+each_protocol = pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+
+
+@dataclass
+class Traced:
+    """A gateway and a worker that would send their spans to a port, and a caller of their agent."""
+
+    team: str
+    gateway: Service
+    worker: Service
+    client: Client
+
+    async def calls(self, number: int) -> float:
+        """Call so often; the longest time that a call took."""
+        longest = 0.0
+        for _ in range(number):
+            began = time.perf_counter()
+            assert not (await self.client.call_tool("say", {"text": "hello"})).is_error
+            longest = max(longest, time.perf_counter() - began)
+        return longest
+
+    def heard(self, event: str) -> list[int]:
+        """How often gateway and worker have said something."""
+        return [service.log.read_text("utf-8").count(f'"{event}"') for service in (self.gateway, self.worker)]
+
+    async def until_heard(self, event: str) -> None:
+        """Wait until both have said it."""
+
+        async def look() -> bool:
+            return 0 not in self.heard(event)
+
+        await until(look, 30)
+
+
+@asynccontextmanager
+async def traced(url: str, folder: Path, port: int, protocol: str) -> AsyncGenerator[Traced]:
+    """Both, at work."""
+    team = f"away-{uuid4().hex[:6]}"
+    endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
+    told = {**SMALL, **endpoint}
+    teams = str(a_lab(folder / team, team))
+    async with (
+        a_service("agent_gateway", url, folder, "gateway", told, agent_ports="false") as gateway,
+        a_service("agent_worker", url, folder, "worker", told, teams=teams) as worker,
+    ):
+        await gateway.ready()
+        await worker.ready()
+        agent = f"{gateway.base}/teams/{team}/mcp/bench"
+        await until(lambda: served(agent))
+        async with Client(agent) as client:
+            yield Traced(team, gateway, worker, client)
+
+
+async def served(agent: str) -> bool:
+    """Whether the gateway has an agent."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        return (await http.put(agent)).status_code == 405
+
+
+@contextmanager
+def nobody(*, silent: bool) -> Generator[int]:
+    """A port at which nobody listens, or somebody who never answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        if silent:
+            listener.listen()
+        yield listener.getsockname()[1]
+
+
+@each_protocol
+@pytest.mark.parametrize("silent", [False, True], ids=["away", "silent"])
+async def test_turns_are_answered_at_once_and_processes_end_while_no_collector_takes_spans(
+    nats_server: NatsServer, tmp_path: Path, protocol: str, silent: bool
+) -> None:
+    with nobody(silent=silent) as port:
+        async with traced(nats_server.url, tmp_path, port, protocol) as parts:
+            longest = await parts.calls(30)
+            await parts.until_heard(AWAY)
+            assert max(longest, await parts.calls(30)) < TRIES_FOR / 2
+            async with connect(nats_server.url, CLI) as people:
+                turns = await read_turns(people, team=parts.team)
+            assert [turn.state for turn in turns] == ["completed"] * 60
+            for service in (parts.worker, parts.gateway):
+                service.send(SIGTERM)
+                assert await soon(service.process.wait(), within=TRIES_FOR) == 0
+            assert parts.heard(AWAY) == [1, 1]
+            logs = [service.log.read_text("utf-8") for service in (parts.worker, parts.gateway)]
+            assert [log for log in logs if "Traceback" in log or '"logger": "opentelemetry' in log] == []
+
+
+@each_protocol
+async def test_spans_flow_again_once_the_collector_is_back(
+    nats_server: NatsServer, tmp_path: Path, protocol: str
+) -> None:
+    port = free_port()
+    async with traced(nats_server.url, tmp_path, port, protocol) as parts:
+        await parts.calls(1)
+        await parts.until_heard(AWAY)
+        where = {"grpc_port": port} if protocol == "grpc" else {"http_port": port}
+        async with collecting(**where) as collector:
+            await parts.calls(1)
+            await collector.until(lambda: {"gateway", "worker"} <= {span.instance for span in collector.spans}, 30)
+            await parts.until_heard(AGAIN)
+    assert parts.heard(AWAY) == parts.heard(AGAIN) == [1, 1]

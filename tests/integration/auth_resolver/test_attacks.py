@@ -313,8 +313,8 @@ async def test_what_the_attacks_begin_with_is_accepted(resolver: Replica, gatewa
 async def test_a_bearer_that_was_accepted_opens_nothing_for_a_changed_one(resolver: Replica, gateway: Bus) -> None:
     bearer = good()
     await resolved(gateway, bearer)
-    last = "A" if bearer[-1] != "A" else "B"
-    for changed in (f"{bearer[:-2]}{last}{bearer[-1]}", with_part(bearer, 0, lambda part: f"{part}A")):
+    other = "A" if bearer[-2] != "A" else "B"
+    for changed in (f"{bearer[:-2]}{other}{bearer[-1]}", with_part(bearer, 0, lambda part: f"{part}A")):
         with pytest.raises(Denied):
             await resolved(gateway, changed)
 

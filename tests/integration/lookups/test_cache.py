@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -86,7 +86,7 @@ async def eventually_answers[T](ask: Callable[[], Awaitable[T]]) -> T:
 
 async def test_an_answer_that_took_too_long_is_not_kept(cache: LookupCache) -> None:
     snapshot = await cache.read([TEAM])
-    late = Snapshot(snapshot.records, snapshot.missing, snapshot.epoch, snapshot.generations, time.monotonic() - 6.0)
+    late = replace(snapshot, taken_at=snapshot.taken_at - 6.0)
     assert await cache.fill(late, 1, {TEAM: team("a")}) == 0
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeIs, cast
 
 from auth_resolver.failures import refused
-from pallas_contracts.auth import LookupKey
+from pallas_contracts.auth import KeyPurpose, LookupKey
 
 LEEWAY = 30.0
 """Seconds that clocks may differ."""
@@ -60,13 +60,15 @@ class TurnClaims:
 class Parts:
     """A JWT taken apart, unverified.
 
-    `rows` are those by which it is judged: the key's and then, if it says that it is a team's, the team's. `passed` is
-    what its claims were found to say, once they have passed: from then on they can only expire.
+    `purpose` is what a key must be for that vouches for it. `rows` are those by which it is judged: the key's and then,
+    if it says that it is a team's, the team's. `passed` is what its claims were found to say, once they have passed:
+    from then on they can only expire.
     """
 
     text: str
     kid: str
     claims: JsonObject
+    purpose: KeyPurpose
     rows: tuple[LookupKey, ...]
     passed: TeamClaims | TurnClaims | None = None
 
@@ -83,9 +85,10 @@ def take_apart(text: str) -> Parts | None:
     if not isinstance(kid, str) or not _KID.fullmatch(kid):
         return None
     rows = [LookupKey(kind="key", id=kid)]
-    if kind_of(claims) == "team" and (team := _team_of(claims.get("sub"))) is not None:
+    purpose = "team" if kind_of(claims) == "team" else "turn"
+    if purpose == "team" and (team := _team_of(claims.get("sub"))) is not None:
         rows.append(LookupKey(kind="team", id=team))
-    return Parts(text, kid, claims, tuple(rows))
+    return Parts(text, kid, claims, purpose, tuple(rows))
 
 
 def check_claims(parts: Parts, now: float, *, per_turn: bool = True) -> TeamClaims | TurnClaims:

@@ -44,8 +44,8 @@ class ReadThrough:
         Raises:
             Unavailable: the truth does not answer.
         """
-        if found is not None and key in found.records:
-            return found.records[key], "hit"
+        if found is not None and found.has(key):
+            return found.record(key), "hit"
         version, record = await self._from_truth(key)
         if found is None:
             return record, "bypass"

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from auth_resolver.claims import LONGEST, Parts, TeamClaims, TurnClaims, check_claims, kind_of, take_apart
+from auth_resolver.claims import LONGEST, Parts, TeamClaims, TurnClaims, check_claims, take_apart
 from auth_resolver.failures import refused
 from auth_resolver.lookups import ReadThrough, Verdict
 from auth_resolver.signatures import Signatures
@@ -19,6 +19,10 @@ from pallas_contracts.turns import Principal
 log = logging.getLogger(__name__)
 
 _ORDER: tuple[Verdict, ...] = ("hit", "miss", "bypass")
+
+
+def _worse(one: Verdict, other: Verdict) -> Verdict:
+    return one if _ORDER.index(one) > _ORDER.index(other) else other
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,9 @@ class Resolver:
             raise refused("malformed")
         else:
             resolved = await self._opaque(bearer)
-        facts = {"principal": resolved.principal.type, "libraries": len(resolved.libraries), "cache": resolved.cache}
-        log.debug("bearer resolved", extra=facts)
+        if log.isEnabledFor(logging.DEBUG):
+            facts = {"principal": resolved.principal.type, "libraries": len(resolved.libraries)}
+            log.debug("bearer resolved", extra=facts | {"cache": resolved.cache})
         return resolved
 
     async def _opaque(self, bearer: str) -> Resolved:
@@ -71,8 +76,7 @@ class Resolver:
     async def _jwt(self, parts: Parts, *, uses_up: bool) -> Resolved:
         found = await self.lookups.cached(parts.rows)
         key, verdict = await self.lookups.row(found, parts.rows[0])
-        purpose = "team" if kind_of(parts.claims) == "team" else "turn"
-        self.signatures.check(parts, key if isinstance(key, KeyRecord) else None, purpose)
+        self.signatures.check(parts, key if isinstance(key, KeyRecord) else None)
         claims = check_claims(parts, time.time(), per_turn=self.per_turn)
         if isinstance(claims, TurnClaims):
             return await self._turn(claims, verdict, uses_up=uses_up)
@@ -88,9 +92,9 @@ class Resolver:
         if record.active_jti != claims.jti:
             raise refused("stale_jti")
         return Resolved(
-            principal=Principal(type="team", id=record.id, name=record.name),
+            principal=record.principal,
             libraries=record.libraries,
-            cache=_ORDER[max(_ORDER.index(verdict), _ORDER.index(second))],
+            cache=_worse(verdict, second),
             expires_at=datetime.fromtimestamp(claims.expires_at, UTC),
         )
 

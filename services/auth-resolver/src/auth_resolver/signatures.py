@@ -17,7 +17,7 @@ from jwt.exceptions import PyJWTError
 
 from auth_resolver.claims import Parts
 from auth_resolver.failures import refused
-from pallas_contracts.auth import KeyPurpose, KeyRecord
+from pallas_contracts.auth import KeyRecord
 from pallas_contracts.errors import PallasError
 
 log = logging.getLogger(__name__)
@@ -47,14 +47,14 @@ class Signatures:
         signed = self._signed.get(text)
         return signed.parts if signed is not None else None
 
-    def check(self, parts: Parts, key: KeyRecord | None, purpose: KeyPurpose) -> None:
+    def check(self, parts: Parts, key: KeyRecord | None) -> None:
         """Check that this key may vouch for such a token, and has.
 
         Raises:
             Denied: it has not (`invalid_signature`).
             PallasError: the key's secret cannot be opened with our keys (`sealed_by_another`).
         """
-        if key is None or key.retired or key.kid != parts.kid or purpose not in key.purposes:
+        if key is None or key.retired or key.kid != parts.kid or parts.purpose not in key.purposes:
             raise refused("invalid_signature")
         signed = self._signed.get(parts.text)
         if signed is not None and (signed.algorithm, signed.sealed) == (key.algorithm, key.secret):

@@ -41,7 +41,8 @@ class Answering(Service):
 
     def __init__(self, bus: Bus, config: ServiceConfig) -> None:
         super().__init__(bus.client, config)
-        self.under_way: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        self._one_answered = asyncio.Event()
 
     async def hear(self, config: EndpointConfig) -> None:
         """Add an endpoint."""
@@ -52,8 +53,18 @@ class Answering(Service):
     async def finish(self) -> None:
         """Take no more questions, and return when those under way are answered."""
         await self.stop()
-        if self.under_way:
-            await asyncio.wait(self.under_way)
+        while self._under_way:
+            self._one_answered.clear()
+            await self._one_answered.wait()
+
+    def heard(self) -> None:
+        """A question is under way."""
+        self._under_way += 1
+
+    def answered(self) -> None:
+        """It is no more."""
+        self._under_way -= 1
+        self._one_answered.set()
 
 
 type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
@@ -91,6 +102,7 @@ async def answer[Q: Message, A: Message](
             await respond(request, span)
 
     async def respond(request: Request, span: Span) -> None:
+        service.heard()
         try:
             answered = await handler(question.question.model_validate_json(request.data))
             body = answered.model_dump_json().encode()
@@ -110,11 +122,11 @@ async def answer[Q: Message, A: Message](
             await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()), facts)
         else:
             await request.respond(body)
+        finally:
+            service.answered()
 
     async def handle(request: Request) -> None:
-        task = bus.spawn(reply(request) if traced else respond(request, INVALID_SPAN), at_once=True)
-        service.under_way.add(task)
-        task.add_done_callback(service.under_way.discard)
+        bus.spawn(reply(request) if traced else respond(request, INVALID_SPAN), at_once=True)
 
     traced = is_traced()
     name = "-".join([question.name.replace(".", "-"), *ids.values()])

@@ -6,6 +6,7 @@ Redis keeps. Failures are `Denied` errors: the code is one of `AUTH_FAILURES`, t
 """
 
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -41,6 +42,11 @@ class TeamRecord(Message):
     active_jti: str | None = None
     libraries: tuple[str, ...] = ()
 
+    @cached_property
+    def principal(self) -> Principal:
+        """The team as a caller."""
+        return Principal(type="team", id=self.id, name=self.name)
+
 
 class TokenRecord(Message):
     """An opaque token, by the SHA-256 of its text in hex. `libraries` are those that it was allowed and still is."""
@@ -65,7 +71,12 @@ class LookupKey(Message):
     id: str
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.id))
+        return hash(self.text)
+
+    @cached_property
+    def text(self) -> str:
+        """Kind and id in one."""
+        return f"{self.kind}:{self.id}"
 
 
 class Lookups(Message):

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -51,22 +51,45 @@ _PARSED = 10_000
 _record = TypeAdapter[KeyRecord | TeamRecord | TokenRecord](Record)
 
 
-@dataclass(slots=True)
-class Snapshot:
-    """What Redis had. `records` are the hits (None: there is no such row), `missing` is to be asked of the truth."""
-
-    records: dict[LookupKey, Record | None]
-    missing: tuple[LookupKey, ...] = ()
-    epoch: str = ""
-    generations: dict[LookupKey, str] = field(default_factory=dict[LookupKey, str])
-    taken_at: float = field(default_factory=time.monotonic)
-
-
 @dataclass(frozen=True, slots=True)
 class _Missing:
     epoch: str
     generation: str
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What Redis had of some rows, at one moment after `taken_at` (monotonic seconds)."""
+
+    keys: Sequence[LookupKey]
     taken_at: float
+    _entries: dict[str, str | _Missing]
+
+    def has(self, key: LookupKey) -> bool:
+        """Whether it is known what the row is, or that there is none; else it is to be asked of the truth."""
+        return isinstance(self._entries[key.text], str)
+
+    def record(self, key: LookupKey) -> Record | None:
+        """A row that it has; None where there is no such row."""
+        entry = self._entries[key.text]
+        assert isinstance(entry, str)
+        return _parsed(entry)
+
+    @property
+    def records(self) -> dict[LookupKey, Record | None]:
+        """All that it has."""
+        return {key: self.record(key) for key in self.keys if self.has(key)}
+
+    @property
+    def missing(self) -> tuple[LookupKey, ...]:
+        """All that it has not."""
+        return tuple(key for key in self.keys if not self.has(key))
+
+    def mark(self, key: LookupKey) -> _Missing:
+        """What has to be so still when a row that it has not is filled in."""
+        entry = self._entries[key.text]
+        assert isinstance(entry, _Missing)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +125,7 @@ class LookupCache:
         Raises:
             Unavailable: Redis does not answer, or is not one that this can rest on.
         """
-        names = [_entry(key) for key in keys]
-        found = await self._entries.read(names)
-        entries = [(key, found[name]) for key, name in zip(keys, names, strict=True)]
-        records = {key: _parsed(entry) for key, entry in entries if isinstance(entry, str)}
-        if len(records) == len(keys):
-            return Snapshot(records)
-        marks = {key: entry for key, entry in entries if not isinstance(entry, str)}
-        mark = next(iter(marks.values()))  # all are of one command
-        generations = {key: entry.generation for key, entry in marks.items()}
-        return Snapshot(records, tuple(marks), mark.epoch, generations, mark.taken_at)
+        return Snapshot(keys, time.monotonic(), await self._entries.read([key.text for key in keys]))
 
     async def fill(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
         """Keep what the truth had when it stood at `version`; returns how many entries were taken.
@@ -119,15 +133,15 @@ class LookupCache:
         Raises:
             Unavailable: Redis does not answer.
         """
-        names, values = [_EPOCH], [snapshot.epoch]
-        for key in snapshot.missing:
-            if key in records:
-                names += _pair(key)
-                values += [snapshot.generations[key], *_value(version, records[key])]
+        missing = [key for key in snapshot.missing if key in records]
         if not self.protect:
-            return await self._fill_blindly(snapshot, version, records)
-        if len(names) == 1 or time.monotonic() - snapshot.taken_at > FILL_WITHIN:
+            return await self._fill_blindly(missing, version, records)
+        if not missing or time.monotonic() - snapshot.taken_at > FILL_WITHIN:
             return 0
+        names, values = [_EPOCH], [snapshot.mark(missing[0]).epoch]  # all are of one command
+        for key in missing:
+            names += _pair(key)
+            values += [snapshot.mark(key).generation, *_value(version, records[key])]
         return int(await self._ask(self._fill(names, values)))
 
     async def condemn(self, keys: Collection[LookupKey]) -> Condemned:
@@ -205,23 +219,25 @@ class LookupCache:
         sent = self.redis.execute_command(*words)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return await _answer(cast("Awaitable[object]", sent))
 
-    async def _read_all(self, names: list[str]) -> list["str | _Missing"]:
+    async def _read_all(self, texts: list[str]) -> list["str | _Missing"]:
         """The entries; for those that are to be asked of the truth, what has to be so still when they are filled in."""
+        names = [f"{PREFIX}:{text}" for text in texts]
         values: list[str | None] = await self._ask(self.redis.mget(names))
         missing = [name for name, value in zip(names, values, strict=True) if value in (None, _CONDEMNED)]
         marks: dict[str, _Missing] = {}
         if missing:
-            began, keys = time.monotonic(), [_EPOCH, *map(_generation, missing)]
+            keys = [_EPOCH, *map(_generation, missing)]
             epoch, *generations = await self._ask(self._begin(keys, [secrets.token_hex(8), _ms(_ASKED_KEPT)]))
-            marks = {name: _Missing(epoch, word, began) for name, word in zip(missing, generations, strict=True)}
+            marks = {name: _Missing(epoch, word) for name, word in zip(missing, generations, strict=True)}
         return [marks.get(name, value or "") for name, value in zip(names, values, strict=True)]
 
-    async def _fill_blindly(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
-        taken = [key for key in snapshot.missing if key in records]
-        for key in taken:
+    async def _fill_blindly(
+        self, keys: Collection[LookupKey], version: int, records: Mapping[LookupKey, Record | None]
+    ) -> int:
+        for key in keys:
             number, ttl, value = _value(version, records[key])
             await self._ask(self.redis.set(_entry(key), f"{number}:{value}", px=int(ttl)))
-        return len(taken)
+        return len(keys)
 
     async def _ask(self, command: Awaitable[Any]) -> Any:
         try:
@@ -255,7 +271,7 @@ _CONDEMNED = "T"
 
 
 def _entry(key: LookupKey) -> str:
-    return f"{PREFIX}:{key.kind}:{key.id}"
+    return f"{PREFIX}:{key.text}"
 
 
 def _generation(entry: str) -> str:

@@ -257,6 +257,15 @@ async def test_log_lines_name_the_trace_and_the_turn(stage: Stage, story: Story,
     assert {(line["team"], line["agent"]) for line in about} == {("traced", "harper")}
 
 
+async def test_no_line_of_any_service_names_a_turn_without_its_trace_team_and_agent(stage: Stage, story: Story) -> None:
+    texts = {file.stem: file.read_text() for file in stage.folder.glob("*.log") if file.stem != "demo"}
+    lines: list[dict[str, Any]] = [json.loads(line) for text in texts.values() for line in text.splitlines()]
+    about = [line for line in lines if "turn" in line]
+    assert story.turn in {line["turn"] for line in about}
+    assert {"gateway", "worker-1", "worker-2", "resolver"} <= {line["instance"] for line in about}
+    assert [line for line in about if not {"trace", "team", "agent"} <= line.keys()] == []
+
+
 async def test_the_header_of_the_request_counts_when_the_message_names_no_trace(stage: Stage, story: Story) -> None:
     trace = TRACE[::-1]
     result = await stage.call("/say hello", traceparent=f"00-{trace}-{CALLER}-01")

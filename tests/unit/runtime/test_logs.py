@@ -53,6 +53,13 @@ def test_a_line_says_who_when_and_what_about(capsys: pytest.CaptureFixture[str])
     assert "turn" not in outside
 
 
+def test_what_a_line_is_about_replaces_nothing_that_every_line_says(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("agent-worker", "w1", "INFO", "json")
+    log.info("stream resumed", extra={"event": 6, "service": "toolbox", "attempt": 2})
+    [line] = lines(capsys)
+    assert (line["event"], line["service"], line["attempt"]) == ("stream resumed", "agent-worker", 2)
+
+
 async def test_turns_that_run_at_once_do_not_mix_their_ids(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
 

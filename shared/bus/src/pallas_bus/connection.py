@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,14 +84,17 @@ class Bus:
 
         return remove
 
-    def spawn(self, work: Coroutine[Any, Any, None], *, at_once: bool = False) -> asyncio.Task[None]:
+    def spawn(
+        self, work: Coroutine[Any, Any, None], *, at_once: bool = False, context: Context | None = None
+    ) -> asyncio.Task[None]:
         """Run `work` as a task that is kept alive, logged when it fails and cancelled when the bus closes.
 
-        `at_once` it begins before this returns, which saves a round of the event loop.
+        `at_once` it begins before this returns, which saves a round of the event loop. `context` is given when the work
+        is about something else than what is done here: its log lines and messages are of that turn and trace.
         """
-        task = asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=at_once)
+        task = asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=at_once, context=context)
         self._tasks.add(task)
-        task.add_done_callback(self._forget)
+        task.add_done_callback(self._forget, context=context)
         return task
 
     def _forget(self, task: asyncio.Task[None]) -> None:

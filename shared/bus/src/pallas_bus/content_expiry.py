@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
+from pallas_bus.traces import continued
 from pallas_bus.turn_claims import Address
 from pallas_bus.turn_content import remove_content
 from pallas_bus.turn_queue import NANOSECONDS, make_consumer
@@ -96,9 +97,10 @@ async def _settle(bus: Bus, messages: Sequence[Msg]) -> None:
 
 
 async def _remove(bus: Bus, message: Msg, address: Address) -> None:
-    await remove_content(bus, address)
-    await bus.send(message.reply, b"+ACK")
-    log.debug("content removed", extra={"turn": address.turn_id})
+    with continued(message.headers):
+        await remove_content(bus, address)
+        await bus.send(message.reply, b"+ACK")
+        log.debug("content removed", extra=address.facts)
 
 
 def _outcome(message: Msg) -> TurnOutcome | None:

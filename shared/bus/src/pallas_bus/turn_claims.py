@@ -38,6 +38,11 @@ class Address:
         return template.subject(team=self.team, agent=self.agent, turn=self.turn_id)
 
     @property
+    def facts(self) -> dict[str, str]:
+        """How log lines name the turn."""
+        return {"team": self.team, "agent": self.agent, "turn": self.turn_id}
+
+    @property
     def everything(self) -> str:
         """The subject filter that matches all of the turn's messages."""
         return f"pallas.v1.turn.*.{self.team}.{self.agent}.{self.turn_id}"

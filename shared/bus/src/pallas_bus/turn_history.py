@@ -27,8 +27,10 @@ from pallas_contracts.turns import (
     TurnRequested,
 )
 
-_OF_ITS_TRACE = frozenset({"requested", "claim"})
-"""Messages in the trace of the turn itself; others may be in that of a caller who joins it."""
+_OF_ITS_TRACE = frozenset({"requested", "outcome"})
+"""Messages in the trace of the turn itself, as are claims of workers; others may be in that of a caller who joins it,
+or who cancels it by a request of its own.
+"""
 
 type State = Literal["waiting", "running", "completed", "failed", "cancelled", "input_required"]
 
@@ -126,7 +128,7 @@ class TurnHistory:
                 case "request":
                     self.kept = TurnRequested.model_validate_json(record.data)
                 case "claim":
-                    self._claimed(TurnClaim.model_validate_json(record.data).claim)
+                    self._claimed(TurnClaim.model_validate_json(record.data).claim, trace_of(record.headers))
                 case "event" | "content":
                     self._happened(TurnEvents.model_validate_json(record.data))
                 case "outcome":
@@ -138,11 +140,12 @@ class TurnHistory:
         except ValidationError:
             return
 
-    def _claimed(self, claim: Claimed | CancelRequested) -> None:
+    def _claimed(self, claim: Claimed | CancelRequested, trace: str | None) -> None:
         if isinstance(claim, CancelRequested):
             self.cancel = claim
         else:
             self.attempts[claim.attempt] = AttemptHistory(claim)
+            self.trace = self.trace or trace
 
     def _happened(self, batch: TurnEvents) -> None:
         if (attempt := self.attempts.get(batch.attempt)) is not None:

@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ class TurnFeed:
     `position` is the position in the log up to which this feed has seen everything that is stored. Events whose type is
     in `skip` are left out, and so are those up to `behind`, but for the answer of that attempt; a reader that is
     `MAX_UNREAD` behind misses what only reports progress. `place` is the one of the last event that was read from here.
+    `context` is that of whoever opened the feed: what is done for it in the background is logged as of its turn.
     """
 
     address: Address
@@ -83,6 +85,7 @@ class TurnFeed:
     _cancelled: bool = False
     catching_up: bool = False
     ended: bool = False
+    context: Context = field(default_factory=copy_context, compare=False, repr=False)
 
     def __aiter__(self) -> AsyncIterator[Said]:
         return self
@@ -245,11 +248,13 @@ class TurnFeeds:
             _hear(feed, kind, message.subject, message.data)
             if feed.waits_for_gap and id(feed) not in self._repairing:
                 self._repairing.add(id(feed))
-                self.bus.spawn(self._mind_gap(feed))
+                self.bus.spawn(self._mind_gap(feed), context=feed.context.copy())
 
     async def reread(self) -> None:
         """After a reconnect: read what was stored meanwhile."""
-        await asyncio.gather(*(self._read_on(feed) for feeds in list(self._feeds.values()) for feed in list(feeds)))
+        begin = asyncio.get_running_loop().create_task
+        feeds = [feed for feeds in self._feeds.values() for feed in feeds]
+        await asyncio.gather(*(begin(self._read_on(feed), context=feed.context.copy()) for feed in feeds))
 
     async def catch_up(self, feed: TurnFeed) -> None:
         """Read the log to its end for a reader that has not begun yet and so is not too slow: nothing is dropped."""
@@ -291,7 +296,8 @@ def _hear(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
     try:
         feed.hear(kind, data)
     except ValidationError as error:
-        log.warning("unreadable turn message", extra={"subject": subject, "faults": error.error_count()})
+        facts = {"subject": subject, "faults": error.error_count()}
+        feed.context.copy().run(log.warning, "unreadable turn message", extra=facts)
 
 
 @asynccontextmanager

@@ -74,14 +74,14 @@ class _Json(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
-        line: dict[str, Any] = {
+        always: dict[str, Any] = {
             "timestamp": f"{moment.removesuffix('+00:00')}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
             **self._who,
-            **_facts(record),
         }
+        line = {**always, **_facts(record), **always}
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = discreet_traceback(record.exc_info[1])
         return json.dumps(line, default=str)

@@ -75,7 +75,7 @@ class Resumption:
         relay.resumed(place)
         turn = {"team": call.address.team, "agent": call.address.agent, "turn": call.address.turn_id}
         with of_turn(**turn), tracer.start_as_current_span("resume_turn"):
-            log.info("stream resumed", extra={"attempt": place.attempt, "event": place.event})
+            log.info("stream resumed", extra={"attempt": place.attempt, "behind": place.event})
             answer = await self._answer(relay, place, version)
         message: JsonObject = {"jsonrpc": "2.0", "id": call.request_id, **answer}
         await write(frame_of(message, relay.id_at(relay.place)))

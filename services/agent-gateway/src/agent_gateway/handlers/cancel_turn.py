@@ -8,6 +8,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address, request_cancel
 from pallas_contracts.catalog import CALLS, LegacyCall
 from pallas_contracts.errors import PallasError
+from pallas_runtime.telemetry import of_turn, tracer
 
 log = logging.getLogger(__name__)
 
@@ -61,4 +62,6 @@ async def cancel_call(bus: Bus, session: str, request: str) -> None:
         return
     if call is not None:
         address = Address(call.team, call.agent, call.turn_id)
-        await asyncio.wait({bus.spawn(cancel_turn(bus, address, "cancelled by the caller"))}, timeout=_NOTIFIER_WAITS)
+        with of_turn(**address.facts), tracer.start_as_current_span("cancel_call"):
+            cancelling = bus.spawn(cancel_turn(bus, address, "cancelled by the caller"))
+            await asyncio.wait({cancelling}, timeout=_NOTIFIER_WAITS)

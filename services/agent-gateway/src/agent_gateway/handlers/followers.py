@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from agent_gateway.handlers.patience import patiently
@@ -21,26 +22,28 @@ class Followers:
 
     bus: Bus
     _followed: Counter[Address] = field(default_factory=Counter[Address])
+    _contexts: dict[Address, Context] = field(default_factory=dict[Address, Context])
 
     @contextmanager
     def following(self, address: Address) -> Generator[None]:
         """Count a caller for as long as the block lasts; inside it nobody else's leaving ends the turn."""
         self._followed[address] += 1
+        self._contexts.setdefault(address, copy_context())
         try:
             yield
         finally:
             self._followed[address] -= 1
             if not self._followed[address]:
-                del self._followed[address]
+                del self._followed[address], self._contexts[address]
 
     def left(self, address: Address) -> None:
         """A caller has left a turn, here or at another gateway."""
         if address in self._followed:
-            self.announce(address)
+            self.announce(address, self._contexts[address].copy())
 
-    def announce(self, address: Address) -> None:
-        """Say that the turn is followed here, without waiting for that."""
-        self.bus.spawn(self._announce(address))
+    def announce(self, address: Address, context: Context | None = None) -> None:
+        """Say that the turn is followed here, without waiting for that; in the context of who follows it."""
+        self.bus.spawn(self._announce(address), context=context)
 
     async def _announce(self, address: Address) -> None:
         async def say() -> None:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from pallas_bus.alive import BEAT, hear_pulses
@@ -28,11 +29,12 @@ SILENCE = 4 * BEAT
 
 @dataclass(slots=True)
 class _Held:
-    """A turn in a worker's hands since `since`."""
+    """A turn in a worker's hands since `since`; `context` is that of a caller who follows it."""
 
     worker: str
     delivery: str
     since: float
+    context: Context
 
 
 @dataclass
@@ -55,7 +57,7 @@ class WorkerWatch:
 
         def taken(claim: Claimed) -> None:
             if claim.delivery is not None:
-                self._held[turn_id] = _Held(claim.worker, claim.delivery, time.monotonic())
+                self._held[turn_id] = _Held(claim.worker, claim.delivery, time.monotonic(), copy_context())
 
         self._followers[turn_id] += 1
         try:
@@ -89,12 +91,15 @@ class WorkerWatch:
         for turn_id, held in list(self._held.items()):
             if held.worker in self._beats or held.since > oldest:
                 continue
-            log.warning("worker lost; its turn is given to another", extra={"turn": turn_id, "worker": held.worker})
             del self._held[turn_id]
-            try:
-                await give_back(self.bus, held.delivery)
-            except PallasError as error:
-                log.warning("cannot give the turn back", extra={"turn": turn_id, "reason": error.message})
+            await asyncio.get_running_loop().create_task(self._give_back(held), context=held.context)
+
+    async def _give_back(self, held: _Held) -> None:
+        log.warning("worker lost; its turn is given to another", extra={"worker": held.worker})
+        try:
+            await give_back(self.bus, held.delivery)
+        except PallasError as error:
+            log.warning("cannot give the turn back", extra={"reason": error.message})
 
 
 @asynccontextmanager

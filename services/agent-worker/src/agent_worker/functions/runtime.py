@@ -73,7 +73,7 @@ class FunctionRuntime:
             raise Rejected(fault.message, code="protocol_fault", protocol_code=fault.code, data=fault.data) from fault
 
     def _crashed(self, turn: Turn) -> Outcome:
-        log.exception("function crashed", extra={"agent": self.name, "tool": turn.tool, "turn_id": turn.turn_id})
+        log.exception("function crashed", extra={"tool": turn.tool})
         return Completed(_tool_error(f"tool {turn.tool!r} failed; the log has the reason"))
 
     async def _get_prompt(self, ctx: ReadContext) -> JsonObject:

@@ -1,0 +1,190 @@
+"""What gateways and workers log about turns: each line says of which turn it is, whoever does the work and where.
+
+The turns are those of which the background has something to say: left, cancelled, resumed, withdrawn, lost and given
+to another, kept for a moment after their end.
+"""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.e2e import wire
+from tests.embedded import NatsServer
+from tests.integration.agent_gateway.streams import Heard, counting
+from tests.integration.processes import Service, a_service
+from tests.integration.real_parts import a_lab, until
+from tests.otlp import collecting
+
+TEAM, KEY, GRACE = "told", "pallas/idempotency-key", 0.2
+
+FACTS = ("trace", "turn", "team", "agent")
+
+
+@dataclass
+class Told:
+    """Two gateways, and workers that are started as they are needed."""
+
+    folder: Path
+    nats: str
+    http: httpx.AsyncClient
+    told: dict[str, str]
+    stack: AsyncExitStack
+    services: list[Service]
+
+    async def start(self, module: str, name: str, **settings: str) -> Service:
+        """Start a process and wait until it is ready."""
+        part = a_service(module, self.nats, self.folder, name, self.told, **settings)
+        service = await self.stack.enter_async_context(part)
+        await service.ready()
+        self.services.append(service)
+        return service
+
+    async def worker(self, name: str) -> Service:
+        """Start a worker, and wait until the gateways have its agents."""
+        worker = await self.start("agent_worker", name, teams=str(self.folder / TEAM), content_seconds="0")
+        for gateway in (0, 1):
+            await until(lambda gateway=gateway: self._served(self.url(gateway=gateway)))
+        return worker
+
+    def url(self, agent: str = "bench", gateway: int = 0) -> str:
+        """An agent at a gateway."""
+        return f"{self.services[gateway].base}/teams/{TEAM}/mcp/{agent}"
+
+    async def _served(self, url: str) -> bool:
+        return (await self.http.put(url)).status_code == 405
+
+    def lines(self) -> list[dict[str, Any]]:
+        """All that was logged."""
+        texts = [service.log.read_text("utf-8") for service in self.services]
+        return [json.loads(line) for text in texts for line in text.splitlines()]
+
+    async def until_said(self, event: str, times: int = 1) -> None:
+        """Wait until somebody has logged that."""
+
+        async def look() -> bool:
+            return sum(line["event"] == event for line in self.lines()) >= times
+
+        await until(look, 30)
+
+
+@pytest.fixture
+async def told(nats: NatsServer, tmp_path: Path) -> AsyncGenerator[Told]:
+    """Everything but workers, at work."""
+
+    def edit(text: str) -> str:
+        return text.replace("title: Bench\n", f"title: Bench\n    grace: {GRACE}\n")
+
+    a_lab(tmp_path / TEAM, TEAM, edit)
+    async with AsyncExitStack() as stack:
+        collector = await stack.enter_async_context(collecting())
+        http = await stack.enter_async_context(httpx.AsyncClient(timeout=30, trust_env=False))
+        environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.http, "PALLAS_LOG_LEVEL": "DEBUG"}
+        told = Told(tmp_path, nats.url, http, environ, stack, [])
+        for name in ("gateway-1", "gateway-2"):
+            await told.start("agent_gateway", name, agent_ports="false", log_key="one key for both gateways of a test")
+        yield told
+
+
+@pytest.fixture
+def nats() -> Generator[NatsServer]:
+    """A broker of this test alone."""
+    with NatsServer() as server:
+        yield server
+
+
+@asynccontextmanager
+async def waiting(told: Told, file: str, agent: str = "bench", **meta: str) -> AsyncGenerator[None]:
+    """A call of the modern revision that waits; its caller leaves at the end of the block."""
+    about = {"progressToken": "t", **meta}
+    params = {"name": "wait", "arguments": {"file": str(told.folder / file)}, "_meta": about}
+    async with wire.posted(told.http, told.url(agent), wire.modern("tools/call", params)) as stream:
+        messages = stream.messages()
+        await anext(messages)
+        yield
+
+
+async def leave_and_cancel(told: Told) -> None:
+    """Leave turns that run, that wait, and that have a key."""
+    async with waiting(told, "left"):
+        pass
+    await told.until_said("cancel requested", 1)
+    async with waiting(told, "first", "once"):
+        async with waiting(told, "second", "once"):
+            pass
+        await told.until_said("withdrawn")
+    async with waiting(told, "keyed", **{KEY: "k"}):
+        pass
+    await told.until_said("cancelled: left alone")
+
+
+async def cancel_by_notification(told: Told) -> None:
+    """Cancel a call of a handshake revision at another gateway."""
+    session = await wire.shake_hands(told.http, told.url())
+    params = {"name": "wait", "arguments": {"file": str(told.folder / "told")}, "_meta": {"progressToken": "t"}}
+    async with wire.posted(told.http, told.url(), wire.legacy("tools/call", params, session)) as stream:
+        messages = stream.messages()
+        await anext(messages)
+        body, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
+        assert (await told.http.post(told.url(gateway=1), json=body, headers=headers)).status_code == 202
+        async for _ in messages:
+            pass
+
+
+async def resume(told: Told) -> None:
+    """Take a broken stream up at another gateway."""
+    heard, file = Heard(), told.folder / "counted"
+    async with counting(told.http, told.url(), file) as stream:
+        await heard.until(stream, 3)
+    file.touch()
+    await heard.resume(told.http, told.url(gateway=1))
+    heard.is_whole()
+
+
+async def lose_a_worker(told: Told, worker: Service) -> None:
+    """Kill the worker of a turn; another one takes it."""
+    file = told.folder / "lost"
+    params = {"name": "wait", "arguments": {"file": str(file)}, "_meta": {"progressToken": "t"}}
+    calling = asyncio.create_task(wire.answers(told.http, told.url(), wire.modern("tools/call", params)))
+    await told.until_said("started")
+    before = len([line for line in told.lines() if line["event"] == "started"])
+    await told.worker("worker-2")
+    worker.send(signal.SIGKILL)
+    await told.until_said("worker lost; its turn is given to another")
+    await told.until_said("started", before + 1)
+    file.touch()
+    assert not (await calling)[-1]["result"]["isError"]
+
+
+async def test_every_log_line_of_a_turn_names_its_trace_team_and_agent(told: Told) -> None:
+    worker = await told.worker("worker-1")
+    await leave_and_cancel(told)
+    await cancel_by_notification(told)
+    await resume(told)
+    crash: wire.Message = {"name": "crash", "arguments": {}}
+    await wire.answers(told.http, told.url(), wire.modern("tools/call", crash))
+    await lose_a_worker(told, worker)
+    lines = told.lines()
+    about = [line for line in lines if "turn" in line or ("agent" in line and "trace" in line)]
+    assert [line for line in about if not all(line.get(fact) for fact in FACTS)] == []
+    assert {line["team"] for line in about} == {TEAM}
+    assert {
+        "started",
+        "concluded",
+        "function crashed",
+        "cancel requested",
+        "withdrawn",
+        "cancelled: left alone",
+        "stream resumed",
+        "worker lost; its turn is given to another",
+    } <= {line["event"] for line in about}
+    of_turn = {line["turn"]: set[str]() for line in about}
+    for line in about:
+        of_turn[line["turn"]].add(line["trace"])
+    assert {len(traces) for traces in of_turn.values()} <= {1, 2}  # a cancel and a resumption are other requests

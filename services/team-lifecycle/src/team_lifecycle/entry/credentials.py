@@ -23,7 +23,7 @@ from team_lifecycle.entry.fields import (
 from team_lifecycle.entry.parts import Parts
 from team_lifecycle.handlers import keys, tokens
 from team_lifecycle.listing import list_changes, list_keys, list_teams, list_tokens
-from team_lifecycle.roles import check_admin
+from team_lifecycle.roles import check_admin, check_self
 
 
 def tokens_router(parts: Parts) -> APIRouter:
@@ -36,9 +36,11 @@ def tokens_router(parts: Parts) -> APIRouter:
         who: Acting, after: After = "", limit: Limit = 100, user: Annotated[PlainId | None, Query()] = None
     ) -> Page[TokenDetail]:
         """Tokens by id, all or those of a user."""
-        if who.user is None or who.user != user:
+        if user is None:
             check_admin(who)
         async with reading(parts.engine) as session:
+            if user is not None:
+                await check_self(session, who, user)
             return await list_tokens(session, optional_uuid(after), limit, user)
 
     @router.post("/tokens", status_code=201)

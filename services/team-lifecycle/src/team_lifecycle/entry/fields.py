@@ -15,6 +15,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pallas_contracts.errors import NotFound, Rejected
 from team_lifecycle.entry.errors import Problem
 from team_lifecycle.model import Who
+from team_lifecycle.roles import check_admin
 
 MOST_IDS = 1000
 """Ids in one list."""
@@ -208,6 +209,15 @@ def who_asks_for(
     if len(acts_for) > LONGEST_ID or not re.fullmatch(_PLAIN, acts_for):
         raise Rejected("X-Pallas-User must be the name of a user", field="X-Pallas-User")
     return Who(who.account, who.correlation, acts_for)
+
+
+def who_administers(who: Annotated[Who, Depends(who_asks_for)]) -> None:
+    """Let admins pass who act for nobody.
+
+    Raises:
+        Denied: it is done for a user.
+    """
+    check_admin(who)
 
 
 type TeamId = Annotated[str, Depends(team_id_of)]

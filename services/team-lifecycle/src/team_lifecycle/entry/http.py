@@ -12,7 +12,7 @@ from pallas_credentials.accounts import Account, Gatekeeper
 from pallas_postgres.engine import reading
 from team_lifecycle.entry.credentials import keys_router, lists_router, tokens_router
 from team_lifecycle.entry.errors import add_error_handlers
-from team_lifecycle.entry.fields import REFUSALS
+from team_lifecycle.entry.fields import REFUSALS, who_administers
 from team_lifecycle.entry.front import Front
 from team_lifecycle.entry.parts import Parts
 from team_lifecycle.entry.people import libraries_router, memberships_router, users_router
@@ -47,7 +47,8 @@ def _admin_router(parts: Parts) -> APIRouter:
     router = APIRouter()
     for routes in (lists_router, users_router, libraries_router, memberships_router, tokens_router, keys_router):
         router.include_router(routes(parts))
-    router.include_router(teams_router(parts), prefix="/teams")
+    # Daedalus uses the same routes and acts for nobody; here somebody may be named, who is no admin.
+    router.include_router(teams_router(parts), prefix="/teams", dependencies=[Depends(who_administers)])
     return router
 
 

@@ -10,7 +10,7 @@ from team_lifecycle.answers import MembershipDetail
 from team_lifecycle.handlers.libraries import find_library
 from team_lifecycle.handlers.users import find_user
 from team_lifecycle.model import Decision, Event, Role, Who, token_key
-from team_lifecycle.roles import check_grants, scoped_libraries
+from team_lifecycle.roles import check_grants, check_self, scoped_libraries
 from team_lifecycle.tables import Membership, OpaqueToken, TokenLibrary
 
 
@@ -42,7 +42,9 @@ async def revoke_role(session: AsyncSession, who: Who, library_uid: str, user: s
         Conflict: nobody would own the library.
     """
     await find_library(session, library_uid)
-    if who.user != user:
+    if who.user == user:
+        await check_self(session, who, user)
+    else:
         await check_grants(session, who, library_uid, role)
     if (held := await session.get(Membership, (library_uid, user, role))) is None:
         raise NotFound(f"user {user!r} is not {role} of library {library_uid!r}", code="no_membership")

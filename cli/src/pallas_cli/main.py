@@ -4,6 +4,9 @@ A new group of commands is a file in `commands/` and a line here. Nothing heavy 
 --help` has to be quick.
 """
 
+import os
+from collections.abc import MutableMapping
+
 import typer
 
 from pallas_cli.commands import agents, broker, deadletters, events, k8s, keys, libraries, teams, tokens, turns, users
@@ -37,9 +40,16 @@ def about() -> None:
 
 def app() -> None:
     """Run the command that the user typed; what it refuses becomes a line on standard error and an exit code."""
+    _ask_no_proxy_for_this_machine(os.environ)
     try:
         commands()
     except Refused as refusal:
         for line in refusal.lines:
             typer.echo(f"pallas: {line}", err=True)
         raise SystemExit(refusal.code) from None
+
+
+def _ask_no_proxy_for_this_machine(environ: MutableMapping[str, str]) -> None:
+    """Whatever proxy is in use, what the stack and its commands say to loopback (passwords too) stays on loopback."""
+    spared = environ.get("no_proxy") or environ.get("NO_PROXY")
+    environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (spared, "localhost,127.0.0.1,::1")))

@@ -1,6 +1,7 @@
 """The supervisor with real processes: start, restart, stop, and nothing left behind."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -107,6 +108,32 @@ async def test_a_command_that_cannot_be_executed_stops_the_start(tmp_path: Path)
     with pytest.raises(Refused, match=r"cannot start .*nothing"):
         async with started(tmp_path, ProcessSpec("a", 1, 1, prepare)):
             pass
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_what_cannot_even_be_prepared_stops_the_start(tmp_path: Path) -> None:
+    async def prepare() -> Launch:
+        raise FULL
+
+    with pytest.raises(Refused, match=r"a-1 cannot be started: .*No space left"):
+        async with started(tmp_path, ProcessSpec("a", 1, 1, prepare)):
+            pass
+
+
+async def test_what_cannot_be_prepared_again_is_told_and_tried_until_it_can(tmp_path: Path) -> None:
+    usual, outcomes = stand_in("a").prepare, iter([None, FULL, None])
+
+    async def prepare() -> Launch:
+        if (failure := next(outcomes)) is not None:
+            raise failure
+        return await usual()
+
+    async with started(tmp_path, ProcessSpec("a", 1, 1, prepare)) as watched:
+        os.kill(watched.pid("a"), signal.SIGKILL)
+        await asyncio.wait_for(watched.replaced.wait(), 20)
+        assert any("No space left" in line for line in watched.lines)
 
 
 async def test_a_start_that_takes_too_long_names_the_process_and_its_log(tmp_path: Path) -> None:

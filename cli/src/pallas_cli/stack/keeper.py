@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from subprocess import SubprocessError
 from time import monotonic
 
 from pallas_cli.refused import Refused
@@ -68,11 +69,11 @@ class Keeper:
             started = monotonic()
             try:
                 self.child = await child.start(await self.spec.prepare(), self.log)
-            except Refused as refusal:
+            except (Refused, OSError, SubprocessError) as error:  # of the last two: a full disk, no more processes
                 if not first_ready.done():
-                    first_ready.set_exception(refusal)
+                    first_ready.set_exception(error if isinstance(error, Refused) else self._failed(error))
                     return
-                self._say(f"{self.spec.label} cannot be started: {refusal}")
+                self._say(str(self._failed(error)))
             else:
                 code = await self._live(self.child, first_ready)
                 if code == _REFUSED_SETTINGS and not first_ready.done():
@@ -82,6 +83,9 @@ class Keeper:
             delay = self._backoff.after(monotonic() - started)
             self._say(f"{self.spec.label} starts again in {delay:.1f} s (log: {self.log})")
             await asyncio.sleep(delay)
+
+    def _failed(self, error: Exception) -> Refused:
+        return Refused(f"{self.spec.label} cannot be started: {error or type(error).__name__}")
 
     async def _live(self, running: Child, first_ready: asyncio.Future[None]) -> int:
         """See one process through its life: report when it can be used, return its exit code."""

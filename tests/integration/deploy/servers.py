@@ -24,7 +24,7 @@ async def compose_redis(folder: Path, secrets: Path) -> AsyncGenerator[int]:
     os.mkdir(folder)
     port = free_port()
     here = {
-        "redis-server": f"redis-server --bind 127.0.0.1 --port {port} --dir {folder}",
+        "redis-server -": f"redis-server - --bind 127.0.0.1 --port {port} --dir {folder}",
         "redis-cli": f"redis-cli -p {port}",
         SECRETS: f"{secrets}/",
     }

@@ -24,6 +24,7 @@ TEAMS, ADMIN = "/mcp_server/api/teams/", "/admin/api"
 class AuthStack:
     """A running stack. `daedalus` and `admin` are clients of team-lifecycle with their accounts."""
 
+    stack: Stack
     ready: dict[str, Any]
     admin_password: str
     daedalus: httpx.Client
@@ -104,4 +105,4 @@ def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
             httpx.Client(auth=("daedalus-service", daedalus), **base) as service,
             httpx.Client(auth=("admin", admin), **base) as people,
         ):
-            yield AuthStack(ready, admin, service, people)
+            yield AuthStack(stack, ready, admin, service, people)

@@ -21,6 +21,7 @@ def auth_stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[AuthStack]
     """The shared stack with its auth side. Whoever changes what the demo team may read puts it back."""
     with running_auth_stack(tmp_path_factory.mktemp("auth")) as running:
         yield running
+        assert running.stack.denied() == []
 
 
 @pytest.fixture(params=ERAS, ids=["modern", "legacy"])

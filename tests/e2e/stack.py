@@ -6,6 +6,7 @@ Stacks of different tests do not meet: each has its own data folder and its own 
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ PALLAS = str(Path(sys.executable).parent / "pallas")
 _STARTS_WITHIN = 100.0
 _STOPS_WITHIN = 30.0
 _BLOCK = 40
+_DENIED = re.compile("violation|authorization|authentication error", re.IGNORECASE)
 
 
 def free_port_base() -> int:
@@ -130,7 +132,7 @@ class Stack:
     def denied(self) -> list[str]:
         """What the broker has denied to anybody: all that services do is what they may do."""
         log = (Path(self.ready()["log"]) / "nats-server-1.log").read_text("utf-8", errors="replace")
-        return [line for line in log.splitlines() if "iolation" in line]
+        return [line for line in log.splitlines() if _DENIED.search(line)]
 
     def _ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None

@@ -105,6 +105,24 @@ async def test_the_jwt_that_daedalus_is_given_for_a_new_team_finds_what_its_work
     await refused(shelves, jwt, "Token has been deactivated.")
 
 
+async def test_the_broker_denies_nothing_of_what_the_auth_services_do(shelves: AuthStack) -> None:
+    token = done(
+        shelves.admin.post(f"{ADMIN}/tokens", json={"user": "demo", "name": "d", "allowed_libraries": ["diary"]})
+    )
+    assert await shelves.found_by(token["token"], "quokka") == {"diary"}
+    done(shelves.admin.delete(f"{ADMIN}/tokens/{token['id']}"))
+    await refused(shelves, token["token"], "Token has been deactivated.")
+    team = str(uuid.uuid4())
+    old = done(shelves.daedalus.post(TEAMS, json={"id": team, "name": "Gyges"}))["jwt"]
+    done(shelves.daedalus.put(f"{TEAMS}{team}/workspaces/", json={"workspace_ids": ["ws_home"]}))
+    jwt = done(shelves.daedalus.post(f"{TEAMS}{team}/rotate/"))["jwt"]
+    assert await shelves.found_by(jwt, "quokka") == {"diary"}
+    await refused(shelves, old, "Invalid MCP token.")
+    assert await shelves.found_by_agent("workspaces") == {"demo-handbook"}
+    done(shelves.daedalus.delete(f"{TEAMS}{team}/"))
+    assert shelves.stack.denied() == []
+
+
 async def test_the_demo_s_agents_are_well_once_the_stack_is_ready(auth_stack: AuthStack) -> None:
     for agent in ("harper", "research", "engineering"):
         async with Client(f"{auth_stack.ready['gateway']}/teams/demo/mcp/{agent}") as client:

@@ -7,7 +7,7 @@ to another, kept for a moment after their end.
 import asyncio
 import json
 import signal
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +75,7 @@ class Told:
 
 
 @pytest.fixture
-async def told(nats: NatsServer, tmp_path: Path) -> AsyncGenerator[Told]:
+async def told(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[Told]:
     """Everything but workers, at work."""
 
     def edit(text: str) -> str:
@@ -86,17 +86,10 @@ async def told(nats: NatsServer, tmp_path: Path) -> AsyncGenerator[Told]:
         collector = await stack.enter_async_context(collecting())
         http = await stack.enter_async_context(httpx.AsyncClient(timeout=30, trust_env=False))
         environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.http, "PALLAS_LOG_LEVEL": "DEBUG"}
-        told = Told(tmp_path, nats.url, http, environ, stack, [])
+        told = Told(tmp_path, nats_server.url, http, environ, stack, [])
         for name in ("gateway-1", "gateway-2"):
             await told.start("agent_gateway", name, agent_ports="false", log_key="one key for both gateways of a test")
         yield told
-
-
-@pytest.fixture
-def nats() -> Generator[NatsServer]:
-    """A broker of this test alone."""
-    with NatsServer() as server:
-        yield server
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """A broker that is configured as `pallas broker config` does it, with two kinds of workers, and its users."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,12 +49,12 @@ def worker(team: str) -> str:
     return f"agent-worker.{team}"
 
 
-def start(folder: Path) -> Guarded:
+def start(folder: Path, *, edit: Callable[[str], str] = lambda text: text, max_payload: str = "8MB") -> Guarded:
     """A started broker whose workers host a team each; whoever starts it closes its server."""
-    teams = {team: a_lab(folder / "teams" / team, team) for team in TEAMS}
+    teams = {team: a_lab(folder / "teams" / team, team, edit) for team in TEAMS}
     written = BrokerFolder(folder / "broker")
     written.write_users(read_workers([[path] for path in teams.values()], {}))
-    server = NatsServer(folder / "broker", further=f"include {USERS}")
+    server = NatsServer(folder / "broker", further=f"include {USERS}", max_payload=max_payload)
     return Guarded(server.start(), written, teams)
 
 

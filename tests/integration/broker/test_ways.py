@@ -1,0 +1,173 @@
+"""What turns need besides running to their end, on a broker that lets each service do its own: nothing is denied."""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.e2e import wire
+from tests.integration.agent_gateway.streams import Heard, counting
+from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
+from tests.integration.real_parts import Front, a_gateway, a_worker, until
+from tests.waiting import soon
+
+from pallas_bus.connection import Bus, connect
+from pallas_bus.turn_history import TurnHistory, read_turn, read_turns
+from pallas_contracts.catalog import CLI, GATEWAY
+
+PALLAS = str(Path(sys.executable).with_name("pallas"))
+KEY = "pallas/idempotency-key"
+MODELS = """
+  chief: {model: offline, depends_on: [helper]}
+  helper: {model: offline}
+"""
+
+
+def edited(text: str) -> str:
+    """The lab's team with two agents that have a model, of which one calls the other, and with a short grace time."""
+    return text.replace("title: Bench\n", "title: Bench\n    grace: 0.1\n") + MODELS
+
+
+@dataclass
+class Ways:
+    """Two gateways and a worker of one team, each with its user; people at the log."""
+
+    guarded: Guarded
+    first: Front
+    second: Front
+    people: Bus
+    http: httpx.AsyncClient
+    folder: Path
+
+    def url(self, front: Front | None = None) -> str:
+        """The bench, at the first gateway or another."""
+        return (front or self.first).url(ALPHA, "bench")
+
+    async def turns(self) -> list[TurnHistory]:
+        """How all turns stand, in the order in which they were made."""
+        return sorted(await read_turns(self.people), key=lambda turn: turn.turn_id)
+
+    async def until_ended(self, state: str) -> None:
+        """Wait until the newest turn has ended, like this."""
+
+        async def look() -> bool:
+            turns = await self.turns()
+            return bool(turns) and turns[-1].outcome is not None
+
+        await until(look)
+        assert (await self.turns())[-1].state == state
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Generator[Guarded]:
+    """A broker that takes messages of 1 MB, of each test alone."""
+    guarded = start(tmp_path, edit=edited, max_payload="1MB")
+    yield guarded
+    guarded.server.close()
+
+
+@pytest.fixture
+async def ways(guarded: Guarded, tmp_path: Path) -> AsyncGenerator[Ways]:
+    """Everything at work; at the end the broker has denied nothing."""
+    url, gateway = guarded.server.url, guarded.seed(GATEWAY)
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        first, second = [
+            await enter(a_gateway(url, nats_seed=gateway, log_key="one key for both gateways of a test"))
+            for _ in range(2)
+        ]
+        await enter(a_worker(url, guarded.teams[ALPHA], nats_seed=guarded.seed(worker(ALPHA))))
+        people = await enter(connect(guarded.access(CLI), CLI))
+        http = await enter(httpx.AsyncClient(timeout=30, trust_env=False))
+        ways = Ways(guarded, first, second, people, http, tmp_path)
+        for front in (first, second):
+            await until(lambda front=front: served(ways, front))
+        yield ways
+    assert guarded.violations == []
+
+
+async def served(ways: Ways, front: Front) -> bool:
+    """Whether a gateway has the bench."""
+    return (await ways.http.put(ways.url(front))).status_code == 405
+
+
+def waiting(ways: Ways, **meta: str) -> wire.Message:
+    """The params of a call that waits for ever."""
+    return {"name": "wait", "arguments": {"file": str(ways.folder / "never")}, "_meta": {"progressToken": "t", **meta}}
+
+
+async def test_a_turn_is_replayed(ways: Ways) -> None:
+    async with ways.first.client(ALPHA, "bench") as client:
+        assert not (await client.call_tool("say", {"text": "hello"})).is_error
+    [turn] = await ways.turns()
+    command = (PALLAS, "turns", "replay", turn.turn_id, "--nats", ways.guarded.server.url, "--yes")
+    told = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "PALLAS_NATS_SEED": ways.guarded.seed(CLI)}, stdout=PIPE, stderr=PIPE
+    )
+    output, errors = await soon(told.communicate(), 30)
+    assert told.returncode == 0, errors.decode()
+    assert b"hello (attempt 1)" in output
+    assert [turn.state for turn in await ways.turns()] == ["completed"] * 2
+
+
+async def test_an_agent_calls_a_sub_agent(ways: Ways) -> None:
+    message = f"/tool helper {json.dumps({'message': '/say from below'})}"
+    async with ways.first.client(ALPHA, "chief") as client:
+        [said] = (await soon(client.call_tool("chief", {"message": message}), 30)).content
+    assert said.type == "text"
+    assert "from below" in said.text
+
+
+async def test_a_turn_is_cancelled_by_leaving_it(ways: Ways) -> None:
+    async with wire.posted(ways.http, ways.url(), wire.modern("tools/call", waiting(ways))) as stream:
+        await anext(stream.messages())
+    await ways.until_ended("cancelled")
+
+
+async def test_a_turn_is_cancelled_by_its_notification_at_another_gateway(ways: Ways) -> None:
+    session = await wire.shake_hands(ways.http, ways.url())
+    async with wire.posted(ways.http, ways.url(), wire.legacy("tools/call", waiting(ways), session)) as stream:
+        messages = stream.messages()
+        await anext(messages)
+        body, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
+        assert (await ways.http.post(ways.url(ways.second), json=body, headers=headers)).status_code == 202
+        assert [message async for message in messages][-1]["result"]["isError"]
+    await ways.until_ended("cancelled")
+
+
+async def test_a_turn_with_a_key_is_cancelled_when_nobody_comes_back(ways: Ways) -> None:
+    params = waiting(ways, **{KEY: "k"})
+    async with wire.posted(ways.http, ways.url(), wire.modern("tools/call", params)) as stream:
+        messages = stream.messages()
+        await anext(messages)
+        async with wire.posted(ways.http, ways.url(ways.second), wire.modern("tools/call", params)) as joined:
+            await anext(joined.messages())
+    await ways.until_ended("cancelled")
+    turn = await read_turn(ways.people, (await ways.turns())[-1].turn_id)
+    assert turn is not None
+    assert turn.joins
+
+
+async def test_a_broken_stream_is_resumed_at_another_gateway(ways: Ways) -> None:
+    heard, file = Heard(), ways.folder / "go-on"
+    async with counting(ways.http, ways.url(), file) as stream:
+        await heard.until(stream, 3)
+    file.touch()
+    await heard.resume(ways.http, ways.url(ways.second))
+    heard.is_whole()
+
+
+async def test_a_turn_that_is_larger_than_a_message_is_executed_and_answered_in_full(ways: Ways) -> None:
+    text = "x" * 3_000_000
+    async with ways.first.client(ALPHA, "bench") as client:
+        [said] = (await soon(client.call_tool("say", {"text": text}), 30)).content
+    assert said.type == "text"
+    assert said.text == f"{text} (attempt 1)"
+    await ways.until_ended("completed")

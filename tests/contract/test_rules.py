@@ -27,9 +27,10 @@ def test_promtool_accepts_the_rules() -> None:
     assert code == 0, said
 
 
-def test_promtool_accepts_what_prometheus_is_told(tmp_path: Path) -> None:
-    told = (FOLDER / "prometheus.yml").read_text("utf-8")
-    here = tmp_path / "prometheus.yml"
+@pytest.mark.parametrize("name", ["prometheus.yml", "prometheus-kubernetes.yml"])
+def test_promtool_accepts_what_prometheus_is_told(tmp_path: Path, name: str) -> None:
+    told = (FOLDER / name).read_text("utf-8")
+    here = tmp_path / name
     here.write_text(told.replace("/etc/prometheus/", f"{FOLDER}/"), "utf-8")
     code, said = promtool("check", "config", "--lint-fatal", here)
     assert code == 0, said

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -10,8 +11,22 @@ from tests.embedded import free_port
 from tests.integration.team_lifecycle.lab import a_lifecycle, environment
 from tests.postgres import PostgresServer
 
+from pallas_postgres.engine import open_engine
+from pallas_postgres.migrations import Migrations
 from team_lifecycle.migrate import MIGRATIONS
 
+ENV = """
+from alembic import context
+context.configure(connection=context.config.attributes["connection"])
+context.run_migrations()
+"""
+SLOW = """
+from alembic import op
+revision, down_revision = "0001", None
+def upgrade():
+    op.execute("select pg_sleep(1)")
+    op.execute("create table slowly (id int)")
+"""
 TABLES = "select count(*) from pg_tables where schemaname = 'public'"
 
 
@@ -60,6 +75,19 @@ async def test_a_job_that_waits_for_another_one_says_so(postgres: PostgresServer
         )
     await other.dispose()
     assert await asyncio.wait_for(waiting.wait(), 30) == 0
+
+
+async def test_a_migration_takes_longer_than_any_other_statement_may(postgres: PostgresServer, tmp_path: Path) -> None:
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "env.py").write_text(ENV, "utf-8")
+    (tmp_path / "versions" / "r0001.py").write_text(SLOW, "utf-8")
+    database = await postgres.new_database()
+    engine = open_engine(database, pool=1, service="tests", command_seconds=0.5)
+    try:
+        await Migrations("tests", tmp_path, lock=1).run(engine)
+    finally:
+        await engine.dispose()
+    assert await postgres.say("select count(*) from slowly", database) == [(0,)]
 
 
 async def test_without_postgres_the_job_fails_with_a_line_that_holds_no_password() -> None:

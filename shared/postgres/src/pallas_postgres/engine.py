@@ -13,6 +13,7 @@ from pallas_contracts.errors import Unavailable
 
 CONNECT_SECONDS = 3.0
 STATEMENT_SECONDS = 5.0
+COMMAND_SECONDS = 2 * STATEMENT_SECONDS
 POOL_WAIT_SECONDS = 2.0
 _SERVER_SETTINGS = {
     "statement_timeout": f"{STATEMENT_SECONDS:g}s",
@@ -23,10 +24,18 @@ _PASSING = ("08", "25006", "40", "53", "55P03", "57")
 """Classes of SQLSTATE that pass: connections, a read-only standby, conflicts, resources, locks, operators."""
 
 
-def open_engine(url: str, *, pool: int, service: str, options: Mapping[str, str] | None = None) -> AsyncEngine:
+def open_engine(
+    url: str,
+    *,
+    pool: int,
+    service: str,
+    options: Mapping[str, str] | None = None,
+    command_seconds: float | None = COMMAND_SECONDS,
+) -> AsyncEngine:
     """An engine that connects when it is used, with at most `pool` connections.
 
     `url` is a libpq address; its `sslmode` is understood. `options` are settings of the server for these connections.
+    After `command_seconds` this side stops waiting, whatever the server was told; None is for work that may take long.
     """
     address = make_url(url).set(drivername="postgresql+asyncpg")
     if mode := address.query.get("sslmode"):
@@ -40,7 +49,7 @@ def open_engine(url: str, *, pool: int, service: str, options: Mapping[str, str]
         hide_parameters=True,
         connect_args={
             "timeout": CONNECT_SECONDS,
-            "command_timeout": 2 * STATEMENT_SECONDS,
+            "command_timeout": command_seconds,
             "server_settings": {"application_name": f"pallas-{service}", **_SERVER_SETTINGS, **(options or {})},
         },
     )

@@ -29,12 +29,22 @@ class Migrations:
     lock: int
 
     async def run(self, engine: AsyncEngine) -> None:
-        """Run the revisions that are missing, all or none.
+        """Run the revisions that are missing in the engine's database, all or none, for as long as they take.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        async with postgres_errors(), engine.begin() as connection:
+        await self._run_at(engine.url.render_as_string(hide_password=False))
+
+    async def _run_at(self, url: str) -> None:
+        patient = open_engine(url, pool=1, service=self.service, command_seconds=None)
+        try:
+            await self._run(patient)
+        finally:
+            await patient.dispose()
+
+    async def _run(self, patient: AsyncEngine) -> None:
+        async with postgres_errors(), patient.begin() as connection:
             await connection.execute(text("set local statement_timeout = 0"))
             await connection.execute(text("set local lock_timeout = 0"))
             if not await connection.scalar(text("select pg_try_advisory_xact_lock(:lock)"), {"lock": self.lock}):
@@ -45,18 +55,11 @@ class Migrations:
     def run_alone(self, url: str) -> int:
         """Do it as a command of its own; return the exit code."""
         try:
-            asyncio.run(self._connect_and_run(url))
+            asyncio.run(self._run_at(url))
         except PallasError as error:
             sys.stderr.write(f"{self.service}: {error.message}\n")
             return 1
         return 0
-
-    async def _connect_and_run(self, url: str) -> None:
-        engine = open_engine(url, pool=1, service=self.service)
-        try:
-            await self.run(engine)
-        finally:
-            await engine.dispose()
 
     def _upgrade(self, connection: Connection) -> None:
         config = Config()

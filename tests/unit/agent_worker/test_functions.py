@@ -25,7 +25,7 @@ from agent_worker.functions.runtime import FunctionRuntime
 from agent_worker.functions.templates import UriTemplate
 from agent_worker.ports import Completed, Failed, NeedsInput, Outcome, Turn
 from pallas_contracts.agents import AgentRead
-from pallas_contracts.errors import NotFound, Rejected, Superseded
+from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import LogMessage, Progress, ToolStarted
 
 agent = FunctionAgent()
@@ -108,6 +108,12 @@ async def note(ctx: ReadContext, values: dict[str, str]) -> str:
 @agent.completion("letter")
 async def complete_letter(ctx: ReadContext, argument: str, value: str) -> Sequence[str]:
     return [name for name in ("paris", "park", "rome") if name.startswith(value)] if argument == "to" else []
+
+
+@agent.resource("test://never", "never")
+async def never(ctx: ReadContext, values: dict[str, str]) -> str:
+    await asyncio.Event().wait()
+    return "never"
 
 
 runtime = FunctionRuntime("fixture", agent)
@@ -221,6 +227,12 @@ async def test_resources_are_read_as_text_bytes_or_by_template() -> None:
     assert base64.b64decode(content["blob"]) == b"png"
     (content,) = (await read("resources/read", uri="test://note/a%20b/data"))["contents"]
     assert content == {"uri": "test://note/a%20b/data", "text": "note a b"}
+
+
+async def test_what_takes_longer_than_anybody_waits_is_given_up() -> None:
+    question = AgentRead(team="demo", agent="fixture", method="resources/read", params={"uri": "test://never"})
+    with pytest.raises(Unavailable):
+        await replace(runtime, read_seconds=0.05).read(question)
 
 
 async def test_completions_come_from_the_function_of_the_reference() -> None:

@@ -14,7 +14,8 @@ from agent_worker.functions.agent import Answer, FunctionAgent, Resource
 from agent_worker.functions.context import CallContext, ProtocolFault, ReadContext
 from agent_worker.ports import Completed, Emitter, Failed, NeedsInput, Outcome, Turn
 from pallas_contracts.agents import AgentRead, JsonObject
-from pallas_contracts.errors import NotFound, PallasError, Rejected, Superseded
+from pallas_contracts.catalog import READ_AGENT
+from pallas_contracts.errors import NotFound, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import InputRequired, Result
 
 log = logging.getLogger(__name__)
@@ -24,10 +25,11 @@ _MOST_COMPLETIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class FunctionRuntime:
-    """A function agent under the name its team gave it."""
+    """A function agent under the name its team gave it. What it is asked besides turns takes `read_seconds` at most."""
 
     name: str
     agent: FunctionAgent
+    read_seconds: float = READ_AGENT.timeout
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -59,16 +61,23 @@ class FunctionRuntime:
         Raises:
             NotFound: there is no such prompt or resource.
             Rejected: the function refused (`ProtocolFault`); `facts` has `protocol_code` and `data`.
+            Unavailable: it took longer than anybody waits for it.
         """
         ctx = ReadContext(question.team, question.agent, question.params)
+        limit = asyncio.timeout(self.read_seconds)
         try:
-            match question.method:
-                case "prompts/get":
-                    return await self._get_prompt(ctx)
-                case "resources/read":
-                    return await self._read_resource(ctx)
-                case "completion/complete":
-                    return await self._complete(ctx)
+            async with limit:
+                match question.method:
+                    case "prompts/get":
+                        return await self._get_prompt(ctx)
+                    case "resources/read":
+                        return await self._read_resource(ctx)
+                    case "completion/complete":
+                        return await self._complete(ctx)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise Unavailable(f"{question.method} of agent {self.name!r} took too long", code="too_slow") from error
         except ProtocolFault as fault:
             raise Rejected(fault.message, code="protocol_fault", protocol_code=fault.code, data=fault.data) from fault
 

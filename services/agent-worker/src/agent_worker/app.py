@@ -27,6 +27,9 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
 from pallas_runtime.run import BROKER, Process
 
+PULSE = "pulse"
+"""What no worker can do `without`: gateways give the turns of one without a pulse to others."""
+
 
 @dataclass
 class Worker:
@@ -94,7 +97,11 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         )
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
         metrics.watch(worker.slots)
-        async with AsyncExitStack() as hearing, pulse(access, process.instance):
+        async with (
+            AsyncExitStack() as hearing,
+            pulse(access, process.instance) as pulse_lost,
+            process.without(pulse_lost, PULSE),
+        ):
 
             async def hear(team: str) -> None:
                 await hearing.enter_async_context(hear_claims(bus, running.heard, team=team))

@@ -25,13 +25,21 @@ BEAT = 0.25
 
 
 @asynccontextmanager
-async def pulse(access: Access | str, worker: str) -> AsyncGenerator[None]:
-    """Let `worker` beat inside the block."""
-    stop = threading.Event()
-    thread = threading.Thread(target=_beat, args=(access, worker, stop), name="pulse", daemon=True)
+async def pulse(access: Access | str, worker: str) -> AsyncGenerator[asyncio.Event]:
+    """Let `worker` beat inside the block. Yields what is set when it beats no more, whyever that is."""
+    stop, lost, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def live() -> None:
+        try:
+            _beat(access, worker, stop)
+        except Exception:
+            log.exception("the pulse has ended")
+            loop.call_soon_threadsafe(lost.set)
+
+    thread = threading.Thread(target=live, name="pulse", daemon=True)
     thread.start()
     try:
-        yield
+        yield lost
     finally:
         stop.set()
         await asyncio.to_thread(thread.join, 2 * BEAT)

@@ -316,11 +316,11 @@ async def connect(
                 closed_cb=closed,
                 **{**given, **(options or {})},
             )
+            await bus.start()
     except (TimeoutError, OSError, NatsError) as error:
         await _close(client)
         reason = _reason(client.last_error or error)
         raise Unavailable(f"cannot connect to NATS for {service}: {reason}") from error
-    await bus.start()
     try:
         yield bus
     finally:

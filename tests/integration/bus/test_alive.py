@@ -1,0 +1,20 @@
+"""The pulse of a worker, over a real broker."""
+
+from pydantic import SecretStr
+from tests.conftest import Connecting
+from tests.waiting import Collected, soon
+
+from pallas_bus.access import Access
+from pallas_bus.alive import hear_pulses, pulse
+
+
+async def test_a_pulse_is_heard_while_its_worker_lives(nats_url: str, bus: Connecting) -> None:
+    beats = Collected[str]()
+    async with hear_pulses(await bus("agent-gateway"), beats.add), pulse(nats_url, "w-1") as lost:
+        await beats.until(lambda workers: workers.count("w-1") > 1)
+        assert not lost.is_set()
+
+
+async def test_a_worker_whose_pulse_cannot_beat_hears_of_it() -> None:
+    async with pulse(Access("nats://127.0.0.1:1", SecretStr("no seed")), "w-1") as lost:
+        await soon(lost.wait())

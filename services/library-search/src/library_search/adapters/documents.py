@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import ARRAY, Integer, String, Text, Uuid, case, column, delete, func, literal, select, text, update
+from sqlalchemy import case, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from library_search.adapters.chunk_rows import put_chunks
 from library_search.adapters.words import words_of
 from library_search.model import Chunk
 from library_search.tables import Chunk as ChunkRow
@@ -95,31 +96,8 @@ class Documents:
         ).returning(Document.id)
         document: str = (await session.execute(stored)).scalar_one()
         await session.execute(delete(ChunkRow).where(ChunkRow.document_id == document))
-        await self._put_chunks(session, place.library, document, contents)
+        await put_chunks(session, self._languages, (document, place.library), contents.title, contents.chunks)
         return document
-
-    async def _put_chunks(self, session: AsyncSession, library: str, document: str, contents: Contents) -> None:
-        chunks = contents.chunks
-        # Of a document with the word in its title one chunk is found by that, and not all of them.
-        titles = [contents.title, *[""] * (len(chunks) - 1)]
-        new = func.unnest(
-            literal(list(range(len(chunks))), ARRAY(Integer)),
-            literal([chunk.start for chunk in chunks], ARRAY(Integer)),
-            literal([chunk.page for chunk in chunks], ARRAY(Integer)),
-            literal([chunk.heading for chunk in chunks], ARRAY(Text)),
-            literal([chunk.text for chunk in chunks], ARRAY(Text)),
-            literal(titles, ARRAY(Text)),
-        ).table_valued(
-            *(column(name, Integer) for name in ("position", "start", "page")),
-            *(column(name, String) for name in ("heading", "text", "title")),
-            name="new",
-        )
-        new = new.render_derived()
-        words = words_of(self._languages, new.c.title, new.c.heading, new.c.text)
-        ids = (literal(document, Uuid(as_uuid=False)), literal(library, Text))
-        columns = ("document_id", "library_uid", "position", "start", "page", "heading", "text", "words")
-        values = select(*ids, new.c.position, new.c.start, new.c.page, new.c.heading, new.c.text, words)
-        await session.execute(insert(ChunkRow).from_select(columns, values))
 
     async def remove(self, library: str, document: str) -> bool:
         """Remove a document; return whether it was there.

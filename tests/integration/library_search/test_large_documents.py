@@ -1,0 +1,43 @@
+"""Documents whose words take longer to make than a statement may take."""
+
+import random
+
+import pytest
+from tests.integration.library_search.lab import StandIn, Truth, a_search
+
+import library_search.app
+from library_search.adapters.chunk_rows import BATCH
+
+SIZE = 12 * 1024 * 1024
+
+
+def a_long_text(size: int) -> str:
+    """A text of so many characters, of many words, the last one `omega`."""
+    chance = random.Random(size)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["".join(chance.choices(letters, k=chance.randint(3, 10))) for _ in range(20_000)]
+    sentences: list[str] = []
+    length = 0
+    while length < size - 200:
+        sentences.append(" ".join(chance.choices(words, k=15)) + ".\n")
+        length += len(sentences[-1])
+    return "".join(sentences).ljust(size - len("omega")) + "omega"
+
+
+@pytest.mark.timeout(120)
+async def test_a_document_is_taken_though_all_its_words_at_once_would_take_longer_than_a_statement_may(
+    environ: dict[str, str], truth: Truth, callers: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One statement for all of it takes about four seconds on an idle machine.
+    monkeypatch.setattr(library_search.app, "PLANS", library_search.app.PLANS | {"statement_timeout": "2s"})
+    await truth.say("created", "shelf")
+    callers.libraries["ann"] = ("shelf",)
+    async with a_search(environ) as search:
+        done = await search.put("shelf", "long story.txt", a_long_text(SIZE))
+        assert (done.status_code, done.json().get("status")) == (201, "created"), done.text
+        assert done.json()["chunks"] > 20 * BATCH
+        [found] = (await search.call("ann", "search", query="omega"))["results"]
+        assert int(found["chunk"].rpartition(":")[2]) == done.json()["chunks"] - 1
+        # The title is that of the first chunk only, in whichever batch the others are.
+        titled = (await search.call("ann", "search", query='"long story"', limit=50))["results"]
+        assert [passage["chunk"].rpartition(":")[2] for passage in titled] == ["0"]

@@ -11,7 +11,7 @@ import anyio
 
 from pallas_demo.server import build_server
 
-DEFAULT_PORT = 23060
+DEFAULT_PORT = 23064
 LOOPBACK = "127.0.0.1"
 
 

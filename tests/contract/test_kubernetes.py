@@ -102,6 +102,14 @@ def test_a_service_is_told_nothing_that_it_does_not_know_and_accepts_the_rest(
 
 
 @each_overlay
+def test_every_service_that_callers_reach_is_told_its_public_address(overlay: str) -> None:
+    reached = [name for name, package in SERVICES.items() if "public_url" in settings_of(package).model_fields]
+    told = {name: variables(pods(overlay)[name]).get("PALLAS_PUBLIC_URL") for name in reached}
+    assert None not in told.values(), told
+    assert told["registry"] == told["agent-gateway"] != told["library-search"]
+
+
+@each_overlay
 @pytest.mark.parametrize("name", ["agent-worker", "health-monitor"])
 def test_who_hosts_the_demo_team_is_told_where_its_servers_are(overlay: str, name: str) -> None:
     assert named_by_teams(DEMO) <= set(variables(pods(overlay)[name]))

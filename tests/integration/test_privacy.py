@@ -35,7 +35,11 @@ MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, KEY = (
     "refused-token-a6f4",
     "l0g-k3y-" * 5,
 )
-SECRETS = (BEARER, COOKIE, QUERY, ARGUMENT, IDEMPOTENCY, MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, FOLDER_KEY, KEY)
+COLLECTOR_KEY = "collector-key-5d60"
+SECRETS = (
+    *(BEARER, COOKIE, QUERY, ARGUMENT, IDEMPOTENCY, MODEL_KEY, SERVER_TOKEN, REFUSED_TOKEN, FOLDER_KEY, KEY),
+    COLLECTOR_KEY,
+)
 CONVERSATION = "chat-4711-of-somebody"
 OPEN = "said openly"
 
@@ -158,6 +162,7 @@ async def parts(tmp_path: Path) -> AsyncGenerator[Running]:
             "PALLAS_TEAMS": str(folder),
             "PALLAS_LOG_KEY": KEY,
             "OTEL_EXPORTER_OTLP_ENDPOINT": traces.url,
+            "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{COLLECTOR_KEY}",
             "OTEL_BSP_SCHEDULE_DELAY": "100",
             "MODEL_KEY": MODEL_KEY,
             "SERVER_TOKEN": SERVER_TOKEN,
@@ -230,14 +235,16 @@ async def test_no_secret_is_in_the_broker_in_a_log_line_or_in_a_span(parts: Runn
 
     await until(all_ended)
     await until(both_traced)
+    assert parts.traces.credentials == {f"Bearer {COLLECTOR_KEY}"}
     stored = await parts.stored()
-    written = {
-        **stored,
+    told = {
         "spans": b"\n".join(parts.traces.bodies),
         "gateway's log": parts.gateway.output().encode(),
         "worker's log": parts.worker.output().encode(),
     }
+    written = {**stored, **told}
     assert OPEN.encode() in stored["TURN_LOG"]
+    assert [where for where, text in told.items() if OPEN.encode() in text] == []
     assert stored[TURN_OBJECTS.name]
     found = [(secret, where) for where, text in written.items() for secret in SECRETS if secret.encode() in text]
     assert found == []

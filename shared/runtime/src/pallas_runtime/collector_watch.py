@@ -14,10 +14,11 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 log = logging.getLogger(__name__)
 
+_BATCHES = "opentelemetry.sdk._shared_internal"
 _TALKATIVE = (
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-    "opentelemetry.sdk._shared_internal",
+    _BATCHES,
 )
 
 
@@ -34,9 +35,13 @@ class CollectorWatch(SpanExporter):
     @override
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self._reason.listen()
-        result = self._inner.export(spans)
-        self._tell(result is SpanExportResult.SUCCESS)
-        return result
+        taken = False
+        try:
+            result = self._inner.export(spans)
+            taken = result is SpanExportResult.SUCCESS
+            return result
+        finally:
+            self._tell(taken)
 
     def _tell(self, taken: bool) -> None:
         if taken and not self.taken:
@@ -55,7 +60,9 @@ class CollectorWatch(SpanExporter):
 
 
 class _FirstSaid(logging.Filter):
-    """Keeps what is said first by the thread that exports, which is why; lets lines through at the level DEBUG only."""
+    """Keeps what is said first by the thread that exports, which is why. Lines get through at the level DEBUG only,
+    crashes always.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,4 +77,5 @@ class _FirstSaid(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if self.said is None and threading.get_ident() == self._thread:
             self.said = record.getMessage()
-        return log.isEnabledFor(logging.DEBUG)
+        crashed = record.name == _BATCHES and bool(record.exc_info)
+        return crashed or log.isEnabledFor(logging.DEBUG)

@@ -24,8 +24,8 @@ from pallas_contracts.catalog import CLI, PER_TEAM, SPEAKERS
 HERE = Path(__file__).parent
 FOLDER = HERE / "secrets"
 TEAM = HERE / "demo-team"
-BROKER = ("nats", "localhost", "127.0.0.1")
-"""Names of the broker: that of compose and Kubernetes, and this machine's."""
+BROKER = ("nats", "*.nats-servers", "localhost", "127.0.0.1")
+"""Names of the broker: that of compose and Kubernetes, those of several to each other, and this machine's."""
 DATABASES = ("team-lifecycle", "library-search")
 ACCOUNTS = ("admin", "daedalus-service")
 

@@ -36,7 +36,8 @@ kubectl create secret generic pallas --dry-run=client --output=yaml --from-file=
     --from-file=deploy/secrets/team-lifecycle-nats-seed | kubectl apply --server-side --filename=-
 kubectl create secret generic broker --dry-run=client --output=yaml \
     --from-file=deploy/users.conf --from-file=deploy/tls.conf \
-    --from-file=deploy/tls/server.pem --from-file=deploy/tls/server.key | kubectl apply --server-side --filename=-
+    --from-file=deploy/tls/server.pem --from-file=deploy/tls/server.key --from-file=deploy/secrets/nats-ca \
+    | kubectl apply --server-side --filename=-
 kubectl apply --kustomize "$overlay"
 kubectl wait --for=condition=complete job --all --timeout=300s
 kubectl rollout status statefulset/nats --timeout=300s

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 from tests.deployment.kubernetes import container, of_kind, pods
@@ -45,6 +46,11 @@ class Pod:
     async def is_healthy(self) -> bool:
         """Whether all of its probes succeed."""
         return all([await self.succeeds(probe) for probe in _PROBES])
+
+    async def monitored(self, page: str) -> Any:
+        """What a page of its monitoring says."""
+        async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
+            return (await http.get(f"http://127.0.0.1:{self.monitor}/{page}")).json()
 
     def reload(self, secrets: dict[str, Files]) -> None:
         """Give it the Secrets that have changed, and tell it so."""

@@ -72,6 +72,15 @@ async def test_nobody_is_let_in_without_a_seed_or_in_the_open(running: list[Pod]
     assert not await lets_in(Access(known.url, known.seed), GATEWAY)
 
 
+@pytest.mark.parametrize("running", ["production"], indirect=True)
+async def test_brokers_speak_to_each_other_over_tls_and_to_who_has_a_certificate_only(running: list[Pod]) -> None:
+    for pod in running:
+        cluster = (await pod.monitored("varz"))["cluster"]
+        assert (cluster["tls_required"], cluster["tls_verify"]) == (True, True)
+        others = {route["remote_name"] for route in (await pod.monitored("routez"))["routes"]}
+        assert others == {other.folder.name for other in running} - {pod.folder.name}
+
+
 async def test_another_team_s_workers_are_let_in_once_the_brokers_are_told_and_connections_stay(
     running: list[Pod], secrets: dict[str, Files], checkout: Path
 ) -> None:

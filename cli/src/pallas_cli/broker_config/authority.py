@@ -13,6 +13,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pallas_cli.private_files import write_whole
 
 _YEARS = timedelta(days=3650)
+_BOTH_SIDES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+"""Of several brokers each calls the others."""
+
 _SKEW = timedelta(minutes=5)
 """Clocks may differ by this much."""
 
@@ -34,7 +37,7 @@ def make_certificate(folder: Path, hosts: Sequence[str], *, mode: int) -> None:
         _builder(_name(hosts[0]), issuer, key)
         .add_extension(x509.BasicConstraints(False, None), critical=True)
         .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(_BOTH_SIDES), critical=False)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(_identifies(authority_key), critical=False)
     )

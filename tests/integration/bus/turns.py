@@ -19,6 +19,7 @@ from pallas_contracts.turns import (
     Step,
     TextDelta,
     ToolStarted,
+    TurnEvents,
     TurnOutcome,
     TurnRequested,
 )
@@ -53,6 +54,13 @@ async def behind_the_tombstone(writer: TurnWriter) -> TurnWriter:
 
 async def stored(bus: Bus, address: Address) -> list[Record]:
     return [record async for record in read(bus, TURN_LOG.name, address.everything)]
+
+
+async def numbers(bus: Bus, address: Address) -> list[int]:
+    """The numbers of all events that are stored."""
+    kinds = (f"pallas.v1.turn.{kind}.{address.team}.{address.agent}.{address.turn_id}" for kind in ("event", "content"))
+    records = [record for kind in kinds async for record in read(bus, TURN_LOG.name, kind)]
+    return sorted(event.seq for record in records for event in TurnEvents.model_validate_json(record.data).events)
 
 
 async def whole(feed: TurnFeed) -> list[Said]:

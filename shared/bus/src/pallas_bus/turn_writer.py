@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,7 +19,9 @@ from pallas_bus.connection import Bus
 from pallas_bus.direct import read
 from pallas_bus.replies import Stored
 from pallas_bus.traces import trace_headers
+from pallas_bus.turn_batches import Batch, batches
 from pallas_bus.turn_claims import EXPECTED, EXPECTED_SUBJECT, Address, stored_outcome
+from pallas_bus.turn_objects import HEADERS
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
@@ -52,8 +55,9 @@ class TurnWriter:
     too; `early_content` says that there is such content, of this attempt or an earlier one, and the outcome then says
     when it has to go. `kept` is what is kept of the request for the same time, so that the turn can be replayed.
 
-    Most events are sent without waiting for the broker. When the connection has broken since, the writer reads what the
-    log has and sends the rest again before the outcome, so a turn that ended has all its events.
+    Most events are sent without waiting for the broker. When some of them may not have come there, because the
+    connection has broken or a sending was given up, the writer reads what the log has and sends the rest again before
+    the outcome. `_sent` is all that is not known to be stored, so a turn that ended has all its events.
     """
 
     bus: Bus
@@ -68,6 +72,7 @@ class TurnWriter:
     _events: list[AnyEvent] = field(default_factory=list["AnyEvent"])
     _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
     _sent: list[list[AnyEvent]] = field(default_factory=list["list[AnyEvent]"])
+    _unsure: bool = False
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
@@ -92,20 +97,30 @@ class TurnWriter:
             Superseded: a newer attempt has the turn, or it was cancelled.
         """
         self._add(event)
-        contents, events = self._take()
-        await self._send(contents)
+        last = self._seq
+        *before, start = self._load()
+        try:
+            for batch in before:
+                await self._send(batch)
+            await self._put_start(start)
+        except BaseException:
+            self._unsure = True
+            raise
+        if not self._lost:  # what was sent before a message that is stored is stored too; what is newer may not be
+            self._sent = [events for events in self._sent if events[0].seq > last]
+
+    async def _put_start(self, start: Batch) -> None:
         while True:
             try:
-                await self._put(events)
+                await self._put(start)
             except Conflict as error:
                 raise self._superseded() from error
             except Unavailable as error:
+                self._unsure = True
                 log.warning("a tool waits for the log", extra={"turn": self.address.turn_id, "reason": error.message})
                 await asyncio.sleep(_RETRY)
             else:
-                break
-        if self.bus.breaks == self._breaks:
-            self._sent.clear()  # what was sent before a message that is stored is stored too
+                return
 
     async def stow(self, result: Result) -> Result:
         """The result as it travels; raises as `stow_result` does."""
@@ -123,7 +138,7 @@ class TurnWriter:
         Raises:
             Superseded: a newer attempt has the turn, or it was cancelled; this one must not end it like this.
             Unavailable: the broker could not be reached for long; the call may be repeated.
-            Rejected: what is left is larger than the broker takes (`too_large`), and has been dropped.
+            Rejected: the answer is larger than the broker takes (`too_large`). It was not said, and has no number.
         """
         if self.early_content:
             due = outcome.ended_at + timedelta(seconds=self.content_ttl)
@@ -141,27 +156,42 @@ class TurnWriter:
         raise AssertionError("unreachable")
 
     async def _put_end(self, outcome: TurnOutcome) -> Stored:
-        """Store what is left and the outcome; the content is kept for the next try when that fails."""
-        contents, events = self._take() if outcome.status != "cancelled" else ([], [])
-        if contents and len(self._message(contents)[1]) > self.bus.max_payload:
-            raise Rejected("the turn's last content is larger than the broker takes", code="too_large")
+        """Store what is left and the outcome; what is not stored when that fails is kept for the next try."""
+        self._hold()
+        if self._lost:
+            await self._send_again()
+        if outcome.status == "cancelled":
+            self._take()
+        contents, events = self._take()
+        for batch in self._loaded(self._batches(events)):
+            await self._send(batch)
+        ends = self._last_batches(contents)
         try:
-            if self.bus.breaks != self._breaks:
-                await self._send_again()
-            await self._send(events)
             await self._send_kept()
-            last = self._put(contents, self.content_ttl)
-            results = await asyncio.gather(last, self._put_outcome(outcome), return_exceptions=True)
+            puts = [self._put(batch, self.content_ttl) for batch in ends]
+            results = await asyncio.gather(*puts, self._put_outcome(outcome), return_exceptions=True)
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
         except Unavailable:
             self._contents[:0] = contents
+            self._unsure = True
             raise
-        assert isinstance(results[1], Stored)
-        return results[1]
+        assert isinstance(results[-1], Stored)
+        return results[-1]
+
+    def _last_batches(self, contents: list[AnyEvent]) -> list[Batch]:
+        """The last content as it travels; an answer that cannot gives its number back."""
+        try:
+            return self._batches(contents)
+        except Rejected:
+            self._contents[:0] = contents[:-1]
+            self._seq -= 1
+            raise
 
     async def _put_outcome(self, outcome: TurnOutcome) -> Stored:
+        if self._lost:
+            raise Unavailable("the connection broke while the turn's last events were being sent")
         headers = self._fenced() | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.address.turn_id}"}
         subject = self.address.on(TURN_OUTCOME.template)
         return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
@@ -182,21 +212,28 @@ class TurnWriter:
         """The headers by which the broker refuses a message once the turn's claims have moved on."""
         return {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.address.on(TURN_CLAIM.template)}
 
+    @property
+    def _lost(self) -> bool:
+        """Whether something of what was sent may not have come to the broker."""
+        return self._unsure or self.bus.breaks != self._breaks
+
     async def _send_again(self) -> None:
-        """Store what was sent and got lost when the connection broke."""
+        """Store what was sent and got lost."""
         breaks = self.bus.breaks
         stored = await self._stored()
-        for events in self._sent:
+        for events in list(self._sent):
             if missing := [event for event in events if event.seq not in stored]:
                 log.info("events sent again", extra={"turn": self.address.turn_id, "count": len(missing)})
-                await self._put(missing)
-        self._breaks = breaks
+                for batch in self._batches(missing):
+                    await self._put(batch)
+        self._breaks, self._unsure = breaks, False
 
     async def _stored(self) -> set[int]:
         """The numbers of this attempt's events that the log has."""
         found: set[int] = set()
         for contract in (TURN_EVENT, TURN_CONTENT):
-            async for record in read(self.bus, TURN_LOG.name, self.address.on(contract.template)):
+            subject = self.address.on(contract.template)
+            async for record in read(self.bus, TURN_LOG.name, subject, timeout=self.bus.timeout):
                 batch = TurnEvents.model_validate_json(record.data)
                 if batch.attempt == self.attempt:
                     found.update(event.seq for event in batch.events)
@@ -216,46 +253,63 @@ class TurnWriter:
         self.bus.spawn(self._flush())
 
     async def _flush(self) -> None:
-        for events in self._take():
-            await self._send(events)
+        for batch in self._load():
+            await self._send(batch)
 
-    def _take(self) -> tuple[list[AnyEvent], list[AnyEvent]]:
-        """Content and events that wait to be published; they do not wait any more."""
+    def _hold(self) -> None:
+        """Let what waits to be published wait on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _take(self) -> tuple[list[AnyEvent], list[AnyEvent]]:
+        """Content and events that wait to be published; they do not wait any more."""
+        self._hold()
         contents, self._contents = self._contents, []
         events, self._events = self._events, []
         return contents, events
 
-    async def _send(self, events: list[AnyEvent]) -> None:
-        if not events:
-            return
-        self._sent.append(events)
-        self.early_content |= events[0].type in CONTENT_TYPES
+    def _load(self) -> Sequence[Batch]:
+        """All that waits to be published, what was said before what happened."""
+        contents, events = self._take()
+        return self._loaded([*self._batches(contents), *self._batches(events)])
+
+    def _loaded(self, some: Sequence[Batch]) -> Sequence[Batch]:
+        """The same; from here on it counts as sent, so that it is sent again whatever becomes of this sending."""
+        self._sent.extend(batch.events for batch in some)
+        self.early_content |= any(_is_content(batch.events) for batch in some)
+        return some
+
+    async def _send(self, batch: Batch) -> None:
         try:
-            await self.bus.send(*self._message(events))
+            await self.bus.send(self._subject(batch), batch.payload, self._headers(batch))
         except PallasError as error:
+            self._unsure = True
             log.warning("events were not published", extra={"turn": self.address.turn_id, "reason": error.message})
 
-    async def _put(self, events: list[AnyEvent], content_ttl: float | None = None) -> None:
-        if events:
-            subject, payload, headers = self._message(events, content_ttl)
-            await self.bus.put(subject, payload, headers | self._fenced() | {"Nats-Msg-Id": self._message_id(events)})
+    async def _put(self, batch: Batch, content_ttl: float | None = None) -> None:
+        headers = self._headers(batch, content_ttl) | self._fenced() | {"Nats-Msg-Id": self._message_id(batch)}
+        await self.bus.put(self._subject(batch), batch.payload, headers)
 
-    def _message_id(self, events: list[AnyEvent]) -> str:
+    def _subject(self, batch: Batch) -> str:
+        return self.address.on((TURN_CONTENT if _is_content(batch.events) else TURN_EVENT).template)
+
+    def _message_id(self, batch: Batch) -> str:
         """What keeps a message from being stored twice when its confirmation was lost."""
-        kind = TURN_CONTENT.name if events[0].type in CONTENT_TYPES else TURN_EVENT.name
-        return f"{kind}:{self.address.turn_id}:{self.attempt}:{events[0].seq}-{events[-1].seq}"
+        kind = TURN_CONTENT.name if _is_content(batch.events) else TURN_EVENT.name
+        return f"{kind}:{self.address.turn_id}:{self.attempt}:{batch.events[0].seq}-{batch.events[-1].seq}"
 
-    def _message(self, events: list[AnyEvent], content_ttl: float | None = None) -> tuple[str, bytes, dict[str, str]]:
-        """Subject, payload and headers of events that travel together. `content_ttl` None: the turn goes on."""
-        headers: dict[str, str] = {}
-        contract = TURN_EVENT
-        if events[0].type in CONTENT_TYPES:
-            contract = TURN_CONTENT
-            rest = max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
-            headers |= _lives(rest if content_ttl is None else content_ttl)
+    def _headers(self, batch: Batch, content_ttl: float | None = None) -> dict[str, str]:
+        """The headers of events that travel together. `content_ttl` None: the turn goes on."""
+        if not _is_content(batch.events):
+            return trace_headers({})
+        rest = max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
+        return trace_headers(_lives(rest if content_ttl is None else content_ttl))
+
+    def _batches(self, events: list[AnyEvent]) -> list[Batch]:
+        return batches(events, self._written, self.bus.max_payload - HEADERS)
+
+    def _written(self, events: list[AnyEvent]) -> bytes:
         batch = TurnEvents(
             turn_id=self.address.turn_id,
             team=self.address.team,
@@ -263,7 +317,11 @@ class TurnWriter:
             attempt=self.attempt,
             events=tuple(events),
         )
-        return self.address.on(contract.template), batch.model_dump_json().encode(), trace_headers(headers)
+        return batch.model_dump_json().encode()
+
+
+def _is_content(events: Sequence[AnyEvent]) -> bool:
+    return events[0].type in CONTENT_TYPES
 
 
 def _lives(seconds: float) -> dict[str, str]:

@@ -36,6 +36,10 @@ async def conclude_turn(
     `ended(outcome)` is told if this was the end, and nobody else's was before it.
 
     Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
+
+    Raises:
+        Superseded: this attempt does not have the turn any more.
+        Rejected: the broker refuses whatever is said, for good.
     """
     outcome = await _light(writer, outcome)
     _say_last(writer, outcome)
@@ -48,10 +52,11 @@ async def conclude_turn(
             await asyncio.sleep(_RETRY)
         except Rejected as error:
             log.error("the answer cannot be stored", extra={"reason": error.message})
-            instead = _not_stored(error)
-            _say_last(writer, instead)
-            written = _outcome(writer, request, instead, started_at)
-            await asyncio.sleep(_RETRY)
+            if outcome is None or isinstance(outcome, Failed):
+                raise
+            outcome = _not_stored(error)
+            _say_last(writer, outcome)
+            written = _outcome(writer, request, outcome, started_at)
         else:
             log.info("concluded", extra=_facts(written, first))
             trace.get_current_span().set_attribute("pallas.outcome", written.code or written.status)

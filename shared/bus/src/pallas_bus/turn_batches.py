@@ -1,0 +1,65 @@
+"""Events that travel together, in messages that the broker takes.
+
+What is too large for one message goes in several. An event that is too large by itself says instead what was left out
+of it: events are numbered before they are written, and a number that is in no message would be a gap for every reader.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_bus.replies import too_large
+from pallas_contracts.turns import AnyEvent, InputRequired, Result
+
+log = logging.getLogger(__name__)
+
+LEFT_OUT = "[left out: too large]"
+_MOST = 1000
+"""Characters that are left of a text in an event that is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events of one message, and its payload."""
+
+    events: list[AnyEvent]
+    payload: bytes
+
+
+def batches(events: list[AnyEvent], write: Callable[[list[AnyEvent]], bytes], most: int) -> list[Batch]:
+    """The events in their order, in messages of at most `most` bytes as `write` writes them; in one where that does.
+
+    Raises:
+        Rejected: one is an answer and by itself larger than that (`too_large`): nothing else can be said in its place.
+    """
+    if not events:
+        return []
+    payload = write(events)
+    if len(payload) <= most:
+        return [Batch(events, payload)]
+    if len(events) == 1:
+        light = [lightened(events[0])]
+        return [Batch(light, write(light))]
+    middle = len(events) // 2
+    return batches(events[:middle], write, most) + batches(events[middle:], write, most)
+
+
+def lightened(event: AnyEvent) -> AnyEvent:
+    """The event without what may be large in it, which it says; raises as `batches` does."""
+    if isinstance(event, Result | InputRequired):
+        raise too_large("write the turn's answer")
+    log.warning("an event was too large and is told without its data", extra={"event": event.type, "seq": event.seq})
+    return event.model_copy(update={name: _light(value) for name, value in event})
+
+
+def _light(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return value if len(value) <= _MOST else f"{value[:_MOST]} {LEFT_OUT}"
+        case dict():
+            return {"left_out": LEFT_OUT}
+        case _:
+            return LEFT_OUT

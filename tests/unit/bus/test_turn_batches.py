@@ -1,0 +1,70 @@
+"""Events in messages that the broker takes."""
+
+import pytest
+
+from pallas_bus.turn_batches import LEFT_OUT, batches, lightened
+from pallas_contracts.errors import Rejected
+from pallas_contracts.turns import AnyEvent, Fault, InputRequired, LogMessage, Result, TextDelta, ToolProgress
+
+
+def written(events: list[AnyEvent]) -> bytes:
+    return b"".join(event.model_dump_json().encode() for event in events)
+
+
+def texts(*words: str) -> list[AnyEvent]:
+    return [TextDelta(agent="harper", text=word, seq=number) for number, word in enumerate(words, 1)]
+
+
+def test_what_fits_goes_in_one_message() -> None:
+    [batch] = batches(texts("a", "b"), written, 10_000)
+    assert (batch.events, batch.payload) == (texts("a", "b"), written(texts("a", "b")))
+
+
+def test_nothing_to_say_is_no_message() -> None:
+    assert batches([], written, 10) == []
+
+
+def test_what_does_not_fit_goes_in_several_messages_in_its_order() -> None:
+    events = texts(*(letter * 300 for letter in "abcdefg"))
+    several = batches(events, written, 1000)
+    assert [event for batch in several for event in batch.events] == events
+    assert 1 < len(several) < len(events)
+    assert all(len(batch.payload) <= 1000 for batch in several)
+
+
+def test_only_the_event_that_is_too_large_by_itself_loses_its_data() -> None:
+    events = texts("a", "b" * 10_000, "c")
+    said = [event for batch in batches(events, written, 5000) for event in batch.events]
+    assert [event.seq for event in said] == [1, 2, 3]
+    assert (said[0], said[2]) == (events[0], events[2])
+    assert isinstance(said[1], TextDelta)
+    assert said[1].text.startswith("bbb")
+    assert said[1].text.endswith(LEFT_OUT)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        LogMessage(level="info", data={"rows": "x" * 10_000}, seq=7),
+        LogMessage(level="info", data=["x" * 10_000], seq=7),
+        ToolProgress(call="1", server="demo", tool="add", progress=0.5, message="x" * 10_000, seq=7),
+        Fault(message="x" * 10_000, protocol_code=-32000, data={"rows": ["x" * 10_000]}, seq=7),
+    ],
+    ids=["data of a log message", "a list in one", "progress", "a fault"],
+)
+def test_an_event_without_its_data_keeps_its_number_and_can_be_read(event: AnyEvent) -> None:
+    light = lightened(event)
+    assert len(written([light])) < 2000
+    assert LEFT_OUT in written([light]).decode()
+    assert (type(light).model_validate_json(written([light])), light.seq) == (light, 7)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Result(structured="x" * 10_000), InputRequired(input_requests={"a": "x" * 10_000})],
+    ids=["result", "input required"],
+)
+def test_an_answer_that_is_too_large_is_not_told_in_part(answer: AnyEvent) -> None:
+    with pytest.raises(Rejected) as refused:
+        batches([*texts("a"), answer], written, 5000)
+    assert refused.value.code == "too_large"

@@ -1,8 +1,11 @@
 """A turn's log as gateways read it: every event once and in order, whatever was lost on the way."""
 
 import asyncio
+import logging
+from contextvars import ContextVar
 from dataclasses import replace
 from itertools import pairwise
+from typing import override
 
 import pytest
 from tests.builders import turn_outcome, turn_requested
@@ -23,7 +26,7 @@ from tests.integration.bus.turns import (
 )
 from tests.link import linked
 from tests.requirements import requirement
-from tests.waiting import soon
+from tests.waiting import Collected, soon
 
 from pallas_bus.direct import read
 from pallas_bus.turn_claims import Address, request_cancel
@@ -304,6 +307,31 @@ async def test_an_unreadable_message_does_not_end_a_feed(
         await writer.conclude(turn_outcome(request))
         assert in_short(await whole(feed)) == ["claimed 1", "completed"]
     assert "unreadable turn message" in caplog.text
+
+
+async def test_what_is_logged_of_a_feed_is_logged_in_the_context_of_who_opened_it(
+    turns: Declaring, team: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    about, heard = ContextVar("about", default="nothing"), Collected[str]()
+
+    class Listening(logging.Filter):
+        @override
+        def filter(self, record: logging.LogRecord) -> bool:
+            heard.add(about.get())
+            return True
+
+    gateway, request = await turns(), turn_requested(team)
+    with caplog.filtering(Listening()):
+        async with following(gateway) as feeds:
+            writer = await attempt_of(gateway, request)
+            token = about.set("the turn")
+            feed = feeds.open(writer.address)
+            about.reset(token)
+            await gateway.put(writer.address.on(TURN_CONTENT.template), b"{not json")
+            await heard.count(1)
+            await feeds.reread()
+            feeds.close(feed)
+    assert heard.items == ["the turn"] * 2
 
 
 async def test_the_log_of_a_turn_is_read_in_pieces_as_in_one(turns: Declaring, team: str) -> None:

@@ -18,7 +18,6 @@ from pallas_bus.turn_queue import Delivery
 from pallas_bus.turn_writer import DELIVERY, TurnWriter
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, ClientContext, TurnRequested
-from pallas_runtime.logs import log_context
 from pallas_runtime.telemetry import tracer
 
 _WHY = Failed("undecodable", TURN_ERRORS["undecodable"])
@@ -34,10 +33,7 @@ async def end_undecodable(
     """
     team, _, agent = key.partition(".")
     turn_id, started_at = turn_id_of(delivery), utc_now()
-    with (
-        log_context(team=team, agent=agent, turn=turn_id),
-        tracer.start_as_current_span("end_undecodable", kind=SpanKind.CONSUMER),
-    ):
+    with tracer.start_as_current_span("end_undecodable", kind=SpanKind.CONSUMER):
         await letters.keep(delivery, team, agent, turn_id, "undecodable", faults_of(error))
         if turn_id is None:
             return True

@@ -27,6 +27,7 @@ from agent_worker.ports import HostedAgent, Outcome
 from agent_worker.running import Running, RunningTurn
 from pallas_bus import turn_writer as writing
 from pallas_bus.connection import Bus
+from pallas_bus.dead_letters import turn_id_of
 from pallas_bus.traces import continued
 from pallas_bus.turn_claims import Address, claim_state
 from pallas_bus.turn_queue import Delivery, about_queue
@@ -34,6 +35,7 @@ from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, TurnRequested
+from pallas_runtime.logs import log_context
 from pallas_runtime.telemetry import of_turn, tracer
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,9 @@ class TakeTurn:
             try:
                 request = TurnRequested.model_validate_json(delivery.data)
             except ValidationError as error:
-                await self._settle(self._bury(key, delivery, error), delivery)
+                team, _, agent = key.partition(".")
+                with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
+                    await self._settle(self._bury(key, delivery, error), delivery)
                 return
             names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
             with of_turn(**names, conversation=request.correlation):

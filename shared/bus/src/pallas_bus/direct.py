@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import batched
 from typing import Any
 
 from nats.aio.msg import Msg
@@ -19,6 +20,8 @@ from pallas_bus.connection import Bus
 from pallas_contracts.errors import Unavailable
 
 BATCH = 1000
+MOST_LAST = 1024
+"""Subjects for whose last messages the broker can be asked at once."""
 NO_MESSAGE = 10037
 
 
@@ -63,12 +66,21 @@ async def read(
 
 
 async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0) -> list[Record]:
-    """Return the last message of every subject that matches one of `subjects` (wildcards allowed)."""
+    """Return the last message of every subject that matches one of `subjects`.
+
+    Wildcards are allowed as long as they match no more than `MOST_LAST` subjects.
+
+    Raises:
+        Unavailable: the broker did not answer within `timeout` seconds.
+    """
     if bus.per_team:
         found = [await narrow.read_last(bus, stream, subject, timeout=timeout) for subject in subjects]
         return [_delivered(message) for messages in found for message in messages]
-    records, _ = await _get(bus, stream, {"multi_last": list(subjects)}, timeout)
-    return records
+    last: list[Record] = []
+    for some in batched(subjects, MOST_LAST, strict=False):
+        records, _ = await _get(bus, stream, {"multi_last": some}, timeout)
+        last += records
+    return last
 
 
 async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:

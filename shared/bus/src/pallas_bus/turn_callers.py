@@ -5,20 +5,21 @@ the broker checks it in the moment in which it stores the cancel.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from functools import partial
 
 from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
-from pallas_bus.direct import read, read_newest
+from pallas_bus.direct import read_last, read_newest
+from pallas_bus.looks import LOOK_SECONDS, look_now, looking
 from pallas_bus.streams import live_subject
 from pallas_bus.traces import trace_headers
 from pallas_bus.turn_claims import EXPECTED, EXPECTED_SUBJECT, Address, claim_state, stored_outcome
 from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT, TURN_LOG
-from pallas_contracts.errors import Conflict, Unavailable
+from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, TurnClaim, TurnJoined, TurnLeft
 
@@ -76,49 +77,43 @@ async def cancel_if_alone(bus: Bus, address: Address, left: int, reason: str) ->
     return True
 
 
-@dataclass
-class _Hearing:
-    """Who wants to hear of turns that were left, and the position up to which it has heard."""
-
-    bus: Bus
-    left: Callable[[Address], None]
-    position: int
-
-    async def arrived(self, message: Msg) -> None:
-        self._hear(message.subject, message.data, int((message.headers or {})["Nats-Sequence"]))
-
-    async def reread(self) -> None:
-        """After a reconnect: hear what was said meanwhile."""
-        try:
-            async for record in read(self.bus, TURN_LOG.name, TURN_LEFT.template.filter(), after=self.position):
-                self._hear(record.subject, record.data, record.seq)
-        except Unavailable as error:
-            log.warning("cannot read who has left", extra={"reason": error.message})
-
-    def _hear(self, subject: str, data: bytes, position: int) -> None:
-        self.position = max(self.position, position)
-        try:
-            said = TurnLeft.model_validate_json(data)
-        except ValidationError as error:
-            log.warning("unreadable leave", extra={"subject": subject, "faults": error.error_count()})
-        else:
-            self.left(Address(said.team, said.agent, said.turn_id))
-
-
 @asynccontextmanager
-async def hear_left(bus: Bus, left: Callable[[Address], None]) -> AsyncGenerator[None]:
-    """Call `left` for every turn that a caller leaves, as that is stored, and after a reconnect for what was missed.
+async def hear_left(
+    bus: Bus,
+    left: Callable[[Address, int], None],
+    followed: Callable[[], Iterable[Address]],
+    *,
+    every: float = LOOK_SECONDS,
+) -> AsyncGenerator[None]:
+    """Call `left(address, position)` for every turn that a caller leaves, as that is stored.
 
-    Raises:
-        Unavailable: the broker does not answer.
+    For the turns that are `followed` it is called again and again with the last leave: after a reconnect, and every so
+    many seconds, for what may have been missed.
     """
-    info = await bus.api(f"STREAM.INFO.{TURN_LOG.name}", {})
-    hearing = _Hearing(bus, left, info["state"]["last_seq"])
-    subscription = await bus.subscribe(live_subject(TURN_LEFT.template.filter()), hearing.arrived)
-    remove = bus.on_reconnect(hearing.reread)
+
+    async def arrived(message: Msg) -> None:
+        _hear(left, message.subject, message.data, int((message.headers or {})["Nats-Sequence"]))
+
+    async def look() -> None:
+        subjects = [address.on(TURN_LEFT.template) for address in followed()]
+        for record in await read_last(bus, TURN_LOG.name, *subjects):
+            _hear(left, record.subject, record.data, record.seq)
+
+    subscription = await bus.subscribe(live_subject(TURN_LEFT.template.filter()), arrived)
+    remove = bus.on_reconnect(partial(look_now, look))
     try:
-        yield
+        async with looking(bus, look, every):
+            yield
     finally:
         remove()
         with suppress(Exception):  # closing: a connection that is gone already has no subscription either
             await subscription.unsubscribe()
+
+
+def _hear(left: Callable[[Address, int], None], subject: str, data: bytes, position: int) -> None:
+    try:
+        said = TurnLeft.model_validate_json(data)
+    except ValidationError as error:
+        log.warning("unreadable leave", extra={"subject": subject, "faults": error.error_count()})
+    else:
+        left(Address(said.team, said.agent, said.turn_id), position)

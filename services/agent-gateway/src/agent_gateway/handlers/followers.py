@@ -23,6 +23,8 @@ class Followers:
     bus: Bus
     _followed: Counter[Address] = field(default_factory=Counter[Address])
     _contexts: dict[Address, Context] = field(default_factory=dict[Address, Context])
+    _answered: dict[Address, int] = field(default_factory=dict[Address, int])
+    """Positions of the last leaves that were answered."""
 
     @contextmanager
     def following(self, address: Address) -> Generator[None]:
@@ -35,10 +37,16 @@ class Followers:
             self._followed[address] -= 1
             if not self._followed[address]:
                 del self._followed[address], self._contexts[address]
+                self._answered.pop(address, None)
 
-    def left(self, address: Address) -> None:
-        """A caller has left a turn, here or at another gateway."""
-        if address in self._followed:
+    def followed(self) -> list[Address]:
+        """The turns that are followed here right now."""
+        return list(self._followed)
+
+    def left(self, address: Address, position: int) -> None:
+        """A caller has left a turn, here or at another gateway; that may be told more than once."""
+        if address in self._followed and position > self._answered.get(address, 0):
+            self._answered[address] = position
             self.announce(address, self._contexts[address].copy())
 
     def announce(self, address: Address, context: Context | None = None) -> None:
@@ -60,5 +68,5 @@ class Followers:
 async def watch_followers(bus: Bus) -> AsyncGenerator[Followers]:
     """Answer whoever leaves a turn, inside the block."""
     followers = Followers(bus)
-    async with hear_left(bus, followers.left):
+    async with hear_left(bus, followers.left, followers.followed):
         yield followers

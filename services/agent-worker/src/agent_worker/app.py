@@ -17,6 +17,7 @@ from pallas_bus import tables
 from pallas_bus.access import Access
 from pallas_bus.alive import pulse
 from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.looks import looking
 from pallas_bus.streams import declare
 from pallas_bus.turn_puller import TurnPuller
 from pallas_bus.turn_queue import Delivery
@@ -29,6 +30,9 @@ from pallas_runtime.run import BROKER, Process
 
 PULSE = "pulse"
 """What no worker can do `without`: gateways give the turns of one without a pulse to others."""
+
+_CLAIMS_LOOK_SECONDS = 15.0
+"""A look asks for every turn that runs, and only ends sooner what could not end well: the broker refuses the rest."""
 
 
 @dataclass
@@ -97,16 +101,18 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         )
         worker.puller = TurnPuller(bus, worker.slots.room, worker.take)
         metrics.watch(worker.slots)
+        reread = partial(running.reread, bus)
         async with (
             AsyncExitStack() as hearing,
             pulse(access, process.instance) as pulse_lost,
             process.without(pulse_lost, PULSE),
+            looking(bus, reread, _CLAIMS_LOOK_SECONDS),
         ):
 
             async def hear(team: str) -> None:
                 await hearing.enter_async_context(hear_claims(bus, running.heard, team=team))
 
-            bus.on_reconnect(partial(running.reread, bus))
+            bus.on_reconnect(reread)
             await worker.puller.start()
             hosting = HostTeams(bus, hear, worker.puller, settings.teams, teams, trace_content=settings.trace_content)
             await hosting.host_teams()

@@ -1,7 +1,8 @@
 """A KV bucket kept in memory: read without waiting, told of every change, right again after a reconnect.
 
 It listens to the bucket's republished changes and reads a snapshot whenever it may have missed some, so it needs no
-consumer on the server. Entries of a bucket with a TTL also expire here, because the broker expires them silently.
+consumer on the server; what may have been missed without a sign is looked for now and then. Entries of a bucket with a
+TTL also expire here, because the broker expires them silently.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
-from pallas_bus.direct import read, read_last
+from pallas_bus.direct import Record, read, read_last
+from pallas_bus.looks import looking
 from pallas_bus.streams import bucket_subject, live_subject
 from pallas_contracts.contract import Bucket
 from pallas_contracts.errors import PallasError, Unavailable
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 
 _RETRY = 0.5
 _EXPIRY_CHECK = 0.5
+LOOK_SECONDS = 30.0
+"""For so long, about, a table may not know a change that was lost on a route between brokers."""
 _REMEMBERED = 10_000
 _GONE = frozenset({"DEL", "PURGE"})
 
@@ -46,6 +50,9 @@ class Table[M: Message]:
     _gone: dict[str, int] = field(default_factory=dict[str, int])
     _listeners: list[Callable[[str, M | None], None]] = field(default_factory=list["Callable[[str, M | None], None]"])
     synced: asyncio.Event = field(default_factory=asyncio.Event)
+    _read: int = 0
+    """The position up to which the bucket was read; what was heard does not move it, for something before may be lost.
+    """
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -87,13 +94,29 @@ class Table[M: Message]:
         # Not `read_last`: the broker answers it for at most 1024 keys.
         stream, wanted = f"KV_{self.bucket.name}", bucket_subject(self.bucket, keys)
         records = [record async for record in read(self.bus, stream, wanted)]
-        prefix = len(bucket_subject(self.bucket, ""))
-        present = {record.subject[prefix:] for record in records}
+        present = {self._key(record) for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
             self._remove(key, self._entries[key].seq)
         for record in records:
-            self._apply(record.subject[prefix:], record.data, record.headers.get("KV-Operation"), record.seq)
+            self._take(record)
         self.synced.set()
+
+    async def look(self) -> None:
+        """Read what has changed since the bucket was last read; removals are told there, too.
+
+        Raises:
+            Unavailable: the bucket cannot be read.
+        """
+        stream, everything = f"KV_{self.bucket.name}", bucket_subject(self.bucket, ">")
+        async for record in read(self.bus, stream, everything, after=self._read):
+            self._take(record)
+
+    def _take(self, record: Record) -> None:
+        self._read = record.seq
+        self._apply(self._key(record), record.data, record.headers.get("KV-Operation"), record.seq)
+
+    def _key(self, record: Record) -> str:
+        return record.subject[len(bucket_subject(self.bucket, "")) :]
 
     async def catch_up(self) -> None:
         """Refresh until it works."""
@@ -154,14 +177,18 @@ class Table[M: Message]:
 
 
 @asynccontextmanager
-async def watch[M: Message](bus: Bus, bucket: Bucket[M]) -> AsyncGenerator[Table[M]]:
-    """Keep `bucket` in memory. The table starts empty and is `synced` once the bucket has been read."""
+async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = LOOK_SECONDS) -> AsyncGenerator[Table[M]]:
+    """Keep `bucket` in memory. The table starts empty and is `synced` once the bucket has been read.
+
+    Every so many seconds it is looked what was missed.
+    """
     table = Table(bus, bucket)
     subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.changed)
     remove = bus.on_reconnect(table.catch_up)
     keeper = bus.spawn(table.keep())
     try:
-        yield table
+        async with looking(bus, table.look, every):
+            yield table
     finally:
         remove()
         keeper.cancel()

@@ -2,12 +2,13 @@
 
 Live messages come over one subscription for all turns of this process. A gap (events that the numbering says exist but
 that did not arrive) and a reconnect are repaired by reading the log itself, which any replica can do from any position.
+Where nothing else comes there is no gap, so it is looked every few seconds which of the turns have ended unheard.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -17,10 +18,11 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
-from pallas_bus.direct import read
+from pallas_bus.direct import read, read_last
+from pallas_bus.looks import looking
 from pallas_bus.streams import live_subject
 from pallas_bus.turn_claims import Address
-from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvent, TurnEvents, TurnOutcome
 
@@ -256,6 +258,22 @@ class TurnFeeds:
         feeds = [feed for feeds in self._feeds.values() for feed in feeds]
         await asyncio.gather(*(begin(self._read_on(feed), context=feed.context.copy()) for feed in feeds))
 
+    async def look(self) -> None:
+        """Read on in turns that have ended, or have been claimed or cancelled at all, without that being heard.
+
+        One question is for a thousand turns, and what was heard is not answered.
+
+        Raises:
+            Unavailable: the log cannot be read.
+        """
+        feeds = [feed for feeds in self._feeds.values() for feed in feeds if not feed.ended]
+        subjects = {subject for feed in feeds for subject in _awaited(feed)}
+        missed = {record.subject for record in await read_last(self.bus, TURN_LOG.name, *subjects)}
+        for feed in feeds:
+            if id(feed) not in self._repairing and not missed.isdisjoint(_awaited(feed)):
+                self._repairing.add(id(feed))
+                self.bus.spawn(self._read_missed(feed), context=feed.context.copy())
+
     async def catch_up(self, feed: TurnFeed) -> None:
         """Read the log to its end for a reader that has not begun yet and so is not too slow: nothing is dropped."""
         feed.catching_up = True
@@ -268,6 +286,15 @@ class TurnFeeds:
         """Read the log to its end; what is missing in it was never stored, for a turn is stored in order."""
         await self._repair(feed)
         feed.give_up_gaps(feed.known)
+
+    async def _read_missed(self, feed: TurnFeed) -> None:
+        """Unlike `_read_on`, behind a route that broke: the replica that answers may not have it all yet."""
+        try:
+            await self._repair(feed)
+        except BaseException:
+            self._repairing.discard(id(feed))
+            raise
+        await self._mind_gap(feed)
 
     async def _mind_gap(self, feed: TurnFeed) -> None:
         try:
@@ -292,6 +319,13 @@ class TurnFeeds:
                 return
 
 
+def _awaited(feed: TurnFeed) -> Iterator[str]:
+    """The subjects that are looked at: nothing is on them yet, as far as the feed has heard."""
+    yield feed.address.on(TURN_OUTCOME.template)
+    if feed.empty:
+        yield feed.address.on(TURN_CLAIM.template)
+
+
 def _hear(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
     try:
         feed.hear(kind, data)
@@ -307,7 +341,8 @@ async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
     subscription = await bus.subscribe(live_subject("pallas.v1.turn.>"), feeds.heard)
     remove = bus.on_reconnect(feeds.reread)
     try:
-        yield feeds
+        async with looking(bus, feeds.look):
+            yield feeds
     finally:
         remove()
         with suppress(Exception):  # closing: a connection that is gone already has no subscription either

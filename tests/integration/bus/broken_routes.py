@@ -1,0 +1,93 @@
+"""Three brokers as a cluster, of which one can be cut off from the others while its clients stay connected."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tests.embedded import NatsServer, free_port
+from tests.integration.real_parts import until
+from tests.link import Link, linked
+
+from pallas_bus.connection import Bus, connect
+from pallas_bus.streams import declare
+from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.contract import Bucket, Stream
+from pallas_contracts.errors import Rejected, Unavailable
+
+_MADE_WITHIN = 30.0
+_ASKED_AGAIN = 1.0
+"""Seconds; what a broker is asked before the cluster has a leader is never answered."""
+
+_CLUSTER = """\
+server_name: {name}
+cluster {{
+    name: c, listen: "127.0.0.1:{port}", no_advertise: true, routes: {routes}
+    authorization {{ user: {user}, password: x }}
+}}
+"""
+"""Brokers tell each other of the others and connect to these by themselves, past a link: only what is in `routes` names
+the other's user, so nothing else is let in."""
+
+
+@dataclass(frozen=True)
+class BrokenRoutes:
+    """The urls of a broker on either side, and the routes between the sides."""
+
+    lonely: str
+    others: str
+    routes: tuple[Link, ...]
+
+    async def cut(self) -> None:
+        """Cut the routes; neither side's clients notice."""
+        for route in self.routes:
+            await route.cut()
+
+    async def mend(self) -> None:
+        """Let the brokers find each other again."""
+        for route in self.routes:
+            await route.mend()
+
+
+@asynccontextmanager
+async def broken_routes(*more: Bucket[Any]) -> AsyncGenerator[BrokenRoutes]:
+    """The brokers, whole at first, with the streams of turns. The broker that can be cut off leads none of them."""
+    ports = [free_port() for _ in range(3)]
+    async with AsyncExitStack() as stack:
+        links = [await stack.enter_async_context(linked(f"nats://127.0.0.1:{port}")) for port in ports[1:]]
+        inner = [f"127.0.0.1:{port}" for port in ports[1:]]
+        routes = ([link.url.removeprefix("nats://") for link in links], inner, inner)
+        servers: list[NatsServer] = []
+        for number, port in enumerate(ports):
+            to = json.dumps([f"nats://inner:x@{place}" for place in routes[number]])
+            cluster = _CLUSTER.format(name=f"n{number}", port=port, routes=to, user="inner" if number else "outer")
+            servers.append(stack.enter_context(NatsServer(further=cluster)))
+        await _declare(servers[1].url, TURN_QUEUE, TURN_LOG, TURN_OBJECTS, *more)
+        yield BrokenRoutes(servers[0].url, servers[1].url, tuple(links))
+
+
+async def _declare(url: str, *things: Stream | Bucket[Any]) -> None:
+    async with connect(url, GATEWAY, timeout=_ASKED_AGAIN) as bus:
+        await until(partial(_are_made, bus, *things), _MADE_WITHIN)
+        for thing in things:
+            name = thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
+            await until(partial(_is_led_elsewhere, bus, name), _MADE_WITHIN)
+
+
+async def _are_made(bus: Bus, *things: Stream | Bucket[Any]) -> bool:
+    try:
+        await declare(bus, *things, replicas=3, timeout=_MADE_WITHIN)
+    except Rejected:  # the leader does not know of all three yet
+        return False
+    return True
+
+
+async def _is_led_elsewhere(bus: Bus, stream: str) -> bool:
+    with suppress(Unavailable):  # while one is being elected
+        leader = (await bus.api(f"STREAM.INFO.{stream}", {}))["cluster"].get("leader")
+        if leader == "n0":
+            await bus.api(f"STREAM.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": "n1"}})
+        return leader in ("n1", "n2")
+    return False

@@ -60,12 +60,16 @@ class Chunk(Base):
 
 
 class ChangesPosition(Base):
-    """One row: the last change of a library that is in the tables, by its number and its place in the stream."""
+    """One row: the last change of a library that is in the tables, by its number and its place in the stream.
+
+    `stream` says when the stream was made of which that is a place.
+    """
 
     __tablename__ = "changes_position"
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     number: Mapped[int] = mapped_column(BigInteger)
     place: Mapped[int] = mapped_column(BigInteger)
+    stream: Mapped[str | None]
 
 
 class Indexed(Base):

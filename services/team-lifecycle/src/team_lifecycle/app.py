@@ -13,8 +13,7 @@ from starlette.types import ASGIApp
 from pallas_bus.access import Access
 from pallas_bus.ask import answer, answering
 from pallas_bus.connection import Bus, connect_when_possible
-from pallas_bus.streams import declare
-from pallas_contracts.catalog import CHANGES, LIFECYCLE, LOOK_UP
+from pallas_contracts.catalog import LIFECYCLE, LOOK_UP
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import open_cache
@@ -132,18 +131,7 @@ async def _speak(
         connected.append(bus)
         service = await answering(bus, description="who may read what")
         await answer(bus, service, LOOK_UP, partial(answer_lookups, engine=engine))
-        await _declare(bus, settings.stream_replicas)
-        await Relay(bus, engine, committed).run()
-
-
-async def _declare(bus: Bus, replicas: int) -> None:
-    while True:
-        try:
-            await declare(bus, CHANGES, replicas=replicas)
-        except Unavailable as error:
-            log.warning("waiting for the stream of changes", extra={"reason": error.message})
-        else:
-            return
+        await Relay(bus, engine, committed, settings.stream_replicas).run()
 
 
 def _warn_of_closed_accounts(settings: TeamLifecycleSettings) -> None:

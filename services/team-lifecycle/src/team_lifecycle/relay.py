@@ -2,7 +2,8 @@
 
 Over all replicas one relays at a time: it holds the row that says how far the broker is. Whoever made a change relays
 it at once when it can; a look every half second finds what was left by one that died, or while the broker was away.
-What is sent again after a crash has the same message id, and the stream drops it.
+What is sent again after a crash has the same message id, and the stream drops it. A stream that has lost changes, with
+the broker's store, gets them all again.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_postgres.engine import postgres_errors, reading
 from team_lifecycle.metrics import Metrics
+from team_lifecycle.stream_end import StreamEnd
 from team_lifecycle.tables import Change, RelayPosition
 
 log = logging.getLogger(__name__)
@@ -32,8 +34,9 @@ PUT_SECONDS = 2.0
 class Relay:
     """Relays until it is cancelled."""
 
-    def __init__(self, bus: Bus, engine: AsyncEngine, committed: asyncio.Event) -> None:
+    def __init__(self, bus: Bus, engine: AsyncEngine, committed: asyncio.Event, replicas: int) -> None:
         self._bus = bus
+        self._end = StreamEnd(bus, replicas)
         self._engine = engine
         self._committed = committed
         self._told = False
@@ -61,6 +64,7 @@ class Relay:
             position = await session.scalar(select(RelayPosition).with_for_update(skip_locked=True))
             if position is None:
                 return False
+            position.sent = await self._end.stored_of(position.sent)
             waiting = select(Change).where(Change.number > position.sent).order_by(Change.number).limit(BATCH)
             batch = (await session.scalars(waiting)).all()
             failed: Unavailable | None = None

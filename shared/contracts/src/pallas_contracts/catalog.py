@@ -207,7 +207,7 @@ LIFECYCLE_CHANGED = Contract(
     Template("pallas.v1.lifecycle.{kind}.{action}"),
     LifecycleChanged,
     owners=(LIFECYCLE,),
-    readers=(SEARCH, CLI),
+    readers=(SEARCH, LIFECYCLE, CLI),
     stream=CHANGES,
     summary="Who may read what has changed: `team.provisioned`, `team.rotated`, `token.revoked`, `key.retired` ...",
 )

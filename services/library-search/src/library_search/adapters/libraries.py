@@ -6,7 +6,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from library_search.tables import ChangesPosition, Library
 from pallas_contracts.auth import LifecycleChanged
-from pallas_postgres.engine import postgres_errors, reading
+from pallas_contracts.errors import Unavailable
+from pallas_postgres.engine import postgres_errors
 
 
 class Libraries:
@@ -15,25 +16,33 @@ class Libraries:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def place(self) -> int:
-        """The place in the stream behind which events are still to be taken.
+    async def begin(self, made: str, last: int) -> tuple[int, int]:
+        """The place behind which events of a stream are still to be taken, and the number of the last that was.
 
-        Raises:
-            Unavailable: Postgres cannot be used right now.
-        """
-        async with reading(self._engine) as session:
-            return (await session.get_one(ChangesPosition, 1)).place
-
-    async def take(self, event: LifecycleChanged | None, place: int) -> bool:
-        """Take the event at `place`, None when it cannot be read; return whether it was new.
-
-        Whichever replica comes first takes it. A number that is not higher than the last one was sent twice.
+        `made` says when the stream was made, `last` is its last place. A place in another stream, or behind its end,
+        means nothing in it: then all of it is still to be taken.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
         async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
-            position = (await session.scalars(select(ChangesPosition).with_for_update())).one()
+            position = await _locked(session)
+            if position.stream != made or position.place > last:
+                position.stream, position.place = made, 0
+            return position.place, position.number
+
+    async def take(self, event: LifecycleChanged | None, made: str, place: int) -> bool:
+        """Take the event at `place` of the stream `made` then, None when it cannot be read; return whether it was new.
+
+        Whichever replica comes first takes it. A number that is not higher than the last one was sent twice.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now, or another replica follows another stream.
+        """
+        async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
+            position = await _locked(session)
+            if position.stream != made:
+                raise Unavailable("the stream of changes is another one", code="replaced")
             if place <= position.place:
                 return False
             position.place = place
@@ -42,6 +51,10 @@ class Libraries:
             position.number = event.number
             await _apply(session, event)
             return True
+
+
+async def _locked(session: AsyncSession) -> ChangesPosition:
+    return (await session.scalars(select(ChangesPosition).with_for_update())).one()
 
 
 async def _apply(session: AsyncSession, event: LifecycleChanged) -> None:

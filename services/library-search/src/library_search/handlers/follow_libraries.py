@@ -1,8 +1,6 @@
 """Takes what happens to libraries into the tables, from where the tables are, for as long as the service lives."""
 
-import asyncio
 import logging
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -13,44 +11,53 @@ from pallas_bus.direct import Record
 from pallas_bus.stream_follow import follow
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
-from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-_RETRY = 0.5
+NOT_READ = "changes of libraries have not been read yet"
+NOT_READABLE = "changes of libraries cannot be read right now"
+FILLED_AGAIN = "changes of libraries were lost, and have not all been sent again"
 
 
 @dataclass
 class FollowLibraries:
-    """Follows the changes. `missing` says until when not all are known that had happened before the start."""
+    """Follows the changes. `missing` says why not all that have happened may be known."""
 
     libraries: Libraries
-    missing: str | None = "changes of libraries have not been read yet"
+    missing: str | None = NOT_READ
+    _made: str = ""
+    _awaited: int = 0
+    """The number of a change that the stream must have, for it is in the tables."""
 
     async def run(self, bus: Bus) -> None:
         """Follow until this is cancelled."""
-        while True:
-            try:
-                await self._follow(bus)
-            except Unavailable as error:
-                log.warning("changes of libraries wait", extra={"reason": error.message})
-                await asyncio.sleep(_RETRY)
+        await follow(bus, CHANGES, LIFECYCLE_CHANGED.template.filter(kind="library"), self)
 
-    async def _follow(self, bus: Bus) -> None:
-        subject = LIFECYCLE_CHANGED.template.filter(kind="library")
-        async with aclosing(follow(bus, CHANGES, subject, after=await self.libraries.place())) as records:
-            async for record in records:
-                if record is None:
-                    self.missing = None
-                else:
-                    await self._take(record)
+    async def begin(self, made: str, last: int) -> int:
+        """Go on where the tables are; in a stream that they know nothing of, at its beginning."""
+        place, number = await self.libraries.begin(made, last)
+        if place == 0 and number > 0:
+            log.warning("changes of libraries are read from the beginning of their stream", extra={"number": number})
+        self._made, self._awaited = made, 0 if place else number
+        return place
 
-    async def _take(self, record: Record) -> None:
+    async def take(self, record: Record) -> None:
+        """Take a change."""
         try:
             event = LifecycleChanged.model_validate_json(record.data)
         except ValidationError:
             # It stays in the stream; what follows must not wait for it.
             log.error("a change of a library cannot be read", extra={"place": record.seq})
             event = None
-        if await self.libraries.take(event, record.seq) and event is not None:
+        if await self.libraries.take(event, self._made, record.seq) and event is not None:
             log.info("library_changed", extra={"library": event.id, "action": event.action, "number": event.number})
+        if event is not None and event.number >= self._awaited:
+            self._awaited = 0
+
+    def caught_up(self) -> None:
+        """All is known, unless the stream is a new one in which what is in the tables is still to come."""
+        self.missing = FILLED_AGAIN if self._awaited else None
+
+    def waits(self) -> None:
+        """Something may be happening that is not heard of."""
+        self.missing = self.missing or NOT_READABLE

@@ -1,0 +1,166 @@
+"""The broker comes back with an empty store: what was lost with it is sent again, and nothing is missed or kept."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.conftest import Connecting
+from tests.embedded import NatsServer, RedisServer
+from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, known
+from tests.integration.real_parts import until
+from tests.integration.team_lifecycle.lab import ADMIN, Lifecycle, a_lifecycle
+from tests.postgres import PostgresServer
+from tests.waiting import eventually
+
+from library_search.handlers.follow_libraries import FILLED_AGAIN, NOT_READABLE
+from pallas_bus.direct import read
+from pallas_contracts.auth import LifecycleChanged
+from pallas_contracts.catalog import LIFECYCLE
+
+EVERY = tuple(f"l{number}" for number in range(10))
+
+
+@pytest.fixture
+async def lifecycle(postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[Lifecycle]:
+    """Who the libraries belong to."""
+    with RedisServer(tmp_path / "redis") as redis:
+        addresses = {"postgres_url": await postgres.new_database(), "redis_url": redis.url, "nats_url": nats_server.url}
+        async with a_lifecycle(**addresses) as lifecycle:
+            yield lifecycle
+
+
+def lose_everything(server: NatsServer) -> None:
+    """What a broker has stored is gone. It is not running."""
+    for stored in server.folder.iterdir():
+        if stored.is_dir():
+            shutil.rmtree(stored)
+
+
+async def remove(lifecycle: Lifecycle, uid: str) -> None:
+    """Remove a library."""
+    assert (await lifecycle.admin.delete(f"{ADMIN}/libraries/{uid}")).status_code == 204
+
+
+async def shows(search: Search, *uids: str) -> None:
+    """Wait until these libraries are found and no others, by a caller that may read every one."""
+
+    async def same() -> bool:
+        libraries = (await search.call("ann", "list_libraries"))["libraries"]
+        return {line["library"] for line in libraries} == set(uids)
+
+    await until(same, within=20)
+
+
+async def passages(search: Search) -> set[str]:
+    """The libraries in which something is found."""
+    return {passage["library"] for passage in (await search.call("ann", "search", query="page"))["results"]}
+
+
+async def numbers(bus: Connecting, server: NatsServer) -> list[int]:
+    """The numbers of all changes in the stream."""
+    reader = await bus(LIFECYCLE, url=server.url)
+    return [
+        LifecycleChanged.model_validate_json(record.data).number
+        async for record in read(reader, "CHANGES", "pallas.v1.lifecycle.>")
+    ]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("running", [True, False], ids=["while it runs", "while it does not run"])
+async def test_after_the_store_was_lost_the_search_has_exactly_the_libraries_that_there_are(
+    lifecycle: Lifecycle,
+    environ: dict[str, str],
+    callers: StandIn,
+    bus: Connecting,
+    nats_server: NatsServer,
+    running: bool,
+) -> None:
+    callers.libraries["ann"] = EVERY
+    async with a_search(environ) as search:
+        for uid in ("l0", "l1", "l2"):
+            await lifecycle.library(uid, "ws")
+            await search.document(uid, "page.md", f"# Page\nA page of {uid}.\n")
+        if running:
+            await _lose_and_change(lifecycle, nats_server)
+            await _all_is_there(lifecycle, search, bus, nats_server)
+    if not running:
+        await _lose_and_change(lifecycle, nats_server)
+        async with a_search(environ) as search:
+            await _all_is_there(lifecycle, search, bus, nats_server)
+
+
+async def _lose_and_change(lifecycle: Lifecycle, server: NatsServer) -> None:
+    await asyncio.to_thread(server.stop)
+    await remove(lifecycle, "l0")
+    await lifecycle.library("l3", "ws")
+    lose_everything(server)
+    await asyncio.to_thread(server.start)
+
+
+async def _all_is_there(lifecycle: Lifecycle, search: Search, bus: Connecting, server: NatsServer) -> None:
+    await shows(search, "l1", "l2", "l3")
+    await eventually(lambda: search.process.probes.missing() == {})
+    assert await passages(search) == {"l1", "l2"}
+    assert (await search.call("ann", "get_health"))["status"] == "ok"
+    await lifecycle.library("l4", "ws")
+    await remove(lifecycle, "l1")
+    await shows(search, "l2", "l3", "l4")
+    assert await passages(search) == {"l2"}
+    await eventually(lambda: lifecycle.measured("pallas_lifecycle_unsent_events") == 0)
+    stored = await numbers(bus, server)
+    assert stored == list(range(1, len(stored) + 1))
+
+
+async def test_a_stream_that_is_deleted_under_a_connected_relay_is_made_and_filled_again(
+    lifecycle: Lifecycle, environ: dict[str, str], callers: StandIn, bus: Connecting, nats_server: NatsServer
+) -> None:
+    callers.libraries["ann"] = EVERY
+    async with a_search(environ) as search:
+        await lifecycle.library("l0", "ws")
+        await shows(search, "l0")
+        operator = await bus("test", url=nats_server.url)
+        await operator.api("STREAM.DELETE.CHANGES", {})
+        await lifecycle.library("l1", "ws")
+        await remove(lifecycle, "l0")
+        await shows(search, "l1")
+        stored = await numbers(bus, nats_server)
+        assert stored == list(range(1, len(stored) + 1))
+
+
+async def test_until_what_was_lost_is_there_again_the_search_says_so(
+    search: Search, truth: Truth, callers: StandIn
+) -> None:
+    async def says(message: str | None) -> None:
+        async def said() -> bool:
+            health = await search.call("look", "get_health")
+            return (health["status"], health.get("message")) == ("degraded" if message else "ok", message)
+
+        await until(said)
+
+    await truth.say("created", "l0")
+    await truth.say("created", "l1")
+    await known(search, callers, "l0", "l1")
+    await says(None)
+    await truth.bus.api("STREAM.DELETE.CHANGES", {})
+    await says(NOT_READABLE)
+    await truth.declare()
+    await says(FILLED_AGAIN)
+    await truth.say("created", "l0", number=1)
+    assert set(search.process.probes.missing()) == {"changes"}
+    await truth.say("created", "l1", number=2)
+    await says(None)
+    await known(search, callers, "l0", "l1")
+
+
+async def test_a_broker_that_is_restarted_with_its_store_is_not_read_from_the_beginning(
+    search: Search, truth: Truth, callers: StandIn, nats_server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await truth.say("created", "l0")
+    await known(search, callers, "l0")
+    await asyncio.to_thread(nats_server.restart, kill=True)
+    await eventually(lambda: truth.bus.breaks > 0 and truth.bus.connected)
+    await truth.say("created", "l1")
+    await known(search, callers, "l0", "l1")
+    assert "from the beginning" not in caplog.text

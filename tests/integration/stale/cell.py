@@ -179,7 +179,7 @@ class Cell:
         for token in self.tokens:
             token.libraries -= {uid}
         path = f"{ADMIN}/memberships/{uid}/{self.user}/manager"
-        await self._change("DELETE", path, confirm=self._confirm_tokens)
+        await self._change("DELETE", path, or_gone=True)
         await self._call("PUT", path)
 
     async def replace_key(self) -> None:
@@ -231,24 +231,18 @@ class Cell:
         assert answer.is_success, answer.text
         return answer
 
-    async def _confirm_tokens(self) -> None:
-        """What was done by a call whose answer was lost is 404 when it is done again; this says it another way."""
-        for token in self.tokens:
-            await self._call("PUT", f"{ADMIN}/tokens/{token.id}/libraries", self._allowed(token))
+    async def _change(self, method: str, path: str, body: object = None, *, or_gone: bool = False) -> httpx.Response:
+        """Make the change after which the cell is what it is now, and note when it was sent and confirmed.
 
-    async def _change(
-        self, method: str, path: str, body: object = None, *, confirm: Callable[[], Awaitable[None]] | None = None
-    ) -> httpx.Response:
-        """Make the change after which the cell is what it is now, and note when it was sent and confirmed."""
+        With `or_gone` a 404 confirms it too: what was done by a call whose answer was lost is gone by the next one.
+        """
         sent, states = time.monotonic(), list[State]()
         for bearer in self.bearers:
             if (outcome := bearer.outcome()) != bearer.history.last:
                 states.append(State(outcome, sent))
                 bearer.history.states.append(states[-1])
         answer = await self.parts.call(self.dice, method, path, body)
-        if answer.status_code == 404:
-            assert confirm is not None, answer.text
-            await confirm()
+        assert answer.is_success or or_gone, answer.text
         confirmed = time.monotonic()
         for state in states:
             state.confirmed = confirmed

@@ -1,55 +1,28 @@
 """A change and the cache: what is done when Redis is lost at each step of it."""
 
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
 from functools import partial
 
 import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.embedded import RedisServer
+from tests.integration.team_lifecycle.losing import Losing, forget, truth
 from tests.postgres import PostgresServer
 
-from pallas_contracts.auth import LookupKey, Record, TeamRecord
+from pallas_contracts.auth import Record, TeamRecord
 from pallas_contracts.errors import Unavailable
-from pallas_lookups.cache import Condemned, LookupCache, open_cache
-from pallas_postgres.engine import open_engine, reading
+from pallas_lookups.cache import open_cache
+from pallas_postgres.engine import open_engine
 from team_lifecycle.changes import Changes
 from team_lifecycle.handlers import teams
-from team_lifecycle.look_up import Rows, look_up
 from team_lifecycle.metrics import make_metrics
 from team_lifecycle.model import Who, team_key
 from team_lifecycle.tables import Team
 
 WHO = Who("test", "a correlation")
 TEAM = str(uuid.uuid4())
-
-
-@dataclass
-class Losing:
-    """A cache that fails when the test says so; `lost` happens before each failure."""
-
-    inner: LookupCache
-    condemns: list[bool] = field(default_factory=list[bool])
-    renews: list[bool] = field(default_factory=list[bool])
-    short: bool = False
-    lost: Callable[[], Awaitable[None]] | None = None
-
-    async def condemn(self, keys: Collection[LookupKey]) -> Condemned:
-        """Fail when the next of `condemns` is False."""
-        if self.condemns and not self.condemns.pop(0):
-            raise Unavailable("Redis does not answer")
-        condemned = await self.inner.condemn(keys)
-        return Condemned(condemned.keys, condemned.generation, 0.0) if self.short else condemned
-
-    async def renew(self, condemned: Condemned, version: int, records: Mapping[LookupKey, Record | None]) -> None:
-        """Fail when the next of `renews` is False."""
-        if self.renews and not self.renews.pop(0):
-            if self.lost is not None:
-                await self.lost()
-            raise Unavailable("Redis does not answer")
-        await self.inner.renew(condemned, version, records)
 
 
 @pytest.fixture
@@ -79,13 +52,8 @@ def changes(engine: AsyncEngine, cache: Losing, monkeypatch: pytest.MonkeyPatch)
 delete = partial(teams.delete_team, team_id=TEAM)
 
 
-async def truth(engine: AsyncEngine) -> Rows:
-    async with reading(engine) as session:
-        return await look_up(session, [team_key(TEAM)])
-
-
 async def is_active(engine: AsyncEngine) -> bool:
-    record = (await truth(engine)).records[team_key(TEAM)]
+    record = (await truth(engine, team_key(TEAM))).records[team_key(TEAM)]
     assert isinstance(record, TeamRecord)
     return record.active
 
@@ -100,7 +68,7 @@ async def test_what_cannot_be_condemned_is_not_changed(changes: Changes, cache: 
     with pytest.raises(Unavailable):
         await changes.make(WHO, delete)
     assert await is_active(engine)
-    assert (await truth(engine)).version == 0
+    assert (await truth(engine, team_key(TEAM))).version == 0
 
 
 async def test_tombstones_without_time_left_stop_the_commit(
@@ -115,15 +83,9 @@ async def test_tombstones_without_time_left_stop_the_commit(
 async def test_a_renewal_that_fails_is_made_up_for_even_by_a_redis_that_has_forgotten_everything(
     changes: Changes, cache: Losing, redis: RedisServer, engine: AsyncEngine
 ) -> None:
-    before = await truth(engine)
+    before = await truth(engine, team_key(TEAM))
 
-    async def forget() -> None:
-        # Redis starts anew after the change has condemned, and is filled by a reader of before the commit.
-        redis.say("FLUSHALL")
-        snapshot = await cache.inner.read([team_key(TEAM)])
-        assert await cache.inner.fill(snapshot, before.version, before.records) == 1
-
-    cache.lost, cache.renews = forget, [False]
+    cache.lost, cache.renews = partial(forget, cache, redis, before), [False]
     await changes.make(WHO, delete)
     assert team_key(TEAM) in (await cache.inner.read([team_key(TEAM)])).missing
     assert not await is_active(engine)
@@ -132,7 +94,7 @@ async def test_a_renewal_that_fails_is_made_up_for_even_by_a_redis_that_has_forg
 async def test_a_change_that_cannot_be_confirmed_is_confirmed_by_sending_it_again(
     changes: Changes, cache: Losing, engine: AsyncEngine
 ) -> None:
-    before, snapshot = await truth(engine), await cache.inner.read([team_key(TEAM)])
+    before, snapshot = await truth(engine, team_key(TEAM)), await cache.inner.read([team_key(TEAM)])
     await cache.inner.fill(snapshot, before.version, before.records)
     cache.condemns, cache.renews = [True, *[False] * 5], [False]
     with pytest.raises(Unavailable, match="send it again"):
@@ -145,4 +107,4 @@ async def test_a_change_that_cannot_be_confirmed_is_confirmed_by_sending_it_agai
     record = await cached(cache)
     assert isinstance(record, TeamRecord)
     assert record.active is False
-    assert (await truth(engine)).version == 1, "repeating it is no further event"
+    assert (await truth(engine, team_key(TEAM))).version == 1, "repeating it is no further event"

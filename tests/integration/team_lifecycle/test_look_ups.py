@@ -139,12 +139,14 @@ async def seen(cache: LookupCache, *wanted: LookupKey) -> Sequence[Record | None
 async def test_every_change_is_in_the_cache_when_it_is_confirmed(
     lifecycle: Lifecycle, resolver: Bus, cache: LookupCache
 ) -> None:
-    await lifecycle.user("olga")
+    await lifecycle.user("olga", "max")
     await lifecycle.library("lib", "ws", owner="olga")
+    await lifecycle.grant("lib", "max", "manager")
+    managed = (await lifecycle.token("max", "lib")).json()["token"]
     team_id, signed = await lifecycle.team()
     text, kid = (await lifecycle.token("olga", "lib")).json(), jwt.get_unverified_header(signed)["kid"]
     new = (await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "team", "current": True})).json()["kid"]
-    wanted = (team(team_id), token(text["token"]), key(kid), key(new))
+    wanted = (team(team_id), token(text["token"]), token(managed), key(kid), key(new))
     admin, daedalus = lifecycle.admin, lifecycle.daedalus
     changes: list[tuple[Callable[[str], LookupKey], httpx.AsyncClient, str, str, Any]] = [
         (team, daedalus, "PUT", f"{TEAMS}{team_id}/workspaces/", {"workspace_ids": ["ws"]}),
@@ -156,6 +158,7 @@ async def test_every_change_is_in_the_cache_when_it_is_confirmed(
         (token, admin, "PUT", f"{ADMIN}/tokens/{text['id']}/libraries", {"allowed_libraries": ["lib"]}),
         (token, admin, "PATCH", f"{ADMIN}/users/olga", {"active": False}),
         (token, admin, "PATCH", f"{ADMIN}/users/olga", {"active": True}),
+        (token, admin, "DELETE", f"{ADMIN}/memberships/lib/max/manager", None),
         (key, admin, "POST", f"{ADMIN}/keys/{kid}/retire", None),
         (token, admin, "DELETE", f"{ADMIN}/libraries/lib", None),
         (token, admin, "DELETE", f"{ADMIN}/tokens/{text['id']}", None),

@@ -72,6 +72,7 @@ async def build(
         await _spawn(stack, process, needs.watch(), "look at what is needed")
         changes = Changes(engine, cache, metrics, committed.set)
         await _prepare(engine, changes, settings, seal, process)
+        await _spawn(stack, process, changes.look_around(), "settle what changes have left")
         await _spawn(stack, process, watch_lag(engine, metrics), "measure what was not sent")
         speak = _speak(settings, process, engine, committed)
         await _spawn(stack, process, speak, "events and look-ups")
@@ -107,7 +108,8 @@ async def _prepare(
         try:
             await MIGRATIONS.run(engine)
             who = Who("team-lifecycle", process.instance)
-            await changes.make(who, partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal))
+            decide = partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal)
+            await changes.make(who, decide, alone=True)
         except Unavailable as error:
             if not told:
                 log.warning("waiting for the database", extra={"reason": error.message})

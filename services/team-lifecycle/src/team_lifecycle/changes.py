@@ -1,16 +1,19 @@
 """How the truth changes, so that no answer given after a change has been confirmed is older than it.
 
 1. BEGIN, and one lock for all changes: they happen one after the other, over all replicas.
-2. The handler changes rows and says which look-ups that touches, as they were before and as they are now.
-3. The look-ups are **condemned** in the cache. If they cannot be, nothing is changed.
-4. The event is written beside the change, under the next number. Numbers have no gap and are in the order of commits.
-5. COMMIT, while the tombstones have time left.
-6. The look-ups are **renewed** in the cache. If that is not certain they are condemned once more: whatever a reader
+2. What earlier changes have left **unsettled** is condemned in the cache. If it cannot be, this change is refused.
+3. The handler changes rows and says which look-ups that touches, as they were before and as they are now.
+4. The look-ups are **condemned** in the cache. If they cannot be, nothing is changed.
+5. The event is written beside the change, under the next number. Numbers have no gap and are in the order of commits.
+   So are the look-ups, as unsettled, and those of 2 are removed.
+6. COMMIT, while the tombstones have time left.
+7. The look-ups are **renewed** in the cache. If that is not certain they are condemned once more: whatever a reader
    has read before the commit is then refused, also by a cache that has forgotten the first tombstones. If not even that
    can be done the change is not confirmed, although it was made; it may be sent again.
+8. The look-ups are settled: their row is removed, after the answer, by whoever looks around.
 
-A change that finds nothing to change goes the same way without an event: the one it repeats may have been committed
-without being confirmed.
+Nothing is answered before 2 is done: a change that is repeated, or that finds nothing to change, never hides one that
+was committed without being confirmed. Whoever looks around sees to what a crash has left, by a change of nothing.
 """
 
 import asyncio
@@ -18,6 +21,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from uuid import uuid4
 
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
@@ -32,6 +36,7 @@ from team_lifecycle.metrics import Metrics
 from team_lifecycle.model import Decision, Event, Who
 from team_lifecycle.ports import Cache
 from team_lifecycle.tables import Change
+from team_lifecycle.unsettled import Left, find_left, is_any_left, remove, remove_free, unsettled
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +48,8 @@ CONFIRM_TRIES, CONFIRM_PAUSE = 5, 0.2
 """How often, and after how many seconds each, a renewal that failed is made up for."""
 TURN_SECONDS = 5.0
 """How long a change waits for the one before it."""
+LOOK_SECONDS = 1.0
+"""How often it is looked for what changes have left."""
 
 type Decide[R] = Callable[[AsyncSession], Awaitable[Decision[R]]]
 
@@ -56,9 +63,13 @@ class Changes:
         self._metrics = metrics
         self._committed = committed
         self._turn = asyncio.Lock()
+        self._settled = set[int]()
+        self._some_settled = asyncio.Event()
 
-    async def make[R](self, who: Who, decide: Decide[R]) -> R:
+    async def make[R](self, who: Who, decide: Decide[R], *, alone: bool = False) -> R:
         """Change what `decide` decides, and return its answer once nobody can be answered by what was before.
+
+        `alone` is for what says nothing to anybody: it does not wait until what earlier changes have left is settled.
 
         Raises:
             Unavailable: Postgres or the cache cannot be used right now. Whether the change was made is then unknown;
@@ -71,31 +82,75 @@ class Changes:
         except TimeoutError as error:
             raise Unavailable("too many changes at once; try again", code="busy") from error
         try:
-            return await self._make(who, decide)
+            return await self._make(who, decide, alone=alone)
         finally:
             self._turn.release()
 
-    async def _make[R](self, who: Who, decide: Decide[R]) -> R:
+    async def look_around(self) -> None:
+        """Remove what is settled, and settle what changes have left, also those of replicas that died; for ever."""
+        told = False
+        while True:
+            self._some_settled.clear()
+            with suppress(Unavailable):
+                await self._tidy()
+                if not await is_any_left(self._engine, self._settled):
+                    told = False
+                elif not await self._settle_left() and not told:
+                    log.warning("a change that was made cannot be confirmed yet")
+                    told = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._some_settled.wait()
+
+    async def _tidy(self) -> None:
+        if settled := frozenset(self._settled):
+            await remove_free(self._engine, settled)
+            self._settled -= settled
+
+    async def _settle_left(self) -> bool:
+        try:
+            await self.make(Who("team-lifecycle", uuid4().hex), _nothing)
+        except Unavailable:
+            return False
+        return True
+
+    async def _make[R](self, who: Who, decide: Decide[R], *, alone: bool) -> R:
         condemned: Condemned | None = None
         async with postgres_errors(), AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
             await session.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
+            left = Left.nothing() if alone else await self._condemn_left(session)
             decision = await decide(session)
             await session.flush()
             if decision.event is not None:
-                await self._record(session, who, decision.event)
-            rows = await look_up(session, sorted(decision.keys, key=lambda key: (key.kind, key.id)))
-            if decision.keys:
-                condemned = await self._cache.condemn(decision.keys)
+                await self._record(session, who, decision.event, decision.keys)
+            keys = decision.keys | left.keys
+            rows = await look_up(session, sorted(keys, key=lambda key: (key.kind, key.id)))
+            if keys:
+                condemned = await self._cache.condemn(keys)
                 if condemned.until - time.monotonic() < LEFT_AT_COMMIT:
                     raise Unavailable("the change took too long; try again", code="too_slow")
+            if left.numbers:
+                await remove(session, left.numbers)
         if decision.event is not None:
             self._committed()
             self._tell(who, decision.event, rows.version)
         if condemned is not None:
-            await self._renew(condemned, decision, rows)
+            await self._renew(condemned, rows)
+            self._settle(rows.version if decision.event is not None else None)
         return decision.result
 
-    async def _record(self, session: AsyncSession, who: Who, event: Event) -> None:
+    async def _condemn_left(self, session: AsyncSession) -> Left:
+        left = await find_left(session, self._settled)
+        if left.keys:
+            await self._cache.condemn(left.keys)
+        return left
+
+    def _settle(self, number: int | None) -> None:
+        if number is not None:
+            self._settled.add(number)
+            self._some_settled.set()
+
+    async def _record(self, session: AsyncSession, who: Who, event: Event, keys: Collection[LookupKey]) -> None:
         number = 1 + (await session.scalar(select(func.coalesce(func.max(Change.number), 0))) or 0)
         session.add(
             Change(
@@ -109,13 +164,15 @@ class Changes:
                 at=utc_now(),
             )
         )
+        if keys:
+            session.add(unsettled(number, keys))
         await session.flush()
 
-    async def _renew[R](self, condemned: Condemned, decision: Decision[R], rows: Rows) -> None:
+    async def _renew(self, condemned: Condemned, rows: Rows) -> None:
         try:
             await self._cache.renew(condemned, rows.version, rows.records)
         except Unavailable:
-            await self._condemn_again(decision.keys)
+            await self._condemn_again(condemned.keys)
 
     async def _condemn_again(self, keys: Collection[LookupKey]) -> None:
         for _ in range(CONFIRM_TRIES):
@@ -133,3 +190,7 @@ class Changes:
             f"pallas_{event.kind}_{event.action}",
             extra={event.kind: event.id, "actor": who.actor, "correlation": who.correlation, "number": number},
         )
+
+
+async def _nothing(_: AsyncSession) -> Decision[None]:
+    return Decision(None)

@@ -126,6 +126,15 @@ class Change(Base):
     at: Mapped[datetime]
 
 
+class Unsettled(Base):
+    """A change that was made, while it is not certain that everybody knows: `keys` are pairs of kind and id."""
+
+    __tablename__ = "unsettled"
+    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    keys: Mapped[list[list[str]]] = mapped_column(JSONB)
+    at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+
+
 class RelayPosition(Base):
     """One row: the number of the last change that the broker has stored."""
 

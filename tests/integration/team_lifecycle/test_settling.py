@@ -1,0 +1,265 @@
+"""A change that was made and could not be confirmed is settled before anything else is answered, whatever it was.
+
+In each case Redis forgets everything after the change has condemned, and a reader of before it fills it again; then the
+change is committed, and from there on the cache cannot be told.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from tests.embedded import RedisServer
+from tests.integration.real_parts import until
+from tests.integration.team_lifecycle.lab import FERNET_KEY
+from tests.integration.team_lifecycle.losing import Losing, forget, truth
+from tests.postgres import PostgresServer
+from tests.waiting import eventually
+
+from pallas_contracts.auth import LookupKey
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.opaque import token_digest
+from pallas_lookups.cache import open_cache
+from pallas_postgres.engine import open_engine, reading
+from team_lifecycle.changes import Changes
+from team_lifecycle.handlers import keys, libraries, memberships, teams, tokens, users
+from team_lifecycle.metrics import make_metrics
+from team_lifecycle.model import Decision, Who, signing_key, team_key, token_key
+from team_lifecycle.signing import Seal
+from team_lifecycle.unsettled import find_left
+
+WHO = Who("test", "a correlation")
+SEAL = Seal([FERNET_KEY])
+TEAM, OTHER_TEAM, NEW_TEAM = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(3))
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class World:
+    """A team and another one in workspaces `ws` and `other`, a library `lib` in `ws`, a token of `max` for it."""
+
+    token_id = ""
+    digest = ""
+    kid = ""
+
+    async def make(self, changes: Changes) -> None:
+        """Make all of it."""
+        await changes.make(WHO, partial(keys.ensure_current_key, algorithm="HS256", seal=SEAL))
+        for team_id, workspace in ((TEAM, "ws"), (OTHER_TEAM, "other")):
+            await changes.make(WHO, partial(teams.create_team, team_id=team_id, name="Kottos", seal=SEAL))
+            await changes.make(WHO, partial(teams.replace_workspaces, team_id=team_id, workspace_ids=[workspace]))
+        await changes.make(WHO, partial(users.create_user, name="max"))
+        await changes.make(WHO, a_library("lib", "ws"))
+        await changes.make(WHO, partial(memberships.grant_role, who=WHO, library_uid="lib", user="max", role="manager"))
+        a_token = partial(tokens.create_token, who=WHO, user="max", name="x", libraries=["lib"], expires_at=None)
+        made = await changes.make(WHO, a_token)
+        self.token_id, self.digest = made.id, token_digest(made.token)
+        a_key = partial(keys.add_key, purpose="turn", algorithm="HS256", current=False, seal=SEAL)
+        self.kid = (await changes.make(WHO, a_key)).kid
+
+
+type Decide = Callable[[AsyncSession], Awaitable[Decision[Any]]]
+type Case = Callable[[World], tuple[Decide, LookupKey]]
+
+
+def a_library(uid: str, workspace: str | None) -> Decide:
+    return partial(libraries.create_library, who=WHO, uid=uid, name=uid, workspace_id=workspace, owner=None)
+
+
+def token_case(decide: Callable[..., Awaitable[Decision[Any]]], **given: Any) -> Case:
+    return lambda world: (partial(decide, who=WHO, token_id=world.token_id, **given), token_key(world.digest))
+
+
+CASES: dict[str, Case] = {
+    "create_team": lambda _: (
+        partial(teams.create_team, team_id=NEW_TEAM, name="New", seal=SEAL),
+        team_key(NEW_TEAM),
+    ),
+    "delete_team": lambda _: (partial(teams.delete_team, team_id=TEAM), team_key(TEAM)),
+    "rotate_team": lambda _: (partial(teams.rotate_team, team_id=TEAM, seal=SEAL), team_key(TEAM)),
+    "replace_workspaces": lambda _: (
+        partial(teams.replace_workspaces, team_id=TEAM, workspace_ids=[]),
+        team_key(TEAM),
+    ),
+    "create_library": lambda _: (a_library("new", "ws"), team_key(TEAM)),
+    "move_library": lambda _: (
+        partial(libraries.move_library, who=WHO, uid="lib", workspace_id="other"),
+        team_key(TEAM),
+    ),
+    "delete_library": lambda world: (
+        partial(libraries.delete_library, who=WHO, uid="lib"),
+        token_key(world.digest),
+    ),
+    "revoke_role": lambda world: (
+        partial(memberships.revoke_role, who=WHO, library_uid="lib", user="max", role="manager"),
+        token_key(world.digest),
+    ),
+    "replace_libraries": token_case(tokens.replace_libraries, libraries=[]),
+    "revoke_token": token_case(tokens.revoke_token),
+    "set_user_active": lambda world: (
+        partial(users.set_user_active, name="max", active=False),
+        token_key(world.digest),
+    ),
+    "retire_key": lambda world: (partial(keys.retire_key, kid=world.kid), signing_key(world.kid)),
+    "reseal_keys": lambda world: (partial(keys.reseal_keys, seal=SEAL), signing_key(world.kid)),
+}
+UNSEEN = {
+    "rename_library",
+    "grant_role",
+    "create_token",
+    "create_user",
+    "add_key",
+    "make_current",
+    "ensure_current_key",
+}
+"""What no look-up shows."""
+
+
+def test_every_handler_is_tried() -> None:
+    modules = keys, libraries, memberships, teams, tokens, users
+    found = [member for module in modules for member in inspect.getmembers(module, inspect.iscoroutinefunction)]
+    handlers = {name for name, function in found if "Decision[" in str(inspect.signature(function).return_annotation)}
+    assert handlers == set(CASES) | UNSEEN
+
+
+@pytest.fixture
+async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
+    """A database without rows."""
+    engine = open_engine(await postgres.new_database(like="model"), pool=5, service="tests")
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+async def cache(redis: RedisServer) -> AsyncGenerator[Losing]:
+    """A cache to lose."""
+    async with open_cache(redis.url) as cache:
+        yield Losing(cache)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is repeated is repeated soon."""
+    monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
+    monkeypatch.setattr("team_lifecycle.changes.LOOK_SECONDS", 0.01)
+
+
+def a_replica(engine: AsyncEngine, cache: Losing) -> Changes:
+    return Changes(engine, cache, make_metrics(CollectorRegistry()), lambda: None)
+
+
+async def tell_nobody(
+    changes: Changes, engine: AsyncEngine, cache: Losing, redis: RedisServer, case: tuple[Decide, LookupKey]
+) -> None:
+    """Make the change of which nobody hears; the cache says what was before, and is away then."""
+    decide, key = case
+    before = await truth(engine, key)
+    cache.lost, cache.renews, cache.condemns = partial(forget, cache, redis, before), [False], [True, *[False] * 5]
+    with pytest.raises(Unavailable, match="send it again"):
+        await changes.make(WHO, decide)
+    assert (await truth(engine, key)).records != before.records, "it was made all the same"
+    assert (await cache.inner.read([key])).records == before.records, "and the cache says what was before"
+    cache.away = True
+
+
+async def is_right(engine: AsyncEngine, cache: Losing, key: LookupKey) -> bool:
+    """Whether a warm resolver says the truth, or asks for it."""
+    snapshot = await cache.inner.read([key])
+    return not snapshot.has(key) or snapshot.record(key) == (await truth(engine, key)).records[key]
+
+
+async def nothing_is_left(engine: AsyncEngine) -> bool:
+    async with reading(engine) as session:
+        return not (await find_left(session, ())).numbers
+
+
+@asynccontextmanager
+async def looking_around(changes: Changes) -> AsyncGenerator[None]:
+    """A replica that sees to what was left."""
+    task = asyncio.create_task(changes.look_around())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("where", ["the same replica", "another replica"])
+async def test_a_change_that_could_not_be_confirmed_is_settled_by_sending_it_again(
+    engine: AsyncEngine, cache: Losing, redis: RedisServer, name: str, where: str
+) -> None:
+    changes, world = a_replica(engine, cache), World()
+    await world.make(changes)
+    decide, key = CASES[name](world)
+    await tell_nobody(changes, engine, cache, redis, (decide, key))
+    again = changes if where == "the same replica" else a_replica(engine, cache)
+    with pytest.raises(Unavailable):
+        await again.make(WHO, decide)
+    cache.away = False
+    with suppress(PallasError):  # what is gone is gone
+        await again.make(WHO, decide)
+    assert await is_right(engine, cache, key)
+
+
+async def test_nothing_is_answered_while_an_earlier_change_cannot_be_settled(
+    engine: AsyncEngine, cache: Losing, redis: RedisServer
+) -> None:
+    changes, world = a_replica(engine, cache), World()
+    await world.make(changes)
+    await tell_nobody(changes, engine, cache, redis, CASES["delete_library"](world))
+    refused = partial(libraries.delete_library, who=WHO, uid="nothing")
+    others: list[Decide] = [partial(users.create_user, name=name) for name in ("ann", "max")]
+    for decide in (*others, refused):
+        for replica in (changes, a_replica(engine, cache)):
+            with pytest.raises(Unavailable):
+                await replica.make(WHO, decide)
+    await changes.make(WHO, partial(keys.ensure_current_key, algorithm="HS256", seal=SEAL), alone=True)
+    cache.away = False
+    await changes.make(WHO, partial(users.create_user, name="ann"))
+    assert await is_right(engine, cache, token_key(world.digest))
+    assert (await cache.inner.read([token_key(world.digest)])).missing == (), "it was renewed on the way"
+
+
+@pytest.mark.parametrize("name", ["move_library", "delete_library", "revoke_role"])
+async def test_what_a_replica_left_that_was_killed_after_the_commit_is_settled_by_another_one(
+    engine: AsyncEngine, cache: Losing, redis: RedisServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("team_lifecycle.unsettled.POLITE", 0.0)
+    changes, world = a_replica(engine, cache), World()
+    await world.make(changes)
+    decide, key = CASES[name](world)
+    before = await truth(engine, key)
+
+    async def killed() -> None:
+        await forget(cache, redis, before)
+        raise Killed
+
+    cache.lost, cache.renews = killed, [False]
+    with pytest.raises(Killed):
+        await changes.make(WHO, decide)
+    assert not await is_right(engine, cache, key)
+    cache.away, asked = True, cache.asked
+    async with looking_around(a_replica(engine, cache)):
+        await eventually(lambda: cache.asked > asked + 1)
+        assert not await is_right(engine, cache, key)
+        cache.away = False
+        await until(partial(nothing_is_left, engine))
+    assert await is_right(engine, cache, key)
+
+
+async def test_what_is_settled_is_removed_without_being_condemned_again(engine: AsyncEngine, cache: Losing) -> None:
+    changes = a_replica(engine, cache)
+    await World().make(changes)
+    assert not await nothing_is_left(engine)
+    asked = cache.asked
+    async with looking_around(changes):
+        await until(partial(nothing_is_left, engine))
+    assert cache.asked == asked

@@ -19,6 +19,7 @@ from tests.integration.real_parts import a_worker, until
 from tests.waiting import Collected, soon
 
 from agent_worker.handlers import claim_turn
+from agent_worker.running import Running
 from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
@@ -29,7 +30,7 @@ from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Conflict
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, Claimed, Result, ToolStarted
+from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
@@ -90,6 +91,14 @@ async def test_a_function_that_crashes_is_a_tool_error_without_its_words(lab: La
     result = next(said for said in turn.said if isinstance(said, Result))
     assert result.is_error
     assert "secret" not in turn.text
+
+
+async def test_a_function_that_ends_with_a_cancellation_of_its_own_fails_once_and_is_not_run_again(lab: Lab) -> None:
+    await lab.worker()
+    turn = await lab.ask("give_up")
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.code, outcome.attempt) == ("failed", "internal", 1)
+    await settled(lab.bus, lab.team)
 
 
 async def test_a_turn_whose_worker_was_lost_before_any_tool_had_started_is_run_again(lab: Lab) -> None:
@@ -207,6 +216,29 @@ async def test_a_cancel_stops_a_turn_that_runs(lab: Lab) -> None:
     assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
     await stopped(file)
     await settled(lab.bus, lab.team)
+
+
+async def test_a_cancel_right_behind_the_claim_stops_the_turn_before_it_runs(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, take_news = Collected[TurnClaim](), Running.heard
+
+    def hear(running: Running, said: TurnClaim, seq: int) -> None:
+        take_news(running, said, seq)
+        heard.add(said)
+
+    async def claim_and_be_cancelled(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+        fence = await claim(bus, address, claimed, after=after)
+        await request_cancel(lab.bus, address, "at once")
+        await heard.until(lambda said: any(isinstance(each.claim, CancelRequested) for each in said))
+        return fence
+
+    monkeypatch.setattr(Running, "heard", hear)
+    monkeypatch.setattr(claim_turn, "claim", claim_and_be_cancelled)
+    await lab.worker()
+    turn = await lab.ask("wait", file=lab.file())
+    assert (await turn.outcome()).status == "cancelled"
+    assert not any(isinstance(said, Progress) for said in turn.said)
 
 
 async def test_a_second_cancel_changes_nothing(lab: Lab) -> None:

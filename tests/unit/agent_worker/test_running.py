@@ -41,6 +41,33 @@ async def test_news_about_a_turn_stops_it(claim: Claimed | CancelRequested) -> N
     assert turn.task.cancelled()
 
 
+@pytest.mark.parametrize("claim", [CANCEL, NEWER], ids=["cancel", "newer claim"])
+async def test_news_that_comes_before_the_claim_is_known_to_be_stored_stops_the_turn(
+    claim: Claimed | CancelRequested,
+) -> None:
+    _, turn = await running()
+    known = Running()
+    with known.taking(TURN):
+        known.heard(said(claim), 11)
+        known.heard(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
+        known.begin(turn)
+        await asyncio.wait({turn.task})
+    assert turn.task.cancelled()
+    assert not known.has(TURN)
+
+
+async def test_a_turn_is_not_stopped_by_its_own_claim_heard_before_it_runs() -> None:
+    _, turn = await running()
+    known = Running()
+    with known.taking(TURN):
+        known.heard(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
+        known.begin(turn)
+        assert not turn.stopped
+        known.heard(said(CANCEL), 11)
+        assert turn.stopped
+    await asyncio.wait({turn.task})
+
+
 @pytest.mark.parametrize("position", [9, 10])
 async def test_what_was_said_before_the_attempts_own_claim_is_no_news(position: int) -> None:
     known, turn = await running()

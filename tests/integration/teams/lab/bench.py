@@ -82,6 +82,15 @@ async def crash(ctx: CallContext, arguments: JsonObject) -> str:
     raise RuntimeError("a secret of the function")
 
 
+@agent.tool("give_up", "Await something that was cancelled")
+async def give_up(ctx: CallContext, arguments: JsonObject) -> str:
+    """Fail with the CancelledError of a task of its own."""
+    own = asyncio.create_task(asyncio.Event().wait())
+    own.cancel()
+    await own
+    return "never"
+
+
 @agent.prompt("greeting", "A greeting", arguments=[{"name": "name", "required": True}])
 async def greeting(ctx: ReadContext, arguments: dict[str, str]) -> str:
     """Greet somebody."""

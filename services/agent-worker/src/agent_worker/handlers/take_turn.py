@@ -23,7 +23,7 @@ from agent_worker.handlers.conclude_turn import conclude_turn, kept_request
 from agent_worker.handlers.end_undecodable import end_undecodable
 from agent_worker.handlers.run_turn import run_turn
 from agent_worker.metrics import Metrics
-from agent_worker.ports import HostedAgent, Outcome
+from agent_worker.ports import Failed, HostedAgent, Outcome
 from agent_worker.running import Running, RunningTurn
 from pallas_bus import turn_writer as writing
 from pallas_bus.connection import Bus
@@ -34,7 +34,7 @@ from pallas_bus.turn_queue import Delivery, about_queue
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, TurnRequested
+from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested
 from pallas_runtime.logs import log_context
 from pallas_runtime.telemetry import of_turn, tracer
 
@@ -80,7 +80,7 @@ class TakeTurn:
         hosted = self.host(key)
         if hosted is None:
             await delivery.give_back(NOT_NOW)
-        elif request.turn_id not in self.running.turns:  # else it was delivered again to the worker that runs it
+        elif not self.running.has(request.turn_id):  # else it was delivered again to the worker that runs it
             about = about_queue(request, "process") | {"pallas.tool": request.tool}
             with tracer.start_as_current_span("take_turn", kind=SpanKind.CONSUMER, attributes=about):
                 await self._settle(self._attempt(hosted, request, delivery), delivery)
@@ -123,6 +123,10 @@ class TakeTurn:
 
     async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
         """Claim, run and conclude."""
+        with self.running.taking(request.turn_id):
+            return await self._claim_and_run(hosted, request, delivery)
+
+    async def _claim_and_run(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
         address, started_at = Address.of(request), utc_now()
         match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
             case Over():
@@ -148,7 +152,7 @@ class TakeTurn:
         self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, started_at: datetime
     ) -> "_End":
         running = RunningTurn(writer.address, writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
-        self.running.turns[request.turn_id] = running
+        self.running.begin(running)
         try:
             outcome = await _outcome_of(running)
             await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
@@ -159,8 +163,6 @@ class TakeTurn:
                 return _End.ELSEWHERE
             cancelled = self._writer(hosted, request, writer.attempt, state.seq, again=True)
             await conclude_turn(cancelled, request, None, started_at, self.metrics.turns.ended)
-        finally:
-            self.running.turns.pop(request.turn_id, None)
         return _End.CONCLUDED
 
     def _writer(
@@ -200,9 +202,18 @@ async def _outcome_of(running: RunningTurn) -> Outcome:
     except asyncio.CancelledError:
         if running.stopped:
             raise Superseded("the attempt does not have the turn any more") from None
+        if running.task.cancelled() and not _is_cancelled():
+            log.error("the runtime cancelled itself")
+            return Failed("internal", TURN_ERRORS["internal"])
         running.task.cancel()
         await asyncio.wait({running.task})
         raise
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled what runs here: this worker ends."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
 
 
 class _End(Enum):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from asyncio.subprocess import DEVNULL
 from collections import Counter
@@ -15,6 +16,7 @@ from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab, stopped
+from tests.integration.processes import a_service
 from tests.integration.real_parts import a_worker, until
 from tests.waiting import Collected, soon
 
@@ -308,6 +310,26 @@ async def test_what_still_runs_at_the_end_of_a_drain_is_given_to_another_worker_
     assert (await turn.claimed(2, within=3.0)).worker == staying.taking.worker
     await stopped(file)
     file.touch()
+    assert (await turn.outcome()).attempt == 2
+
+
+async def test_a_worker_ends_and_gives_back_a_turn_that_will_not_be_cancelled(
+    lab: Lab, nats_url: str, tmp_path: Path
+) -> None:
+    file, folder = lab.file(), lab.describe()
+    name = f"going-{lab.team}"
+    async with a_service("agent_worker", nats_url, tmp_path, name, teams=str(folder), drain_seconds="0") as going:
+        await going.ready()
+        turn = await lab.ask("stay", file=file)
+        await turn.works()
+        staying = await lab.worker()
+        going.send(signal.SIGTERM)
+        try:
+            assert (await turn.claimed(2)).worker == staying.taking.worker
+            assert await soon(going.process.wait(), within=20.0) == 0
+        finally:
+            file.touch()
+    assert turn.request.turn_id in going.log.read_text("utf-8")
     assert (await turn.outcome()).attempt == 2
 
 

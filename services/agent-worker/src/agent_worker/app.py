@@ -1,6 +1,7 @@
 """The worker, put together: team folders in, turns pulled for its slots, presence out."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from functools import partial
 
 from agent_worker.dead_letters import DeadLetters
 from agent_worker.handlers.host_teams import HostTeams, Teams
-from agent_worker.handlers.take_turn import TakeTurn
+from agent_worker.handlers.take_turn import CLEAN_UP, TakeTurn
 from agent_worker.metrics import make_metrics
 from agent_worker.running import Running
 from agent_worker.settings import WorkerSettings
@@ -28,11 +29,16 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
 from pallas_runtime.run import BROKER, Process
 
+log = logging.getLogger(__name__)
+
 PULSE = "pulse"
 """What no worker can do `without`: gateways give the turns of one without a pulse to others."""
 
 _CLAIMS_LOOK_SECONDS = 15.0
 """A look asks for every turn that runs, and only ends sooner what could not end well: the broker refuses the rest."""
+
+_GIVE_BACK = 2.0
+"""Seconds in which a turn is given back when this worker ends."""
 
 
 @dataclass
@@ -51,7 +57,7 @@ class Worker:
         if not self.slots.take(key):
             return False
         self.idle.clear()
-        task = asyncio.create_task(self._turn(key, delivery))
+        task = asyncio.create_task(self._turn(key, delivery), name=f"{key} at {delivery.position}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True
@@ -77,9 +83,13 @@ class Worker:
         """Give back what still runs, so that another worker takes it at once; this one must not pull it again."""
         if self.puller is not None:
             await self.puller.stop()
-        for task in list(self._tasks):
+        tasks = set(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=CLEAN_UP + _GIVE_BACK)
+            for task in left:
+                log.warning("a turn does not end and is left behind", extra={"turn": task.get_name()})
 
 
 @asynccontextmanager

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 BROKER = "connection to the broker"
 """What no service can do `without`: a connection that the broker has ended is not made again."""
 
+_LAST_SECONDS = 1.0
+
 
 @dataclass
 class Process:
@@ -103,7 +105,12 @@ def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], env
         served: list[Service] = []
         app = with_probes(process.probes, lambda: served[0].http if served else None)
         async with listening(app, listener, drain_seconds=settings.drain_seconds):
-            return await _live(settings, process, build, served)
+            code = await _live(settings, process, build, served)
+        if left := await _left():
+            log.error("work does not end although it is cancelled; the process ends without it", extra={"work": left})
+            stop_tracing()
+            os._exit(code)
+        return code
 
     try:
         return uvloop.run(main())
@@ -156,6 +163,15 @@ def _spare_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+async def _left() -> list[str]:
+    """Cancel what is still under way; the names of what does not end by that, which nothing else can end."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    pending = (await asyncio.wait(rest, timeout=_LAST_SECONDS))[1] if rest else set[asyncio.Task[Any]]()
+    return [task.get_name() for task in pending]
 
 
 async def _first(*waits: Awaitable[object]) -> None:

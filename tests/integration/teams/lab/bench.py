@@ -1,6 +1,7 @@
 """Tools that say something, wait to be told, have an effect, or fail. They wait for files, which anybody can make."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 from agent_worker.functions import CallContext, FunctionAgent, JsonObject, ReadContext
@@ -89,6 +90,16 @@ async def give_up(ctx: CallContext, arguments: JsonObject) -> str:
     own.cancel()
     await own
     return "never"
+
+
+@agent.tool("stay", "Do not end, whoever wants it", input_schema=_ANY)
+async def stay(ctx: CallContext, arguments: JsonObject) -> str:
+    """Wait until a file exists, also when it is cancelled."""
+    ctx.progress(1, None, f"waiting in attempt {ctx.turn.attempt}")
+    while True:
+        with suppress(asyncio.CancelledError):
+            await _until_there(Path(arguments["file"]))
+            return f"stayed in attempt {ctx.turn.attempt}"
 
 
 @agent.prompt("greeting", "A greeting", arguments=[{"name": "name", "required": True}])

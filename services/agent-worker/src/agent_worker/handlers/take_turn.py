@@ -50,6 +50,10 @@ MUCH_LATER = 30.0
 """And at most."""
 
 
+CLEAN_UP = 4.0
+"""Seconds that a turn has to clean up when this worker ends, before it is given back."""
+
+
 @dataclass(frozen=True)
 class TakeTurn:
     """What is needed to take turns; `host` finds the hosted agent by `{team}.{agent}`."""
@@ -206,7 +210,9 @@ async def _outcome_of(running: RunningTurn) -> Outcome:
             log.error("the runtime cancelled itself")
             return Failed("internal", TURN_ERRORS["internal"])
         running.task.cancel()
-        await asyncio.wait({running.task})
+        await asyncio.wait({running.task}, timeout=CLEAN_UP)
+        if not running.task.done():
+            log.warning("the turn does not end although it is cancelled; it is given back", extra=running.address.facts)
         raise
 
 

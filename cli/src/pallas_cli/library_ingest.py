@@ -20,8 +20,8 @@ from pallas_cli.refused import Refused
 
 AT_ONCE = 4
 TRIES = 4
-SECONDS = 180.0
-"""A large PDF takes a while to read."""
+SECONDS = 420.0
+"""A large PDF takes up to a minute to read, and is read after the others that were handed over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,12 @@ import uuid
 import httpx
 import pytest
 from pypdf import PdfWriter
+from pypdf.generic import NameObject, StreamObject
 from tests.integration.library_search.lab import DOCUMENTS, PASSWORD, Search, StandIn, Truth, a_search
 
-from library_search.reading.pdf import read_pdf
+from library_search.model import DocumentText
+from library_search.reading.files import read_file
+from library_search.reading.pdf import TOO_MUCH, Limits, read_pdf
 from pallas_contracts.errors import Rejected
 
 
@@ -98,7 +101,48 @@ async def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(search: Se
 
 async def test_a_pdf_that_takes_too_long_is_refused() -> None:
     with pytest.raises(Rejected, match="could not be read within"):
-        await read_pdf(a_pdf("text"), seconds=0.001)
+        await read_pdf(a_pdf("text"), Limits(seconds=0.001))
+
+
+def a_bomb(content: bytes, times: int) -> bytes:
+    """A small PDF of one page on which `content` stands so many times."""
+    writer = PdfWriter(clone_from=io.BytesIO(a_pdf("text")))
+    stream = StreamObject()
+    stream.set_data(b"BT /F1 12 Tf " + content * times + b" ET")
+    writer.pages[0][NameObject("/Contents")] = stream.flate_encode()
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+async def test_a_pdf_that_takes_too_much_memory_is_refused() -> None:
+    bomb = a_bomb(b"(a) Tj\n", 400_000)
+    assert len(bomb) < 20_000
+    with pytest.raises(Rejected, match=TOO_MUCH):
+        await read_pdf(bomb, Limits(memory=160 * 1024**2))
+    assert (await read_pdf(a_pdf("Cats."), Limits(memory=160 * 1024**2))).text == "Cats.\n\n"
+
+
+async def test_a_small_pdf_with_very_much_text_is_refused() -> None:
+    with pytest.raises(Rejected, match="too much text"):
+        await read_pdf(a_pdf(*["x" * 100] * 20), Limits(text=1500))
+
+
+async def test_only_one_pdf_is_read_at_a_time(search: Search, shelf: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, most = 0, 0
+
+    async def watched(content: bytes, kind: str) -> DocumentText:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        try:
+            return await read_file(content, kind)
+        finally:
+            at_once -= 1
+
+    monkeypatch.setattr("library_search.handlers.ingest_document.read_file", watched)
+    await asyncio.gather(*(search.document(shelf, f"{number}.pdf", a_pdf(f"Page {number}.")) for number in range(3)))
+    assert most == 1
 
 
 async def test_a_file_that_is_too_large_is_refused(environ: dict[str, str], truth: Truth, callers: StandIn) -> None:

@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from library_search.adapters.documents import Contents, Documents, Done, Place, no_library
 from library_search.reading.chunks import chunks_of
-from library_search.reading.files import READER, kind_of, read_file
+from library_search.reading.files import PDF, READER, kind_of, read_file
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +29,12 @@ class Ingested:
 
 
 class IngestDocument:
-    """Takes files. Only `at_once` of them are read at the same time."""
+    """Takes files. Only `at_once` of them are read at the same time, and only one PDF: it may use much memory."""
 
     def __init__(self, documents: Documents, *, at_once: int = 2) -> None:
         self._documents = documents
         self._slots = asyncio.Semaphore(at_once)
+        self._pdf = asyncio.Lock()
 
     async def check_library(self, library: str) -> None:
         """Wait for a library that may have been made a moment ago.
@@ -61,7 +63,8 @@ class IngestDocument:
         if found is not None and found[1] == digest:
             return Ingested(found[0], "unchanged", found[2])
         async with self._slots:
-            read = await read_file(content, kind)
+            async with self._pdf if kind == PDF else nullcontext():
+                read = await read_file(content, kind)
             chunks = await asyncio.to_thread(chunks_of, read)
             title = (read.title or PurePosixPath(place.path).stem)[:300]
             contents = Contents(title, kind, digest, len(content), read.text, chunks)

@@ -7,27 +7,43 @@ import asyncio
 import io
 import json
 import logging
+import math
 import resource
 import sys
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from library_search.model import DocumentText, Section
 from pallas_contracts.errors import Rejected, Unavailable
 
-SECONDS = 60
-MEMORY_BYTES = 2 * 1024**3
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading a PDF may take.
+
+    `memory` is address space, in bytes: 3000 pages of text take 130 MiB, a file of 30 MiB with pictures takes 125. It
+    is part of what the container may use. `text` is in bytes, too: pages may share what stands on them, so a small file
+    may have much.
+    """
+
+    seconds: float = 60
+    memory: int = 384 * 1024**2
+    text: int = 32 * 1024**2
+
+
+LIMITS = Limits()
 TOO_MUCH = "the PDF takes too much time or memory to read"
 _BETWEEN = "\n\n"
 
 
-async def read_pdf(content: bytes, *, seconds: float = SECONDS) -> DocumentText:
+async def read_pdf(content: bytes, limits: Limits = LIMITS) -> DocumentText:
     """Read a PDF.
 
     Raises:
         Rejected: it is none, it is encrypted, or it takes too much to read.
         Unavailable: no process can be started.
     """
-    said = await _in_a_process(content, seconds)
+    said = await _in_a_process(content, limits)
     if "error" in said:
         raise Rejected(said["error"], code="unreadable")
     pages: list[str] = said["pages"]
@@ -39,11 +55,11 @@ async def read_pdf(content: bytes, *, seconds: float = SECONDS) -> DocumentText:
     return DocumentText("".join(page + _BETWEEN for page in pages), tuple(sections), said["title"])
 
 
-async def _in_a_process(content: bytes, seconds: float) -> dict[str, Any]:
+async def _in_a_process(content: bytes, limits: Limits) -> dict[str, Any]:
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-I", "-m", __name__),
+            *("-I", "-m", __name__, json.dumps(asdict(limits))),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -51,10 +67,10 @@ async def _in_a_process(content: bytes, seconds: float) -> dict[str, Any]:
     except OSError as error:
         raise Unavailable("no PDF can be read right now; try again", code="no_process") from error
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(limits.seconds):
             out, _ = await process.communicate(content)
     except TimeoutError:
-        return {"error": f"the PDF could not be read within {seconds:g} s"}
+        return {"error": f"the PDF could not be read within {limits.seconds:g} s"}
     finally:
         if process.returncode is None:
             process.kill()
@@ -69,22 +85,31 @@ async def _in_a_process(content: bytes, seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     """Read standard input, write to standard output."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    limits = Limits(**json.loads(sys.argv[1]))
+    seconds = math.ceil(limits.seconds)
+    resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     logging.disable(logging.CRITICAL)
-    json.dump(_read(sys.stdin.buffer.read()), sys.stdout)
+    said = _read(sys.stdin.buffer.read(), limits.text)
+    sys.stdout.buffer.write(json.dumps(said, ensure_ascii=False).encode())
 
 
-def _read(content: bytes) -> dict[str, Any]:
+def _read(content: bytes, longest: int) -> dict[str, Any]:
     from pypdf import PdfReader
+    from pypdf.errors import LimitReachedError
 
     try:
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             return {"error": "the PDF needs a password"}
-        pages = [_clean(page.extract_text()) for page in reader.pages]
+        pages: list[str] = []
+        for page in reader.pages:
+            pages.append(_clean(page.extract_text()))
+            longest -= len(pages[-1].encode())
+            if longest < 0:
+                return {"error": "there is too much text in the PDF"}
         title = _clean((reader.metadata.title if reader.metadata else None) or "").strip() or None
-    except MemoryError:
+    except (MemoryError, LimitReachedError):
         return {"error": TOO_MUCH}
     return {"pages": pages, "title": title}
 

@@ -1,6 +1,7 @@
 """What tests of agent runtimes share: turns, an emitter that keeps what is said, the demo server as a process."""
 
 import asyncio
+import signal
 import socket
 import subprocess
 import sys
@@ -110,6 +111,11 @@ class DemoServer:
             self._process.kill()
             self._process.wait(10)
             self._process = None
+
+    def hang(self) -> None:
+        """From now on it takes connections and questions, and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
 
     def _answers(self) -> bool:
         with socket.socket() as probe:

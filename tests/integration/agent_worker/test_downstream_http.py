@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,10 +122,11 @@ async def test_a_server_that_dies_in_a_call_fails_that_tool_and_is_found_again(
     assert text_of(await harper.run_turn(a_turn(message='/tool toolbox/add {"a": 1, "b": 2}'), Events())) == "3"
 
 
+@pytest.mark.parametrize("end", [DemoServer.kill, DemoServer.hang], ids=["killed", "hangs"])
 async def test_a_server_that_never_answered_costs_its_tools_and_no_more(
-    harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture
+    harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture, end: Callable[[DemoServer], None]
 ) -> None:
-    demo_server.kill()
+    end(demo_server)
     events = Events()
     said = text_of(await harper.run_turn(a_turn(message="/tool toolbox/add\n/say on"), events))
     assert said.endswith("on")

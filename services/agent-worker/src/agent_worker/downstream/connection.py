@@ -24,7 +24,7 @@ CONNECT_TIMEOUT = 5.0
 """Seconds a server may take to answer the handshake."""
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 30.0
-_COOL_DOWN = 1.0
+COOL_DOWN = 1.0
 """Seconds after a failed attempt in which nobody waits for another one."""
 _STEADY = 10.0
 """Seconds after which a connection counts as a good one; losing it is no reason to wait longer."""
@@ -55,7 +55,7 @@ class Connection:
         self._wanted = asyncio.Event()
         self._ended = asyncio.Event()
         self._up_since: float | None = None
-        self._failed_at = -_COOL_DOWN
+        self._failed_at = -COOL_DOWN
         self._closing = False
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Connection:
         if self._closing:
             raise Unavailable(f"{self._name!r} is being closed", code="unreachable")
         self.start()
-        if time.monotonic() - self._failed_at > _COOL_DOWN:
+        if time.monotonic() - self._failed_at > COOL_DOWN:
             self._settled.clear()
             self._wanted.set()
             await self._settled.wait()

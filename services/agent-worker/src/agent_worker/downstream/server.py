@@ -5,9 +5,11 @@ A turn that is cancelled in the middle of a call cancels that call and nothing e
 
 import asyncio
 import re
+import time
+from contextvars import Context
 from typing import TYPE_CHECKING, Protocol
 
-from agent_worker.downstream.connection import CONNECT_TIMEOUT, Connection
+from agent_worker.downstream.connection import CONNECT_TIMEOUT, COOL_DOWN, Connection
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Unavailable
 
@@ -41,7 +43,9 @@ class DownstreamServer:
         self._connection = Connection(config, name, self._forget_tools)
         self._tools: list[Tool] | None = None
         self._stale = True
-        self._listing = asyncio.Lock()
+        self._listing: asyncio.Task[list[Tool]] | None = None
+        self._failure: str | None = None
+        self._failed_at = -COOL_DOWN
 
     @property
     def error(self) -> str | None:
@@ -54,18 +58,26 @@ class DownstreamServer:
 
     async def close(self) -> None:
         """End the connection, and the server's process if it has one."""
+        if (listing := self._listing) is not None:
+            listing.cancel()
+            await asyncio.wait({listing})
         await self._connection.close()
 
     async def tools(self) -> "list[Tool]":
-        """Return the server's tools; the last known ones while it is away.
+        """Return the server's tools; the last known ones while it is away, or does not answer.
+
+        However many ask at once, the server is asked once, and not again for a moment when it has failed to answer.
 
         Raises:
             Unavailable: it cannot be reached and never could.
         """
         if self._tools is None or (self._stale and self._connection.client is not None):
-            async with self._listing:
-                if self._tools is None or self._stale:
-                    self._tools = await self._list_tools()
+            failed_before = self._failure is not None
+            listing = self._ask()
+            if listing is not None and (self._tools is None or not failed_before):
+                await asyncio.wait({listing})
+        if self._tools is None:
+            raise Unavailable(self._failure or f"{self.name!r} is being closed", code="unreachable")
         return self._tools
 
     async def call(self, tool: str, arguments: JsonObject, on_progress: OnProgress) -> "CallToolResult":
@@ -100,22 +112,37 @@ class DownstreamServer:
                 raise
             raise Unavailable(f"{self.name!r} did not answer the call", code="unreachable") from error
 
+    def _ask(self) -> "asyncio.Task[list[Tool]] | None":
+        """The question for the list that is under way, or a new one; None where one has failed a moment ago."""
+        if self._listing is None and time.monotonic() - self._failed_at > COOL_DOWN:
+            # It is for whoever asks meanwhile, too, so nothing of this turn's context is its own.
+            self._listing = asyncio.create_task(self._list_tools(), name=f"mcp-tools {self.name}", context=Context())
+            self._listing.add_done_callback(self._asked)
+        return self._listing
+
+    def _asked(self, listing: "asyncio.Task[list[Tool]]") -> None:
+        self._listing = None
+        if listing.cancelled():
+            return
+        if (error := listing.exception()) is None:
+            self._tools, self._failure = listing.result(), None
+        else:
+            self._stale, self._failure, self._failed_at = True, str(error), time.monotonic()
+
     async def _list_tools(self) -> "list[Tool]":
         try:
             client = await self._connection.get()
             self._stale = False
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await _all_tools(client)
+        except Unavailable:
+            raise
         except Exception as error:  # the SDK raises many kinds here; all mean that there is no list
-            self._stale = True
-            if self._tools is not None:
-                return self._tools
-            if isinstance(error, Unavailable):
-                raise
             raise Unavailable(f"{self.name!r} does not list its tools", code="unreachable") from error
 
     def _forget_tools(self) -> None:
-        self._stale = True
+        """The list may have changed, or the connection is a new one."""
+        self._stale, self._failed_at = True, -COOL_DOWN
 
 
 class _SessionGone(Unavailable):

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conftest import Connecting
@@ -12,6 +14,9 @@ from tests.integration.agent_worker.lab import Lab
 from tests.integration.real_parts import a_lab, a_worker
 from tests.waiting import eventually
 
+from agent_worker.handlers import host_teams
+from agent_worker.handlers.publish_definitions import publish_definitions
+from agent_worker.hosting import SharedRuntime
 from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
@@ -19,11 +24,50 @@ from pallas_bus.tables import Table, watch
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, WORKERS
-from pallas_contracts.errors import NotFound, Unavailable
+from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
 CHANGES_WITHIN = 5.0
+_REFUSALS = 2
+
+
+@dataclass
+class Runtimes:
+    """What workers made for teams and closed again, by its `id`; `refuses` is what publishing fails with."""
+
+    made: list[int] = field(default_factory=list[int])
+    closed: list[int] = field(default_factory=list[int])
+    refused: int = 0
+    refuses: PallasError | None = None
+
+
+@pytest.fixture
+def runtimes(monkeypatch: pytest.MonkeyPatch) -> Runtimes:
+    """Counts them."""
+    seen, make, close, publish = Runtimes(), SharedRuntime.__init__, SharedRuntime.close, publish_definitions
+
+    def made(self: SharedRuntime) -> None:
+        make(self)
+        seen.made.append(id(self))
+
+    async def closed(self: SharedRuntime) -> None:
+        seen.closed.append(id(self))
+        await close(self)
+
+    async def published(*given: Any, **named: Any) -> None:
+        if seen.refuses is not None:
+            raise seen.refuses
+        try:
+            await publish(*given, **named)
+        except Unavailable:
+            seen.refused += 1
+            raise
+
+    monkeypatch.setattr(SharedRuntime, "__init__", made)
+    monkeypatch.setattr(SharedRuntime, "close", closed)
+    monkeypatch.setattr(host_teams, "publish_definitions", published)
+    return seen
 
 
 class Hosting(Lab):
@@ -181,7 +225,12 @@ async def test_a_folder_that_has_become_bad_changes_nothing_and_is_taken_again_w
 
 
 async def test_a_change_that_comes_while_the_broker_is_away_is_taken_when_it_is_back(
-    nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    nats_server: NatsServer,
+    bus: Connecting,
+    team: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    runtimes: Runtimes,
 ) -> None:
     async with a_hosting(await bus(GATEWAY, url=nats_server.url), team, tmp_path) as lab:
         await lab.worker()
@@ -189,8 +238,31 @@ async def test_a_change_that_comes_while_the_broker_is_away_is_taken_when_it_is_
         nats_server.stop()
         lab.edit("title: Sure", "title: Surely")
         await eventually(lambda: "the changed folder cannot be taken yet" in caplog.messages, 20)
+        await eventually(lambda: runtimes.refused >= _REFUSALS, 20)
         nats_server.start()
         await eventually(lambda: lab.published()["sure"].title == "Surely", 20)
+    assert len(runtimes.made) == 1 + 1, "the folder as it was, and as it is"
+    assert set(runtimes.closed) == set(runtimes.made)
+
+
+async def test_of_a_folder_that_is_refused_nothing_stays_and_what_was_there_goes_on(
+    nats_server: NatsServer,
+    bus: Connecting,
+    team: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    runtimes: Runtimes,
+) -> None:
+    async with a_hosting(await bus(GATEWAY, url=nats_server.url), team, tmp_path) as lab:
+        await lab.worker()
+        before = await lab.until_published("bench", "once", "sure")
+        runtimes.refuses = Rejected("no more agents")
+        lab.edit("title: Sure", "title: Surely")
+        await eventually(lambda: "the changed folder is not taken" in caplog.messages, CHANGES_WITHIN)
+        assert lab.published() == before
+        assert (await (await lab.ask("say", "sure")).outcome()).status == "completed"
+    assert len(runtimes.made) == 1 + 1
+    assert set(runtimes.closed) == set(runtimes.made)
 
 
 async def test_an_older_version_never_replaces_a_newer_one(lab: Hosting, caplog: pytest.LogCaptureFixture) -> None:

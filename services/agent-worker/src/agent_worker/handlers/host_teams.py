@@ -86,7 +86,7 @@ class HostTeams:
         self._service = await ask.answering(self.bus, description="executes turns of agents")
         for folder, loaded in zip(self.folders, load_teams(self.folders, self.environ), strict=True):
             self._digests[folder] = folder_digest(folder)
-            await self._host(loaded)
+            await self._host(loaded, self._take_over)
 
     async def follow_changes(self) -> None:
         """Load a folder again whenever a file in it has changed, for ever."""
@@ -100,7 +100,7 @@ class HostTeams:
     async def _reload(self, folder: Path) -> None:
         try:
             loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
-            await self._host(loaded[folder])
+            await self._host(loaded[folder], self._take_over_in_the_end)
         except Unavailable as error:
             log.warning(
                 "the changed folder cannot be taken yet", extra={"folder": folder.name, "reason": error.message}
@@ -109,22 +109,41 @@ class HostTeams:
         except PallasError as error:
             log.error("the changed folder is not taken", extra={"folder": folder.name, "reason": error.message})
 
-    async def _host(self, loaded: TeamFolder) -> None:
+    async def _host(self, loaded: TeamFolder, take_over: Callable[[HostedTeam], Awaitable[None]]) -> None:
+        """Make the team and have it `take_over`; whatever comes of that, what is not hosted then gets closed."""
         from agent_worker.hosting import host_team
 
         fresh = await host_team(loaded, self.environ, trace_content=self.trace_content)
-        before = self.teams.hosted.get(fresh.team)
+        before, agents = self.teams.hosted.get(fresh.team), dict(self.teams.agents)
+        try:
+            await take_over(fresh)
+        finally:
+            if self.teams.hosted.get(fresh.team) is not fresh:
+                self.teams.agents |= {key: hosted for key, hosted in agents.items() if key in self.teams.agents}
+                self.bus.spawn(_close_when_idle(fresh))
+            elif before is not None:
+                self.bus.spawn(_close_when_idle(before))
+        log.info("team hosted", extra={"team": fresh.team, "agents": len(fresh.agents), "failed": len(fresh.failed)})
+
+    async def _take_over_in_the_end(self, fresh: HostedTeam) -> None:
+        """While the broker is away, what was made waits for it: making it again would start everything once more."""
+        told = False
+        while True:
+            try:
+                return await self._take_over(fresh)
+            except Unavailable as error:
+                if not told:
+                    told = True
+                    reason = {"team": fresh.team, "reason": error.message}
+                    log.warning("the changed folder cannot be taken yet", extra=reason)
+                await asyncio.sleep(WATCH_INTERVAL)
+
+    async def _take_over(self, fresh: HostedTeam) -> None:
         definitions = [hosted.definition for hosted in fresh.agents]
         # Whoever hears of a change must find it made.
         changed = {f"{fresh.team}.{hosted.definition.agent}": hosted for hosted in fresh.agents}
         self.teams.agents |= {key: hosted for key, hosted in changed.items() if key in self.teams.agents}
         await publish_definitions(self.bus, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted)
-        await self._take_over(fresh)
-        if before is not None:
-            self.bus.spawn(_close_when_idle(before))
-        log.info("team hosted", extra={"team": fresh.team, "agents": len(fresh.agents), "failed": len(fresh.failed)})
-
-    async def _take_over(self, fresh: HostedTeam) -> None:
         if fresh.team not in self._heard:
             await self.hear(fresh.team)
             self._heard.add(fresh.team)

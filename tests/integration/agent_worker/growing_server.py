@@ -1,9 +1,12 @@
-"""The demo server with one more tool, `grow`, which adds the tool `fresh` and says that the list has changed."""
+"""The demo server with two more tools: `grow` adds the tool `fresh` and says that the list has changed, `smear` answers
+with an image that is none.
+"""
 
 import sys
 
 import uvicorn
 from mcp.server.mcpserver import Context
+from mcp_types import ImageContent
 
 from pallas_demo.server import build_server
 
@@ -21,6 +24,12 @@ async def grow(ctx: Context) -> str:
     server.add_tool(fresh)
     await ctx.notify_tools_changed()
     return "grown"
+
+
+@server.tool(structured_output=False)
+async def smear() -> ImageContent:
+    """Answer with data that is not base64."""
+    return ImageContent(type="image", data="abcde", mime_type="image/png")
 
 
 if __name__ == "__main__":

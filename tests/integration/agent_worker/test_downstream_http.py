@@ -135,10 +135,22 @@ async def test_a_server_that_never_answered_costs_its_tools_and_no_more(
     assert demo_server.url not in caplog.text
 
 
-async def team_of(folder: Path, server: DemoServer) -> HostedTeam:
+async def team_of(folder: Path, server: DemoServer, further: str = "") -> HostedTeam:
     config = f"default_model: offline\nmcp:\n  servers:\n    toolbox:\n      url: {server.url}\n"
-    agents = "name: demo\nagents:\n  harper: {servers: [toolbox]}\n"
+    agents = f"name: demo\nagents:\n  harper: {{servers: [toolbox]{further}}}\n"
     return await a_team(folder, {"agents.yaml": agents, "fastagent.config.yaml": config})
+
+
+async def test_an_image_that_cannot_be_read_is_that_tools_failure_and_the_turn_goes_on(
+    tmp_path: Path, growing_server: DemoServer
+) -> None:
+    team = await team_of(tmp_path, growing_server, ", model_capabilities: {vision: true}")
+    events = Events()
+    said = text_of(await team.agents[0].runtime.run_turn(a_turn(message="/tool toolbox/smear\n/say on"), events))
+    assert said.endswith("on")
+    assert [event.code for event in events.of(ToolFailed)] == ["tool_error"]
+    assert "not base64" in said
+    await team.shared.close()
 
 
 async def test_a_changed_list_of_tools_is_seen_by_later_turns(tmp_path: Path, growing_server: DemoServer) -> None:

@@ -1,6 +1,7 @@
 """What of an MCP tool result a model is told. Structured content counts only when there is no other."""
 
 import base64
+import binascii
 import json
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,21 @@ if TYPE_CHECKING:
 
 
 def model_content(result: "CallToolResult", *, vision: bool) -> str | list[str | BinaryContent]:
-    """Return the result for the model: a text, with images beside it if the model can see them."""
-    images = [
-        BinaryContent(base64.b64decode(block.data), media_type=block.mime_type)
-        for block in result.content
-        if vision and isinstance(block, ImageContent)
-    ]
+    """Return the result for the model: a text, with images beside it if the model can see them.
+
+    Raises:
+        ValueError: an image is not what it should be.
+    """
+    images = [_image(block) for block in result.content if vision and isinstance(block, ImageContent)]
     text = result_text(result)
     return [text, *images] if images else text
+
+
+def _image(block: ImageContent) -> BinaryContent:
+    try:
+        return BinaryContent(base64.b64decode(block.data), media_type=block.mime_type)
+    except binascii.Error as error:
+        raise ValueError("the tool answered with an image that is not base64") from error
 
 
 def result_text(result: "CallToolResult") -> str:

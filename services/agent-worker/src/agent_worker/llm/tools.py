@@ -130,13 +130,14 @@ class AgentTools(AbstractToolset[object]):
 
         try:
             result = await server.call(bound.tool_name, arguments, on_progress)
+            content = "" if result.is_error else model_content(result, vision=self._vision)
         except Unavailable as error:
             self._fail(bound, call, began, "unreachable", error.message)
-        except Exception as error:  # noqa: BLE001 - whatever the SDK says about this one call is that tool's failure
+        except Exception as error:  # noqa: BLE001 - whatever the SDK says about this one call, or its result has, is that tool's failure
             self._fail(bound, call, began, "tool_error", redact(str(error)) or type(error).__name__)
         if result.is_error:
             self._fail(bound, call, began, "tool_error", result_text(result))
-        return model_content(result, vision=self._vision)
+        return content
 
     async def _ask_agent(self, bound: _Bound, call: str, arguments: JsonObject, began: float) -> str:
         assert bound.agent is not None

@@ -7,7 +7,10 @@ from urllib.parse import urlsplit
 
 
 class Link:
-    """Forwards connections to `url`'s server. Made by `linked`; `url` is the way through it."""
+    """Forwards connections to `url`'s server, what clients send after a `delay` in seconds.
+
+    Made by `linked`; `url` is the way through it.
+    """
 
     def __init__(self, target: str) -> None:
         self._target = urlsplit(target)
@@ -17,6 +20,7 @@ class Link:
         self._port = 0
         self._swallows = False
         self.swallowed = asyncio.Event()
+        self.delay = 0.0
 
     @property
     def url(self) -> str:
@@ -66,6 +70,8 @@ class Link:
             if self._swallows:
                 self.swallowed.set()
                 continue
+            if self.delay:
+                await asyncio.sleep(self.delay)
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError

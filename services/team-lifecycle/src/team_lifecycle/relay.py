@@ -8,6 +8,7 @@ the broker's store, gets them all again.
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 
 from sqlalchemy import func, select
@@ -27,7 +28,9 @@ from team_lifecycle.tables import Change, RelayPosition
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-BATCH = 100
+BATCH, BATCH_SECONDS = 100, 10.0
+"""Events of one transaction, and the seconds after which it ends with those that were sent: Postgres ends one in which
+nothing is said for 30 s."""
 PUT_SECONDS = 2.0
 
 
@@ -68,7 +71,10 @@ class Relay:
             waiting = select(Change).where(Change.number > position.sent).order_by(Change.number).limit(BATCH)
             batch = (await session.scalars(waiting)).all()
             failed: Unavailable | None = None
+            began, late = time.monotonic(), False
             for change in batch:
+                if late := time.monotonic() - began > BATCH_SECONDS:
+                    break
                 try:
                     await self._send(change)
                 except Unavailable as error:
@@ -77,7 +83,7 @@ class Relay:
                 position.sent = change.number
         if failed is not None:
             raise failed
-        return len(batch) == BATCH
+        return late or len(batch) == BATCH
 
     async def _send(self, change: Change) -> None:
         event = LifecycleChanged.model_validate(

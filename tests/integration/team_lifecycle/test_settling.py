@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.embedded import RedisServer
 from tests.integration.real_parts import until
@@ -31,7 +32,7 @@ from team_lifecycle.handlers import keys, libraries, memberships, teams, tokens,
 from team_lifecycle.metrics import make_metrics
 from team_lifecycle.model import Decision, Who, signing_key, team_key, token_key
 from team_lifecycle.signing import Seal
-from team_lifecycle.unsettled import find_left
+from team_lifecycle.tables import Unsettled
 
 WHO = Who("test", "a correlation")
 SEAL = Seal([FERNET_KEY])
@@ -177,7 +178,7 @@ async def is_right(engine: AsyncEngine, cache: Losing, key: LookupKey) -> bool:
 
 async def nothing_is_left(engine: AsyncEngine) -> bool:
     async with reading(engine) as session:
-        return not (await find_left(session, ())).numbers
+        return await session.scalar(select(Unsettled)) is None
 
 
 @asynccontextmanager
@@ -258,6 +259,8 @@ async def test_what_a_replica_left_that_was_killed_after_the_commit_is_settled_b
 async def test_what_is_settled_is_removed_without_being_condemned_again(engine: AsyncEngine, cache: Losing) -> None:
     changes = a_replica(engine, cache)
     await World().make(changes)
+    assert await nothing_is_left(engine), "the next change, of nothing that is looked up, has removed it"
+    await changes.make(WHO, partial(teams.delete_team, team_id=TEAM))
     assert not await nothing_is_left(engine)
     asked = cache.asked
     async with looking_around(changes):

@@ -10,7 +10,7 @@
 7. The look-ups are **renewed** in the cache. If that is not certain they are condemned once more: whatever a reader
    has read before the commit is then refused, also by a cache that has forgotten the first tombstones. If not even that
    can be done the change is not confirmed, although it was made; it may be sent again.
-8. The look-ups are settled: their row is removed, after the answer, by whoever looks around.
+8. The look-ups are settled: their row is removed by the next change, or by whoever looks around.
 
 Nothing is answered before 2 is done: a change that is repeated, or that finds nothing to change, never hides one that
 was committed without being confirmed. Whoever looks around sees to what a crash has left, by a change of nothing.
@@ -48,8 +48,8 @@ CONFIRM_TRIES, CONFIRM_PAUSE = 5, 0.2
 """How often, and after how many seconds each, a renewal that failed is made up for."""
 TURN_SECONDS = 5.0
 """How long a change waits for the one before it."""
-LOOK_SECONDS = 1.0
-"""How often it is looked for what changes have left."""
+LOOK_SECONDS, TIDY_SECONDS = 1.0, 0.05
+"""How often it is looked for what changes have left, and how soon what is settled is removed when no change follows."""
 
 type Decide[R] = Callable[[AsyncSession], Awaitable[Decision[R]]]
 
@@ -90,7 +90,6 @@ class Changes:
         """Remove what is settled, and settle what changes have left, also those of replicas that died; for ever."""
         told = False
         while True:
-            self._some_settled.clear()
             with suppress(Unavailable):
                 await self._tidy()
                 if not await is_any_left(self._engine, self._settled):
@@ -101,6 +100,8 @@ class Changes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._some_settled.wait()
+                    self._some_settled.clear()
+                    await asyncio.sleep(TIDY_SECONDS)
 
     async def _tidy(self) -> None:
         if settled := frozenset(self._settled):
@@ -118,7 +119,8 @@ class Changes:
         condemned: Condemned | None = None
         async with postgres_errors(), AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
             await session.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
-            left = Left.nothing() if alone else await self._condemn_left(session)
+            settled = frozenset(self._settled)
+            left = Left.nothing() if alone else await self._condemn_left(session, settled)
             decision = await decide(session)
             await session.flush()
             if decision.event is not None:
@@ -131,6 +133,8 @@ class Changes:
                     raise Unavailable("the change took too long; try again", code="too_slow")
             if left.numbers:
                 await remove(session, left.numbers)
+        if not alone:
+            self._settled -= settled
         if decision.event is not None:
             self._committed()
             self._tell(who, decision.event, rows.version)
@@ -139,8 +143,8 @@ class Changes:
             self._settle(rows.version if decision.event is not None else None)
         return decision.result
 
-    async def _condemn_left(self, session: AsyncSession) -> Left:
-        left = await find_left(session, self._settled)
+    async def _condemn_left(self, session: AsyncSession, settled: Collection[int]) -> Left:
+        left = await find_left(session, settled)
         if left.keys:
             await self._cache.condemn(left.keys)
         return left

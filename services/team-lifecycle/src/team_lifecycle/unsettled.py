@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Self
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.auth import LookupKey
@@ -18,6 +18,11 @@ from team_lifecycle.tables import Unsettled
 
 POLITE = 2.0
 """Seconds for which whoever only looks around leaves a change to the replica that made it."""
+
+_FIND = text("""
+with gone as (delete from unsettled where number = any((:settled)::bigint[]))
+select number, keys from unsettled where number <> all((:settled)::bigint[])
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,9 @@ def unsettled(number: int, keys: Collection[LookupKey]) -> Unsettled:
     return Unsettled(number=number, keys=[[key.kind, key.id] for key in keys])
 
 
-async def find_left(session: AsyncSession, but: Collection[int]) -> Left:
-    """What is left, but for changes of which it is known that they are settled."""
-    rows = (await session.execute(select(Unsettled.number, Unsettled.keys).where(Unsettled.number.not_in(but)))).all()
+async def find_left(session: AsyncSession, settled: Collection[int]) -> Left:
+    """What is left; rows of changes that are known to be settled are removed on the way."""
+    rows = (await session.execute(_FIND, {"settled": list(settled)})).all()
     keys = frozenset(LookupKey.model_validate({"kind": kind, "id": id_}) for row in rows for kind, id_ in row.keys)
     return Left(frozenset(row.number for row in rows), keys)
 

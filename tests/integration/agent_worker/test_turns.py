@@ -30,7 +30,7 @@ from pallas_bus.turn_queue import consumer_name, queue_state, submit
 from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED, WORKERS
-from pallas_contracts.errors import Conflict
+from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
 
@@ -159,6 +159,45 @@ async def test_an_agent_that_may_be_retried_is_run_again_whatever_had_started(la
     await lost.is_found_lost()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt) == ("completed", 2)
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["it was stored", "it was lost"])
+async def test_a_claim_that_is_not_confirmed_costs_no_attempt(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    tried: list[Claimed] = []
+
+    async def claim_without_an_answer(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+        tried.append(claimed)
+        if len(tried) > 1:
+            return await claim(bus, address, claimed, after=after)
+        if stored:
+            await claim(bus, address, claimed, after=after)
+        raise Unavailable("the connection broke while the claim was being stored")
+
+    monkeypatch.setattr(claim_turn, "claim", claim_without_an_answer)
+    await lab.worker()
+    turn = await lab.ask("say")
+    outcome = await turn.outcome()
+    assert (outcome.status, outcome.attempt, turn.attempts) == ("completed", 1, [1])
+    await settled(lab.bus, lab.team)
+
+
+async def test_a_cancel_behind_a_claim_that_was_not_confirmed_holds(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Claimed] = []
+
+    async def claim_and_be_cancelled(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+        tried.append(claimed)
+        fence = await claim(bus, address, claimed, after=after)
+        if len(tried) == 1:
+            await request_cancel(lab.bus, address, "meanwhile")
+            raise Unavailable("the connection broke while the claim was being stored")
+        return fence
+
+    monkeypatch.setattr(claim_turn, "claim", claim_and_be_cancelled)
+    await lab.worker()
+    turn = await lab.ask("say")
+    assert (await turn.outcome()).status == "cancelled"
 
 
 async def test_a_turn_that_keeps_losing_its_worker_ends_and_may_be_retried(lab: Lab) -> None:

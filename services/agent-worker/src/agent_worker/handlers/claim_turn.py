@@ -15,7 +15,7 @@ from pallas_bus.direct import read
 from pallas_bus.turn_claims import Address, claim, claim_state, stored_outcome
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, WORKERS
-from pallas_contracts.errors import Conflict
+from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted, TurnEvents, TurnRequested
 from pallas_runtime.telemetry import tracer
@@ -71,8 +71,12 @@ class Claimant:
     async def claim(self, attempt: int, after: int, *, ends: bool) -> int:
         """Claim the turn behind position `after`, maybe only to end it; returns the claim's own position.
 
+        A claim that is not confirmed is made once more, and what is found in its place then may be itself: a
+        confirmation that was lost uses up no attempt.
+
         Raises:
             Conflict: somebody else was first.
+            Unavailable: the broker does not answer.
         """
         claimed = Claimed(
             attempt=attempt,
@@ -87,7 +91,17 @@ class Claimant:
             requested_at=self.request.requested_at,
             at=utc_now(),
         )
-        return await claim(self.bus, self.address, claimed, after=after)
+        try:
+            return await claim(self.bus, self.address, claimed, after=after)
+        except Unavailable as error:
+            log.warning("a claim was not confirmed", extra={"attempt": attempt, "reason": error.message})
+        try:
+            return await claim(self.bus, self.address, claimed, after=after)
+        except Conflict:
+            state = await claim_state(self.bus, self.address)
+            if state.claim != claimed:
+                raise
+            return state.seq
 
 
 async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict:

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
-from tests.embedded import free_port
+from tests.embedded import accepts, free_port
 from tests.integration.agent_gateway.conftest import WAIT, Platform
 from tests.integration.real_parts import a_gateway, until
 from tests.waiting import eventually, soon
@@ -140,6 +140,28 @@ async def test_an_agents_own_port_moves_with_its_definition_and_goes_with_it(
     await until(partial(refuses, before))
     await platform.retire()
     await until(partial(refuses, after))
+
+
+async def test_a_port_that_moves_drains_by_itself_and_cancels_no_turn_of_a_caller_who_is_still_there(
+    platform: Platform,
+) -> None:
+    before, after = free_port(), free_port()
+    await platform.publish(port=before, version="8.0.0")
+    await platform.worker()
+    front = await platform.gateway(agent_ports="true", drain_seconds="2")
+    await eventually(lambda: accepts(before))
+    file = platform.file()
+    async with Client(f"http://127.0.0.1:{before}/mcp") as client:
+        calling = asyncio.create_task(client.call_tool("wait", {"file": str(file)}))
+        claimed = await platform.claim(Claimed)
+        await platform.publish(port=after, version="9.0.0")
+        await eventually(lambda: accepts(after))
+        assert not calling.done()
+        with pytest.raises(MCPError):
+            await soon(calling)
+    file.touch()
+    assert (await platform.outcome(claimed)).status == "completed"
+    await platform.served(front)
 
 
 async def test_a_prompt_is_answered_from_the_definition_or_by_the_owner(platform: Platform) -> None:

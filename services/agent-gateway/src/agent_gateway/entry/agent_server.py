@@ -39,6 +39,7 @@ from agent_gateway.entry.catalogue import (
 )
 from agent_gateway.entry.event_stream import PRIMED_SINCE, SCOPE_KEY, EventStream, StreamRelay
 from agent_gateway.entry.idempotency import idempotency_key
+from agent_gateway.entry.own_port import is_released
 from agent_gateway.entry.progress import ProgressRelay, wanted_levels
 from agent_gateway.entry.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
@@ -200,7 +201,7 @@ class AgentServer:
             return result_of(await self.turns.relay(submitted, listener), modern=modern)
         except asyncio.CancelledError:
             # Closing the stream is a cancel in the modern era only; before it, a disconnect is not.
-            if modern:
+            if modern and not is_released(context.request.scope if context.request else {}):
                 self.turns.abandon(request, limits, position)
             raise
 

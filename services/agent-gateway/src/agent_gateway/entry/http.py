@@ -22,6 +22,7 @@ from agent_gateway.entry.caller import bearer_of, identify, principal_of
 from agent_gateway.entry.coalesce import CoalescedSend
 from agent_gateway.entry.endpoints import Endpoint, Endpoints
 from agent_gateway.entry.event_stream import SCOPE_KEY, EventStream
+from agent_gateway.entry.own_port import is_released
 from agent_gateway.entry.peers import Network, name_caller
 from agent_gateway.entry.refusals import refuse, refuse_caller
 from agent_gateway.entry.resumption import LAST_EVENT_ID, Resumption
@@ -105,7 +106,7 @@ class GatewayHttp:
         except ClientDisconnect:
             self.metrics.clients_gone.inc()
         except asyncio.CancelledError:
-            if not self._under_way.cut:
+            if not self._under_way.cut and not is_released(scope):
                 raise
             await _cut_off(sending)
 

@@ -14,7 +14,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
-from library_search.adapters.documents import Documents, index_by
+from library_search.adapters.documents import Documents
+from library_search.adapters.indexing import index_by
 from library_search.adapters.libraries import Libraries
 from library_search.adapters.shelves import Shelves
 from library_search.entry.admin import Admin
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 
 PLANS = {"plan_cache_mode": "force_custom_plan"}
 """How many libraries a caller may read decides how to search them."""
+
+INDEXING = "everything is indexed anew, by other languages"
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _RETRY = 0.5
@@ -74,7 +77,7 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         needs = Needs(partial(ping, engine))
         process.probes.checks["postgres"] = needs.missing
         await _spawn(stack, process, needs.watch(), "look at the database")
-        await _prepare(engine, languages)
+        await _prepare(engine, languages, process)
         bus = await stack.enter_async_context(connect_when_possible(access, SEARCH, instance=process.instance))
         await stack.enter_async_context(process.without(bus.closed, BROKER))
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
@@ -99,13 +102,18 @@ async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, 
     stack.push_async_callback(end)
 
 
-async def _prepare(engine: AsyncEngine, languages: tuple[str, ...]) -> None:
+async def _prepare(engine: AsyncEngine, languages: tuple[str, ...], process: Process) -> None:
     """Wait for Postgres, make the tables, and the index when the languages are others."""
+
+    def begins() -> None:
+        process.probes.starting = INDEXING
+        log.info(INDEXING, extra={"languages": ",".join(languages)})
+
     told = False
     while True:
         try:
             await MIGRATIONS.run(engine)
-            if made := await index_by(engine, languages):
+            if made := await index_by(engine, languages, begins):
                 log.info("indexed anew", extra={"chunks": made, "languages": ",".join(languages)})
         except Unavailable as error:
             if not told:

@@ -31,10 +31,14 @@ def _registry() -> CollectorRegistry:
 
 @dataclass
 class Probes:
-    """What a process says of itself. `checks` maps a word to a function that returns None or what is missing."""
+    """What a process says of itself. `checks` maps a word to a function that returns None or what is missing.
+
+    `starting` says what it does until it has `started`.
+    """
 
     metrics: CollectorRegistry = field(default_factory=_registry)
     checks: dict[str, Callable[[], str | None]] = field(default_factory=dict[str, Callable[[], str | None]])
+    starting: str = "starting"
     started: bool = False
     draining: bool = False
 
@@ -47,7 +51,7 @@ class Probes:
         if self.draining:
             return {"process": "draining"}
         if not self.started:
-            return {"process": "starting"}
+            return {"process": self.starting}
         answers = {name: check() for name, check in self.checks.items()}
         return {name: answer for name, answer in answers.items() if answer is not None}
 

@@ -5,17 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import case, delete, func, select, text, update
+from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from library_search.adapters.chunk_rows import put_chunks
-from library_search.adapters.words import words_of
 from library_search.model import Chunk
 from library_search.tables import Chunk as ChunkRow
-from library_search.tables import Document, Indexed, Library
-from pallas_contracts.errors import NotFound, Rejected
+from library_search.tables import Document, Library
+from pallas_contracts.errors import NotFound
 from pallas_postgres.engine import postgres_errors, reading
 
 type Done = Literal["created", "updated", "unchanged"]
@@ -114,26 +113,3 @@ class Documents:
 def no_library(uid: str) -> NotFound:
     """The error for a library that nobody knows."""
     return NotFound(f"there is no library {uid!r}", code="no_library")
-
-
-async def index_by(engine: AsyncEngine, languages: tuple[str, ...]) -> int:
-    """Make the words of all chunks anew if they were made by other languages; return how many were made.
-
-    Raises:
-        Rejected: Postgres does not know a language.
-        Unavailable: Postgres cannot be used right now.
-    """
-    async with postgres_errors(), AsyncSession(engine) as session, session.begin():
-        known = set(await session.scalars(text("select cfgname::text from pg_ts_config")))
-        if unknown := [language for language in languages if language not in known]:
-            raise Rejected(f"PALLAS_SEARCH_LANGUAGES: Postgres has no text search configuration {unknown[0]!r}")
-        indexed = await session.get_one(Indexed, 1, with_for_update=True)
-        if indexed.languages == ",".join(languages):
-            return 0
-        indexed.languages = ",".join(languages)
-        await session.execute(text("set local statement_timeout = 0"))
-        title = case((ChunkRow.position == 0, Document.title), else_="")
-        words = words_of(languages, title, ChunkRow.heading, ChunkRow.text)
-        anew = update(ChunkRow).where(Document.id == ChunkRow.document_id).values(words=words)
-        made = await session.execute(anew.returning(ChunkRow.position).execution_options(synchronize_session=False))
-        return len(made.all())

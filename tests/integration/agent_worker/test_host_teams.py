@@ -128,6 +128,8 @@ async def test_the_agents_of_a_folder_are_published_as_the_folder_says(lab: Host
         "late_effect",
         "ask",
         "crash",
+        "give_up",
+        "stay",
     ]
     assert [prompt.name for prompt in bench.prompts] == ["greeting"]
     assert (published["once"].limits.max_concurrency, published["sure"].retry) == (1, "safe")

@@ -1,13 +1,25 @@
 """Who may call: accounts over HTTP Basic, checked before anything else of a request."""
 
 import asyncio
+import re
 import time
 import uuid
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
+import httpx
 import pytest
 from argon2 import PasswordHasher
-from tests.integration.team_lifecycle.lab import ADMIN, ADMIN_PASSWORD, SERVICE_PASSWORD, TEAMS, Lifecycle, a_lifecycle
+from tests.integration.team_lifecycle.lab import (
+    ADMIN,
+    ADMIN_PASSWORD,
+    SERVICE_PASSWORD,
+    TEAMS,
+    Lifecycle,
+    a_lifecycle,
+    environment,
+)
+from tests.integration.team_lifecycle.replica import replicas
 from tests.requirements import requirement
 
 ID = str(uuid.uuid4())
@@ -99,3 +111,21 @@ async def test_checking_passwords_does_not_hold_up_whoever_is_known(dear: Lifecy
     said = [guess.result().status_code for guess in guesses]
     assert set(said) == {401, 503}
     assert all("retry-after" in guess.result().headers for guess in guesses if guess.result().status_code == 503)
+
+
+def peak_mebibytes(pid: int) -> float:
+    """The most memory that a process has had at once."""
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text("utf-8"))
+    assert peak is not None
+    return int(peak[1]) / 1024
+
+
+async def test_thirty_strangers_at_once_leave_an_eighth_of_the_memory_limit(
+    addresses: dict[str, str], tmp_path: Path
+) -> None:
+    environ = {**environment(**addresses), "PALLAS_SERVICE_PASSWORD_HASH": PasswordHasher().hash(SERVICE_PASSWORD)}
+    async with replicas(1, environ, tmp_path) as [replica], httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        assert replica.process is not None
+        guesses = [client.get(f"{replica.base}{TEAMS}", auth=("daedalus-service", f"guess {n}")) for n in range(30)]
+        assert {answer.status_code for answer in await asyncio.gather(*guesses)} == {401}
+        assert peak_mebibytes(replica.process.pid) < 256 * 7 / 8

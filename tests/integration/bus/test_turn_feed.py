@@ -29,12 +29,14 @@ from tests.requirements import requirement
 from tests.waiting import Collected, soon
 
 from pallas_bus.direct import read
+from pallas_bus.streams import live_subject
 from pallas_bus.turn_claims import Address, request_cancel
-from pallas_bus.turn_reader import MAX_UNREAD, Place
-from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
+from pallas_bus.turn_reader import GAP_PATIENCE, MAX_UNREAD, Place
+from pallas_contracts.catalog import TURN_CONTENT, TURN_EVENT, TURN_LOG
 from pallas_contracts.turns import (
     CancelRequested,
     Claimed,
+    TurnEvents,
     TurnOutcome,
 )
 
@@ -183,6 +185,30 @@ async def test_a_reader_that_comes_late_is_not_one_that_is_slow(turns: Declaring
     await writer.conclude(turn_outcome(request, events=writer.last_event))
     async with following(gateway) as feeds:
         assert len(await whole(await soon(feeds.resume(writer.address)))) == MAX_UNREAD + 202
+
+
+async def test_what_a_replica_does_not_have_yet_is_waited_for(turns: Declaring, team: str) -> None:
+    gateway, request = await turns(), turn_requested(team)
+    writer = await attempt_of(gateway, request)
+    async with following(gateway) as feeds:
+        feed = await feeds.resume(writer.address)
+        assert in_short([await soon(anext(feed))]) == ["claimed 1"]
+        early = TurnEvents(
+            turn_id=request.turn_id,
+            team=team,
+            agent=request.agent,
+            attempt=1,
+            events=(step(2).model_copy(update={"seq": 2}),),
+        )
+        live = live_subject(writer.address.on(TURN_EVENT.template))
+        not_read_yet = {"Nats-Sequence": str(writer.fence + 1)}
+        await gateway.send(live, early.model_dump_json().encode(), not_read_yet)
+        with pytest.raises(TimeoutError):
+            await soon(anext(feed), within=5 * GAP_PATIENCE)
+        writer.emit(step(1))
+        writer.emit(step(2))
+        await writer.conclude(turn_outcome(request, events=writer.last_event))
+        assert in_short(await whole(feed)) == ["step 1", "step 2", "completed"]
 
 
 async def test_a_finished_turn_whose_content_has_expired_still_ends(turns: Declaring, team: str) -> None:

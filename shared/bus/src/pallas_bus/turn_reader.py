@@ -29,6 +29,8 @@ from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim
 log = logging.getLogger(__name__)
 
 GAP_PATIENCE = 0.1
+_REPLICA_TRIES = 30
+"""Readings, `GAP_PATIENCE` apart, for which a replica may be behind what was heard."""
 _REPAIR_RETRY = 0.5
 
 MAX_UNREAD = 1000
@@ -66,7 +68,8 @@ BEGINNING = Place()
 class TurnFeed:
     """One turn as it happens: claims, then the attempt's events by number, at last the outcome.
 
-    `position` is the position in the log up to which this feed has seen everything that is stored. Events whose type is
+    `position` is the position in the log up to which this feed has seen everything that is stored, `heard` that of the
+    last live message. Events whose type is
     in `skip` are left out, and so are those up to `behind`, but for the answer of that attempt; a reader that is
     `MAX_UNREAD` behind misses what only reports progress. `place` is the one of the last event that was read from here.
     `context` is that of whoever opened the feed: what is done for it in the background is logged as of its turn.
@@ -75,6 +78,7 @@ class TurnFeed:
     address: Address
     skip: frozenset[str] = frozenset()
     position: int = 0
+    heard: int = 0
     behind: Place = BEGINNING
     place: Place = BEGINNING
     attempt: int = 0
@@ -247,10 +251,9 @@ class TurnFeeds:
         """Take one republished message of any turn."""
         *_, kind, _team, _agent, turn_id = message.subject.split(".")
         for feed in self._feeds.get(turn_id, ()):
+            feed.heard = int((message.headers or {}).get("Nats-Sequence", "0"))
             _hear(feed, kind, message.subject, message.data)
-            if feed.waits_for_gap and id(feed) not in self._repairing:
-                self._repairing.add(id(feed))
-                self.bus.spawn(self._mind_gap(feed), context=feed.context.copy())
+            self._mind(feed)
 
     async def reread(self) -> None:
         """After a reconnect: read what was stored meanwhile."""
@@ -285,7 +288,10 @@ class TurnFeeds:
     async def _read_on(self, feed: TurnFeed) -> None:
         """Read the log to its end; what is missing in it was never stored, for a turn is stored in order."""
         await self._repair(feed)
-        feed.give_up_gaps(feed.known)
+        if feed.position >= feed.heard:
+            feed.give_up_gaps(feed.known)
+        else:
+            self._mind(feed)
 
     async def _read_missed(self, feed: TurnFeed) -> None:
         """Unlike `_read_on`, behind a route that broke: the replica that answers may not have it all yet."""
@@ -296,13 +302,21 @@ class TurnFeeds:
             raise
         await self._mind_gap(feed)
 
+    def _mind(self, feed: TurnFeed) -> None:
+        if feed.waits_for_gap and id(feed) not in self._repairing:
+            self._repairing.add(id(feed))
+            self.bus.spawn(self._mind_gap(feed), context=feed.context.copy())
+
     async def _mind_gap(self, feed: TurnFeed) -> None:
+        """Read what is missing. A replica that has not come to what was heard yet may have it a moment later."""
+        tries = 0
         try:
             while feed.waits_for_gap:
                 await asyncio.sleep(GAP_PATIENCE)
-                known = feed.known
+                known, heard, tries = feed.known, feed.heard, tries + 1
                 await self._repair(feed)
-                feed.give_up_gaps(known)
+                if feed.position >= heard or tries >= _REPLICA_TRIES:
+                    feed.give_up_gaps(known)
         finally:
             self._repairing.discard(id(feed))
 

@@ -42,6 +42,13 @@ async def test_a_turn_in_which_too_much_was_said_at_once_ends_with_its_answer(na
     assert (outcome.status, outcome.events) == ("completed", 3)
 
 
+async def test_a_turn_in_which_something_was_said_that_is_no_json_has_its_answer(nats_url: str, team: str) -> None:
+    async with connect(nats_url, "agent-gateway") as bus:
+        await declare(bus, TURN_LOG, TURN_OBJECTS)
+        outcome = await ended(bus, turn_requested(team), Completed(Result()), LogMessage(level="info", data=object()))
+    assert (outcome.status, outcome.events) == ("completed", 3)
+
+
 async def test_a_question_to_the_caller_that_is_too_large_is_a_clear_failure(nats_url: str, team: str) -> None:
     async with connect(nats_url, "agent-gateway") as bus:
         await declare(bus, TURN_LOG, TURN_OBJECTS)

@@ -47,16 +47,32 @@ def test_only_the_event_that_is_too_large_by_itself_loses_its_data() -> None:
     [
         LogMessage(level="info", data={"rows": "x" * 10_000}, seq=7),
         LogMessage(level="info", data=["x" * 10_000], seq=7),
+        LogMessage(level="info", data=object(), seq=7),
+        LogMessage(level="info", data={"half": "\ud800"}, seq=7),
         ToolProgress(call="1", server="demo", tool="add", progress=0.5, message="x" * 10_000, seq=7),
         Fault(message="x" * 10_000, protocol_code=-32000, data={"rows": ["x" * 10_000]}, seq=7),
     ],
-    ids=["data of a log message", "a list in one", "progress", "a fault"],
+    ids=["data of a log message", "a list in one", "no JSON", "half a character in data", "progress", "a fault"],
 )
 def test_an_event_without_its_data_keeps_its_number_and_can_be_read(event: AnyEvent) -> None:
     light = lightened(event)
     assert len(written([light])) < 2000
     assert LEFT_OUT in written([light]).decode()
     assert (type(light).model_validate_json(written([light])), light.seq) == (light, 7)
+
+
+@pytest.mark.parametrize(
+    "event", [TextDelta(agent="harper", text="\ud800"), LogMessage(level="info", data=object())], ids=["text", "object"]
+)
+def test_an_event_that_cannot_be_written_takes_no_other_with_it(event: AnyEvent) -> None:
+    events = [
+        *texts("a"),
+        event.model_copy(update={"seq": 2}),
+        *(it.model_copy(update={"seq": 3}) for it in texts("c")),
+    ]
+    said = [event for batch in batches(events, written, 5000) for event in batch.events]
+    assert [each.seq for each in said] == [1, 2, 3]
+    assert (said[0], said[2]) == (events[0], events[2])
 
 
 @pytest.mark.parametrize(

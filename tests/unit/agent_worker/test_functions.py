@@ -45,6 +45,12 @@ async def count(ctx: CallContext, arguments: JsonObject) -> Result:
     return Result(content=({"type": "text", "text": "counted"},), structured={"count": 3})
 
 
+@agent.tool("lost")
+async def lost(ctx: CallContext, arguments: JsonObject) -> str:
+    ctx.progress(float("nan"))
+    return "never"
+
+
 @agent.tool("ask")
 async def ask(ctx: CallContext, arguments: JsonObject) -> str | InputRequired:
     if ctx.input_responses is None:
@@ -204,6 +210,14 @@ async def test_a_function_is_bounded_by_the_turns_time() -> None:
 
 async def test_an_unknown_tool_is_refused() -> None:
     assert getattr(await call("nothing"), "code", None) == "invalid_arguments"
+
+
+async def test_progress_that_is_no_number_fails_the_call_and_is_not_said() -> None:
+    events = Events()
+    outcome = await call("lost", events)
+    assert isinstance(outcome, Completed)
+    assert outcome.result.is_error
+    assert events.of(Progress) == []
 
 
 async def test_prompts_are_answered_in_mcps_words() -> None:

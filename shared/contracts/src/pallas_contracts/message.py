@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Message(BaseModel):
-    """A frozen model that ignores fields it does not know."""
+    """A frozen model that ignores fields it does not know. Its numbers are numbers: JSON has no others."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 def utc_now() -> datetime:

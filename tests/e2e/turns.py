@@ -10,8 +10,9 @@ from tests.waiting import Collected, soon
 from pallas_bus.access import Access
 from pallas_bus.connection import Bus, connect
 from pallas_bus.direct import Record, read
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import Said, TurnFeeds, follow_turns, hear_claims
+from pallas_bus.turn_claims import Address, hear_claims
+from pallas_bus.turn_feed import Said
+from pallas_bus.turn_feeds import TurnFeeds, follow_turns
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
 

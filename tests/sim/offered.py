@@ -11,8 +11,8 @@ from tests.builders import turn_requested
 
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address
+from pallas_bus.turn_feeds import TurnFeeds
 from pallas_bus.turn_queue import submit
-from pallas_bus.turn_reader import TurnFeeds
 from pallas_contracts.turns import Claimed, TurnOutcome
 
 type Schedule = Sequence[tuple[float, int]]

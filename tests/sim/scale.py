@@ -31,7 +31,7 @@ from tests.waiting import eventually
 
 from pallas_bus.connection import connect
 from pallas_bus.streams import declare
-from pallas_bus.turn_reader import follow_turns
+from pallas_bus.turn_feeds import follow_turns
 from pallas_cli.scaled_object import Scaling, scaled_object
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import request_cancel
+from pallas_bus.turn_feeds import follow_turns
 from pallas_bus.turn_history import TurnHistory
-from pallas_bus.turn_reader import follow_turns
 from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_cli.refused import Refused
 from pallas_cli.turns_view import find_turn

@@ -11,9 +11,10 @@ from pallas_bus import tables
 from pallas_bus.claim_checks import stow_request
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address, request_cancel
+from pallas_bus.turn_feed import Said
+from pallas_bus.turn_feeds import follow_turns
 from pallas_bus.turn_history import TurnHistory
 from pallas_bus.turn_queue import submit
-from pallas_bus.turn_reader import Said, follow_turns
 from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_cli.refused import Refused
 from pallas_cli.replay_plan import Plan, plan_replay

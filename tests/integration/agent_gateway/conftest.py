@@ -20,8 +20,8 @@ from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.tables import Table, watch
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import TurnFeeds, follow_turns, hear_claims
+from pallas_bus.turn_claims import Address, hear_claims
+from pallas_bus.turn_feeds import TurnFeeds, follow_turns
 from pallas_contracts.agents import AgentDefinition, GatewayPresence, ToolDefinition
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, STREAMS
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome

@@ -13,9 +13,10 @@ from tests.waiting import Collected, eventually, soon
 from agent_worker.app import Worker
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address, claim
+from pallas_bus.turn_feed import Said, TurnFeed
+from pallas_bus.turn_feeds import TurnFeeds
 from pallas_bus.turn_puller import TurnPuller
 from pallas_bus.turn_queue import Delivery, ensure_consumer, submit
-from pallas_bus.turn_reader import Said, TurnFeed, TurnFeeds
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested

@@ -20,8 +20,8 @@ from pallas_bus.connection import Bus
 from pallas_bus.dead_letters import read_letter, read_letters
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import request_cancel, stored_outcome
+from pallas_bus.turn_feeds import follow_turns
 from pallas_bus.turn_queue import Delivery, queue_state
-from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Unavailable

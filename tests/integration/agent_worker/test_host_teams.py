@@ -21,7 +21,7 @@ from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.tables import Table, watch
-from pallas_bus.turn_reader import follow_turns
+from pallas_bus.turn_feeds import follow_turns
 from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable

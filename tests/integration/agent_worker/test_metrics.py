@@ -11,7 +11,7 @@ from tests.waiting import eventually
 
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import request_cancel
-from pallas_bus.turn_reader import follow_turns
+from pallas_bus.turn_feeds import follow_turns
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 
 

@@ -15,7 +15,7 @@ from tests.integration.real_parts import until
 from pallas_bus import tables
 from pallas_bus.direct import read
 from pallas_bus.streams import declare
-from pallas_bus.turn_reader import follow_turns
+from pallas_bus.turn_feeds import follow_turns
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_LOG, WORKERS
 from pallas_contracts.turns import Claimed, Progress, TurnOutcome
 

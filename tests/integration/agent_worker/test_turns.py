@@ -26,8 +26,8 @@ from pallas_bus import tables
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, claim, claim_state, request_cancel, stored_outcome
+from pallas_bus.turn_feeds import follow_turns
 from pallas_bus.turn_queue import consumer_name, queue_state, submit
-from pallas_bus.turn_reader import follow_turns
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable

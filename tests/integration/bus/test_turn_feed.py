@@ -31,7 +31,8 @@ from tests.waiting import Collected, soon
 from pallas_bus.direct import read
 from pallas_bus.streams import live_subject
 from pallas_bus.turn_claims import Address, request_cancel
-from pallas_bus.turn_reader import GAP_PATIENCE, MAX_UNREAD, Place
+from pallas_bus.turn_feed import MAX_UNREAD, Place
+from pallas_bus.turn_feeds import GAP_PATIENCE
 from pallas_contracts.catalog import TURN_CONTENT, TURN_EVENT, TURN_LOG
 from pallas_contracts.turns import (
     CancelRequested,

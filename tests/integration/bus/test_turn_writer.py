@@ -11,8 +11,7 @@ from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
 from pallas_bus.connection import connect
-from pallas_bus.turn_claims import Address, claim_state, request_cancel, stored_outcome
-from pallas_bus.turn_reader import hear_claims
+from pallas_bus.turn_claims import Address, claim_state, hear_claims, request_cancel, stored_outcome
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 from pallas_contracts.turns import (
     CancelRequested,

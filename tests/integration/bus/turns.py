@@ -8,7 +8,8 @@ from tests.waiting import soon
 from pallas_bus.connection import Bus
 from pallas_bus.direct import Record, read
 from pallas_bus.turn_claims import Address, claim, claim_state
-from pallas_bus.turn_reader import Said, TurnFeed, TurnFeeds, follow_turns
+from pallas_bus.turn_feed import Said, TurnFeed
+from pallas_bus.turn_feeds import TurnFeeds, follow_turns
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.catalog import TURN_LOG
 from pallas_contracts.message import utc_now

@@ -22,8 +22,8 @@ from pallas_bus.dead_letters import forget_original
 from pallas_bus.direct import read
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, claim
+from pallas_bus.turn_feeds import follow_turns
 from pallas_bus.turn_queue import submit
-from pallas_bus.turn_reader import follow_turns
 from pallas_cli import dead_letters_retry
 from pallas_cli.dead_letters_retry import retry_every_letter, retry_one_letter
 from pallas_cli.dead_letters_view import drop, show_letter, show_letters

@@ -25,10 +25,10 @@ from pallas_bus.connection import Bus
 from pallas_bus.direct import read
 from pallas_bus.streams import declare
 from pallas_bus.turn_claims import Address, stored_outcome
+from pallas_bus.turn_feeds import follow_turns
 from pallas_bus.turn_history import TurnHistory, read_turn
 from pallas_bus.turn_objects import drop
 from pallas_bus.turn_queue import submit
-from pallas_bus.turn_reader import follow_turns
 from pallas_cli.refused import Refused
 from pallas_cli.replay_plan import Unconfirmed
 from pallas_cli.turn_replay import replay_turn

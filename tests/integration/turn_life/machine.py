@@ -20,8 +20,8 @@ from tests.waiting import PATIENCE, soon
 
 from pallas_bus import tables
 from pallas_bus.turn_claims import Address, request_cancel
+from pallas_bus.turn_feed import Said, TurnFeed
 from pallas_bus.turn_queue import ensure_consumer, submit
-from pallas_bus.turn_reader import Said, TurnFeed
 from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_contracts.agents import AgentDefinition, Limits
 from pallas_contracts.catalog import WORKERS

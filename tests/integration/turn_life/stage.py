@@ -9,7 +9,7 @@ from uuid import uuid4
 from pallas_bus.connection import Bus, connect
 from pallas_bus.direct import read
 from pallas_bus.streams import declare
-from pallas_bus.turn_reader import TurnFeeds, follow_turns
+from pallas_bus.turn_feeds import TurnFeeds, follow_turns
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import DEAD_LETTERS, GATEWAY, TURN_LOG, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import PallasError

@@ -6,7 +6,7 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import TurnFeed
+from pallas_bus.turn_feed import TurnFeed
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome
 

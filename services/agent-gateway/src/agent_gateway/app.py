@@ -34,7 +34,7 @@ from pallas_bus.ask import ask
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.content_expiry import expire_content
 from pallas_bus.streams import declare
-from pallas_bus.turn_reader import follow_turns
+from pallas_bus.turn_feeds import follow_turns
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import (
     AGENTS,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import BEGINNING, Place
+from pallas_bus.turn_feed import BEGINNING, Place
 from pallas_contracts.turns import ClientContext, Fault, InputRequired, JsonObject, Principal, Result, TurnOutcome
 
 type JsonRpcId = str | int

@@ -8,7 +8,7 @@ from agent_gateway.handlers.relay_turn import Listener
 from agent_gateway.handlers.submit_turn import Submitted
 from agent_gateway.model import Call, FollowedCall, Refusal, TurnEnd
 from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import Place
+from pallas_bus.turn_feed import Place
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import TurnRequested

@@ -20,9 +20,9 @@ from pallas_bus.alive import pulse
 from pallas_bus.connection import Bus, connect_when_possible
 from pallas_bus.looks import looking
 from pallas_bus.streams import declare
+from pallas_bus.turn_claims import hear_claims
 from pallas_bus.turn_puller import TurnPuller
 from pallas_bus.turn_queue import Delivery
-from pallas_bus.turn_reader import hear_claims
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, PRESENCE_TTL, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_contracts.errors import PallasError

@@ -4,16 +4,25 @@ A claim names the position of the one it supersedes, and the broker refuses it w
 A cancel is written behind whatever is there, and nobody claims behind a cancel.
 """
 
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read_newest
+from pallas_bus.streams import live_subject
 from pallas_bus.traces import trace_headers
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.contract import Template
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome, TurnRequested
+
+log = logging.getLogger(__name__)
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -106,3 +115,26 @@ async def stored_outcome(bus: Bus, address: Address) -> TurnOutcome | None:
     """Read the turn's outcome, or None while it has none."""
     record = await read_newest(bus, TURN_LOG.name, address.on(TURN_OUTCOME.template))
     return TurnOutcome.model_validate_json(record.data) if record else None
+
+
+@asynccontextmanager
+async def hear_claims(
+    bus: Bus, heard: Callable[[TurnClaim, int], None], *, team: str | None = None
+) -> AsyncGenerator[None]:
+    """Call `heard(claim, position)` for every claim and cancel of any turn (of that team), as it is stored."""
+    wanted = TURN_CLAIM.template.filter(**({"team": team} if team is not None else {}))
+
+    async def arrived(message: Msg) -> None:
+        try:
+            said = TurnClaim.model_validate_json(message.data)
+        except ValidationError as error:
+            log.warning("unreadable claim", extra={"subject": message.subject, "faults": error.error_count()})
+        else:
+            heard(said, int((message.headers or {})["Nats-Sequence"]))
+
+    subscription = await bus.subscribe(live_subject(wanted), arrived)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
+            await subscription.unsubscribe()

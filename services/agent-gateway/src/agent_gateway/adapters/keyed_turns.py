@@ -12,7 +12,7 @@ from agent_gateway.metrics import Metrics
 from agent_gateway.model import Refusal, TurnEnd
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import TurnFeeds
+from pallas_bus.turn_feeds import TurnFeeds
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import TurnRequested
 

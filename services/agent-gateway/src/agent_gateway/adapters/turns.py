@@ -22,8 +22,9 @@ from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_bus.tables import Table
 from pallas_bus.turn_claims import Address
+from pallas_bus.turn_feed import Place
+from pallas_bus.turn_feeds import TurnFeeds
 from pallas_bus.turn_lookup import Waiting
-from pallas_bus.turn_reader import Place, TurnFeeds
 from pallas_bus.turn_withdraw import withdraw_turn
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition, WorkerPresence
 from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_gateway.model import FollowedCall, JsonRpcId
 from pallas_bus.turn_claims import Address
-from pallas_bus.turn_reader import Place
+from pallas_bus.turn_feed import Place
 from pallas_contracts.errors import Rejected
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import Principal

@@ -14,7 +14,7 @@ from starlette.types import Message, Send
 from agent_gateway.entry.event_ids import event_id
 from agent_gateway.entry.progress import ProgressRelay, wanted_levels
 from agent_gateway.model import FollowedCall
-from pallas_bus.turn_reader import BEGINNING, Place
+from pallas_bus.turn_feed import BEGINNING, Place
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import JsonObject, LogMessage
 

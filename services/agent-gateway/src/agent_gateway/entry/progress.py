@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from pallas_bus.turn_reader import BEGINNING, Place
+from pallas_bus.turn_feed import BEGINNING, Place
 from pallas_contracts.turns import LogMessage, Progress, Step, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
 
 type Report = Callable[[float, float | None, str | None], Awaitable[None]]

@@ -24,7 +24,7 @@ from agent_gateway.entry.refusals import refuse
 from agent_gateway.entry.results import content_expired, result_of
 from agent_gateway.model import FollowedCall
 from agent_gateway.ports import Turns
-from pallas_bus.turn_reader import Place
+from pallas_bus.turn_feed import Place
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import JsonObject

@@ -12,8 +12,8 @@ from agent_gateway.handlers.submit_turn import ONLY_THE_END, RETRY_AFTER_MS, Sub
 from agent_gateway.model import Refusal, TurnEnd
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address, claim_state
+from pallas_bus.turn_feeds import TurnFeeds
 from pallas_bus.turn_lookup import TurnFound, find_turn
-from pallas_bus.turn_reader import TurnFeeds
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, Fault, TurnRequested
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from opentelemetry import trace
 
 from agent_gateway.model import TurnEnd
-from pallas_bus.turn_reader import Place, TurnFeed
+from pallas_bus.turn_feed import Place, TurnFeed
 from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Result, TurnOutcome
 from pallas_runtime.telemetry import tracer
 

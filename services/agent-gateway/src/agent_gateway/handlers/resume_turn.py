@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from agent_gateway.handlers.submit_turn import not_relayed
 from pallas_bus.connection import Bus
 from pallas_bus.turn_claims import Address
+from pallas_bus.turn_feed import Place, TurnFeed
+from pallas_bus.turn_feeds import TurnFeeds
 from pallas_bus.turn_lookup import TurnFound, Waiting, find_in_log, find_waiting
-from pallas_bus.turn_reader import Place, TurnFeed, TurnFeeds
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import Principal
 

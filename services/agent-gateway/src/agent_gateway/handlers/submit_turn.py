@@ -17,9 +17,10 @@ from pallas_bus.claim_checks import heaviest, stow_request
 from pallas_bus.connection import Bus
 from pallas_bus.replies import Stored
 from pallas_bus.turn_claims import Address
+from pallas_bus.turn_feed import TurnFeed
+from pallas_bus.turn_feeds import TurnFeeds
 from pallas_bus.turn_objects import drop
 from pallas_bus.turn_queue import about_queue, submit
-from pallas_bus.turn_reader import TurnFeed, TurnFeeds
 from pallas_contracts.agents import AgentDefinition, ToolDefinition
 from pallas_contracts.errors import PallasError, Rejected, Unavailable
 from pallas_contracts.ids import new_turn_id

@@ -66,7 +66,8 @@ class DownstreamServer:
     async def tools(self) -> "list[Tool]":
         """Return the server's tools; the last known ones while it is away, or does not answer.
 
-        However many ask at once, the server is asked once, and not again for a moment when it has failed to answer.
+        However many ask at once, the server is asked once, and not again for a moment when it has kept them waiting for
+        nothing.
 
         Raises:
             Unavailable: it cannot be reached and never could.
@@ -113,7 +114,7 @@ class DownstreamServer:
             raise Unavailable(f"{self.name!r} did not answer the call", code="unreachable") from error
 
     def _ask(self) -> "asyncio.Task[list[Tool]] | None":
-        """The question for the list that is under way, or a new one; None where one has failed a moment ago."""
+        """The question for the list that is under way, or a new one; None where one got no answer a moment ago."""
         if self._listing is None and time.monotonic() - self._failed_at > COOL_DOWN:
             # It is for whoever asks meanwhile, too, so nothing of this turn's context is its own.
             self._listing = asyncio.create_task(self._list_tools(), name=f"mcp-tools {self.name}", context=Context())
@@ -127,17 +128,17 @@ class DownstreamServer:
         if (error := listing.exception()) is None:
             self._tools, self._failure = listing.result(), None
         else:
-            self._stale, self._failure, self._failed_at = True, str(error), time.monotonic()
+            self._stale, self._failure = True, str(error)
 
     async def _list_tools(self) -> "list[Tool]":
+        client = await self._connection.get()
+        self._stale = False
         try:
-            client = await self._connection.get()
-            self._stale = False
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 return await _all_tools(client)
-        except Unavailable:
-            raise
         except Exception as error:  # the SDK raises many kinds here; all mean that there is no list
+            if isinstance(error, TimeoutError):
+                self._failed_at = time.monotonic()
             raise Unavailable(f"{self.name!r} does not list its tools", code="unreachable") from error
 
     def _forget_tools(self) -> None:

@@ -15,9 +15,11 @@ from tests.postgres import PostgresServer
 from tests.waiting import eventually
 
 from library_search.handlers.follow_libraries import FILLED_AGAIN, NOT_READABLE
+from pallas_bus.ask import ask
 from pallas_bus.direct import read
-from pallas_contracts.auth import LifecycleChanged
-from pallas_contracts.catalog import LIFECYCLE
+from pallas_contracts.auth import LifecycleChanged, ResolveBearer
+from pallas_contracts.catalog import LIFECYCLE, RESOLVE, SEARCH
+from pallas_contracts.errors import Unavailable
 
 EVERY = tuple(f"l{number}" for number in range(10))
 
@@ -83,20 +85,31 @@ async def test_after_the_store_was_lost_the_search_has_exactly_the_libraries_tha
             await lifecycle.library(uid, "ws")
             await search.document(uid, "page.md", f"# Page\nA page of {uid}.\n")
         if running:
-            await _lose_and_change(lifecycle, nats_server)
+            await _lose_and_change(lifecycle, bus, nats_server)
             await _all_is_there(lifecycle, search, bus, nats_server)
     if not running:
-        await _lose_and_change(lifecycle, nats_server)
+        await _lose_and_change(lifecycle, bus, nats_server)
         async with a_search(environ) as search:
             await _all_is_there(lifecycle, search, bus, nats_server)
 
 
-async def _lose_and_change(lifecycle: Lifecycle, server: NatsServer) -> None:
+async def _lose_and_change(lifecycle: Lifecycle, bus: Connecting, server: NatsServer) -> None:
     await asyncio.to_thread(server.stop)
     await remove(lifecycle, "l0")
     await lifecycle.library("l3", "ws")
     lose_everything(server)
     await asyncio.to_thread(server.start)
+    asker = await bus(SEARCH, url=server.url)
+
+    async def callers_are_known() -> bool:
+        """Whether who says what they may read is connected again."""
+        try:
+            await ask(asker, RESOLVE, ResolveBearer(bearer="ann"))
+        except Unavailable:
+            return False
+        return True
+
+    await until(callers_are_known)
 
 
 async def _all_is_there(lifecycle: Lifecycle, search: Search, bus: Connecting, server: NatsServer) -> None:

@@ -40,6 +40,10 @@ class Far:
         await self.link.mend()
         await eventually(lambda: self.bus.connected)
 
+    async def comes_back_and_ends_without_a_gap(self) -> None:
+        await self.is_back()
+        await self.ends_without_a_gap()
+
     def outcome(self) -> TurnOutcome:
         return turn_outcome(self.request, events=self.writer.last_event)
 
@@ -86,8 +90,7 @@ async def test_the_last_events_are_not_lost_though_the_broker_is_away_for_long_a
         with pytest.raises(Unavailable):
             await far.writer.conclude(far.outcome())
         far.writer.emit(step(3))
-        await far.is_back()
-        await far.ends_without_a_gap()
+        await far.comes_back_and_ends_without_a_gap()
 
 
 async def test_what_is_said_while_a_tool_start_is_confirmed_is_not_taken_for_stored(
@@ -110,8 +113,7 @@ async def test_what_is_said_while_a_tool_start_is_confirmed_is_not_taken_for_sto
         await far.writer.tool_starting(TOOL)
         monkeypatch.undo()
         await far.breaks()
-        await far.is_back()
-        await far.ends_without_a_gap()
+        await far.comes_back_and_ends_without_a_gap()
 
 
 @pytest.mark.parametrize("breaks", [True, False], ids=["the connection breaks", "the connection holds"])
@@ -131,8 +133,7 @@ async def test_what_was_said_with_a_tool_start_that_was_given_up_is_not_lost(
             await starting
         if breaks:
             await far.breaks()
-            await far.is_back()
-        await far.ends_without_a_gap()
+            await far.comes_back_and_ends_without_a_gap()
 
 
 async def test_an_event_that_is_too_large_says_so_and_leaves_no_gap_though_the_connection_breaks(
@@ -145,8 +146,7 @@ async def test_an_event_that_is_too_large_says_so_and_leaves_no_gap_though_the_c
         far.link.swallow()
         await soon(far.link.swallowed.wait())
         await far.breaks()
-        await far.is_back()
-        await far.ends_without_a_gap()
+        await far.comes_back_and_ends_without_a_gap()
 
 
 async def test_events_of_one_moment_that_are_too_large_together_are_all_told_in_full(

@@ -9,8 +9,10 @@ from collections.abc import AsyncGenerator, Generator
 import pytest
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.team_lifecycle.lab import Lifecycle, a_lifecycle
+from tests.integration.team_lifecycle.losing import Losing
 from tests.postgres import PostgresServer
 
+from pallas_lookups.cache import open_cache
 from pallas_postgres.engine import open_engine
 from team_lifecycle.migrate import MIGRATIONS
 
@@ -35,6 +37,13 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisServer]:
     """A Redis of this test alone."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
+
+
+@pytest.fixture
+async def cache(redis: RedisServer) -> AsyncGenerator[Losing]:
+    """A cache to lose."""
+    async with open_cache(redis.url) as cache:
+        yield Losing(cache)
 
 
 @pytest.fixture

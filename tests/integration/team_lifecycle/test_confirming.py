@@ -13,7 +13,6 @@ from tests.postgres import PostgresServer
 
 from pallas_contracts.auth import Record, TeamRecord
 from pallas_contracts.errors import Unavailable
-from pallas_lookups.cache import open_cache
 from pallas_postgres.engine import open_engine
 from team_lifecycle.changes import Changes
 from team_lifecycle.handlers import teams
@@ -33,13 +32,6 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
         session.add(Team(id=TEAM, name="Kottos", active=True))
     yield engine
     await engine.dispose()
-
-
-@pytest.fixture
-async def cache(redis: RedisServer) -> AsyncGenerator[Losing]:
-    """A cache to lose."""
-    async with open_cache(redis.url) as cache:
-        yield Losing(cache)
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from tests.waiting import eventually
 from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.opaque import token_digest
-from pallas_lookups.cache import open_cache
 from pallas_postgres.engine import open_engine, reading
 from team_lifecycle.changes import Changes
 from team_lifecycle.handlers import keys, libraries, memberships, teams, tokens, users
@@ -136,13 +135,6 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
     engine = open_engine(await postgres.new_database(like="model"), pool=5, service="tests")
     yield engine
     await engine.dispose()
-
-
-@pytest.fixture
-async def cache(redis: RedisServer) -> AsyncGenerator[Losing]:
-    """A cache to lose."""
-    async with open_cache(redis.url) as cache:
-        yield Losing(cache)
 
 
 @pytest.fixture(autouse=True)

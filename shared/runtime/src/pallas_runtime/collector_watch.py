@@ -22,11 +22,26 @@ _TALKATIVE = (
 )
 
 
-class CollectorWatch(SpanExporter):
-    """Hands spans on, and knows whether the last ones were `taken`."""
+class HandingOn(SpanExporter):
+    """Stands before another exporter, and says how spans get there."""
 
     def __init__(self, inner: SpanExporter) -> None:
         self._inner = inner
+
+    @override
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    @override
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._inner.force_flush(timeout_millis)
+
+
+class CollectorWatch(HandingOn):
+    """Hands spans on, and knows whether the last ones were `taken`."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        super().__init__(inner)
         self._reason = _FirstSaid()
         self.taken = True
         for name in _TALKATIVE:
@@ -49,14 +64,6 @@ class CollectorWatch(SpanExporter):
         elif self.taken and not taken:
             log.warning("the collector takes no spans; they are dropped", extra={"reason": self._reason.said})
         self.taken = taken
-
-    @override
-    def shutdown(self) -> None:
-        self._inner.shutdown()
-
-    @override
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._inner.force_flush(timeout_millis)
 
 
 class _FirstSaid(logging.Filter):

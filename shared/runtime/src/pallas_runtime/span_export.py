@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor, Tr
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Status
 
-from pallas_runtime.collector_watch import CollectorWatch
+from pallas_runtime.collector_watch import CollectorWatch, HandingOn
 from pallas_runtime.telemetry import Protocol
 from pallas_runtime.turn_baggage import turn_of
 
@@ -88,23 +88,12 @@ class OfTurn(SpanProcessor):
         span.set_attributes(turn_of(parent_context))
 
 
-class Discreet(SpanExporter):
+class Discreet(HandingOn):
     """Leaves out of spans what may repeat what somebody said: errors quote it, and it is content's own attributes."""
-
-    def __init__(self, inner: SpanExporter) -> None:
-        self._inner = inner
 
     @override
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         return self._inner.export([discreet(span) for span in spans])
-
-    @override
-    def shutdown(self) -> None:
-        self._inner.shutdown()
-
-    @override
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._inner.force_flush(timeout_millis)
 
 
 def discreet(span: ReadableSpan) -> ReadableSpan:

@@ -226,6 +226,42 @@ async def test_a_folder_that_has_become_bad_changes_nothing_and_is_taken_again_w
     await eventually(lambda: lab.published()["sure"].title == "Surely", CHANGES_WITHIN)
 
 
+async def test_a_change_that_is_taken_back_while_it_is_read_is_taken_when_it_is_made_again(
+    lab: Hosting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await lab.worker()
+    await lab.until_published("bench", "once", "sure")
+    load = host_teams.load_teams
+
+    def load_what_is_taken_back(*given: Any) -> Any:
+        monkeypatch.undo()
+        lab.edit("title: Surely", "title: Sure")
+        return load(*given)
+
+    monkeypatch.setattr(host_teams, "load_teams", load_what_is_taken_back)
+    lab.edit("title: Sure", "title: Surely")
+    await eventually(lambda: caplog.messages.count("team hosted") == 1 + 1, CHANGES_WITHIN)
+    lab.edit("title: Sure", "title: Surely")
+    await eventually(lambda: lab.published()["sure"].title == "Surely", CHANGES_WITHIN)
+
+
+async def test_a_folder_that_was_refused_for_anothers_fault_is_taken_when_that_is_mended(
+    lab: Hosting, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = Hosting(lab.bus, lab.feeds, f"{lab.team}-other", lab.folder.parent / "other", lab.stack)
+    async with a_worker(
+        lab.bus_url, lab.describe(), other.describe(lambda text: text.replace("local.lab", "local.other"))
+    ):
+        await lab.until_published("bench", "once", "sure")
+        other.edit("title: Sure", "colour: red")
+        await eventually(lambda: caplog.messages.count("the changed folder is not taken") == 1, CHANGES_WITHIN)
+        lab.edit("title: Sure", "title: Surely")
+        await eventually(lambda: caplog.messages.count("the changed folder is not taken") > 1, CHANGES_WITHIN)
+        other.edit("colour: red", "title: Sure")
+        await eventually(lambda: lab.published()["sure"].title == "Surely", CHANGES_WITHIN)
+
+
 async def test_a_change_that_comes_while_the_broker_is_away_is_taken_when_it_is_back(
     nats_server: NatsServer,
     bus: Connecting,

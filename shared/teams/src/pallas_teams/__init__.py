@@ -1,5 +1,6 @@
 """A team folder, read and checked. Knows nothing of workers, brokers or how an agent is executed."""
 
+from pallas_teams.changes import FolderChanges
 from pallas_teams.digest import folder_digest
 from pallas_teams.faults import Fault, TeamFaults
 from pallas_teams.loader import load_team, load_teams
@@ -18,6 +19,7 @@ from pallas_teams.model import (
 __all__ = [
     "AgentConfig",
     "Fault",
+    "FolderChanges",
     "HttpServer",
     "ModelCapabilities",
     "ModelRef",

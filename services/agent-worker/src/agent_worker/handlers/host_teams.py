@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from pallas_contracts.agents import AgentRead, AgentReadAnswer
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError, Unavailable
 from pallas_runtime.metrics import AgentSeries
-from pallas_teams import TeamFolder, folder_digest, load_teams
+from pallas_teams import FolderChanges, TeamFolder, load_teams
 
 log = logging.getLogger(__name__)
 
@@ -71,10 +72,14 @@ class HostTeams:
     teams: Teams
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     trace_content: bool = False
-    _digests: dict[Path, str] = field(default_factory=dict[Path, str])
+    _changes: FolderChanges = field(init=False)
+    _refused: set[Path] = field(default_factory=set[Path])
     _heard: set[str] = field(default_factory=set[str])
     _answered: set[str] = field(default_factory=set[str])
     _service: ask.Answering | None = None
+
+    def __post_init__(self) -> None:
+        self._changes = FolderChanges(self.folders)
 
     async def host_teams(self) -> None:
         """Load every folder and start to take its agents' turns.
@@ -84,29 +89,36 @@ class HostTeams:
             Unavailable: the broker does not answer.
         """
         self._service = await ask.answering(self.bus, description="executes turns of agents")
-        for folder, loaded in zip(self.folders, load_teams(self.folders, self.environ), strict=True):
-            self._digests[folder] = folder_digest(folder)
-            await self._host(loaded, self._take_over)
+        with ExitStack() as reading:
+            for folder in self.folders:
+                reading.enter_context(self._changes.reading(folder))
+            for loaded in load_teams(self.folders, self.environ):
+                await self._host(loaded, self._take_over)
 
     async def follow_changes(self) -> None:
-        """Load a folder again whenever a file in it has changed, for ever."""
+        """Load a folder again whenever a file in it has changed, for ever.
+
+        Folders that were refused are tried again with every change: the fault may have been another's.
+        """
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
-            for folder in self.folders:
-                if (digest := folder_digest(folder)) != self._digests.get(folder):
-                    self._digests[folder] = digest
+            if changed := self._changes.unread():
+                for folder in dict.fromkeys((*changed, *self._refused)):
                     await self._reload(folder)
 
     async def _reload(self, folder: Path) -> None:
+        self._refused.discard(folder)
         try:
-            loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
-            await self._host(loaded[folder], self._take_over_in_the_end)
+            with self._changes.reading(folder):
+                loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
+                await self._host(loaded[folder], self._take_over_in_the_end)
         except Unavailable as error:
             log.warning(
                 "the changed folder cannot be taken yet", extra={"folder": folder.name, "reason": error.message}
             )
-            self._digests.pop(folder, None)
+            self._changes.forget(folder)
         except PallasError as error:
+            self._refused.add(folder)
             log.error("the changed folder is not taken", extra={"folder": folder.name, "reason": error.message})
 
     async def _host(self, loaded: TeamFolder, take_over: Callable[[HostedTeam], Awaitable[None]]) -> None:

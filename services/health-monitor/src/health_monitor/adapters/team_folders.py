@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pallas_teams import HttpServer, ProviderConfig, TeamFaults, TeamFolder, folder_digest, load_team
+from pallas_teams import FolderChanges, HttpServer, ProviderConfig, TeamFaults, TeamFolder, load_team
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +23,13 @@ class TeamFolders:
     environ: Mapping[str, str]
     on_read: Callable[[str, int], None]
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _digests: dict[Path, str] = field(default_factory=dict[Path, str])
+    _changes: FolderChanges = field(init=False)
     _teams: dict[Path, TeamFolder] = field(default_factory=dict[Path, TeamFolder])
     _servers: dict[str, HttpServer] = field(default_factory=dict[str, HttpServer])
     _providers: dict[str, ProviderConfig] = field(default_factory=dict[str, ProviderConfig])
+
+    def __post_init__(self) -> None:
+        self._changes = FolderChanges(self.paths)
 
     async def reload(self) -> None:
         """Read the folders that have changed; whoever comes meanwhile waits until that is done."""
@@ -34,11 +37,8 @@ class TeamFolders:
             await self._reload()
 
     async def _reload(self) -> None:
-        for path in self.paths:
-            digest = await asyncio.to_thread(folder_digest, path)
-            if digest != self._digests.get(path):
-                self._digests[path] = digest
-                await self._read(path)
+        for path in await asyncio.to_thread(self._changes.unread):
+            await self._read(path)
         teams = self._teams.values()
         servers = [server for team in teams for server in team.servers.values()]
         self._servers = {server.key(): server for server in servers if isinstance(server, HttpServer)}
@@ -54,10 +54,14 @@ class TeamFolders:
 
     async def _read(self, path: Path) -> None:
         try:
-            self._teams[path] = await asyncio.to_thread(load_team, path, self.environ)
+            self._teams[path] = await asyncio.to_thread(self._load, path)
         except TeamFaults as error:
             log.error("a team folder cannot be used", extra={"folder": str(path), "faults": error.message})
             self.on_read(path.name, len(error.faults))
         else:
             log.info("read a team folder", extra={"folder": str(path), "team": self._teams[path].name})
             self.on_read(path.name, 0)
+
+    def _load(self, path: Path) -> TeamFolder:
+        with self._changes.reading(path):
+            return load_team(path, self.environ)

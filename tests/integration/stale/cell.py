@@ -128,7 +128,7 @@ class Cell:
         team = self.dice.choice(self.teams)
         team.rotations += 1
         answer = await self._change("POST", f"{TEAMS}{team.id}/rotate/")
-        self._know_team(team, answer.json()["jwt"])
+        self._know_team(team, answer.json()["jwt"], before="stale_jti")
 
     async def replace_team(self) -> None:
         """Delete a team and make another one."""
@@ -144,7 +144,7 @@ class Cell:
         if answer.status_code != 201:  # made by a call whose answer was lost, and its JWT with it
             answer = await self._call("POST", f"{TEAMS}{team.id}/rotate/")
         self.teams.append(team)
-        self._know_team(team, answer.json()["jwt"])
+        self._know_team(team, answer.json()["jwt"], before="team_not_found")
 
     async def scope_token(self) -> None:
         """Let a token read other libraries."""
@@ -171,7 +171,7 @@ class Cell:
         made = (await self._call("POST", f"{ADMIN}/tokens", body)).json()
         token = Token(made["id"], libraries)
         self.tokens.append(token)
-        self._know(made["token"], lambda: self._token_outcome(token))
+        self._know(made["token"], lambda: self._token_outcome(token), before="token_not_found")
 
     async def withdraw_membership(self) -> None:
         """Take a role from the user, by which tokens lose a library, and give it back, by which they win none."""
@@ -197,15 +197,17 @@ class Cell:
         self._know(
             key.sign(turn_claims(libs=["lib"])),
             lambda: "invalid_signature" if kid in self.retired else granted(["lib"]),
+            before="invalid_signature",
         )
 
-    def _know_team(self, team: Team, jwt: str) -> None:
+    def _know_team(self, team: Team, jwt: str, before: str) -> None:
         rotation = team.rotations
-        self._know(jwt, lambda: self._team_outcome(team, rotation))
+        self._know(jwt, lambda: self._team_outcome(team, rotation), before)
 
-    def _know(self, text: str, outcome: Callable[[], str]) -> None:
+    def _know(self, text: str, outcome: Callable[[], str], before: str) -> None:
+        """A bearer that has just been made; `before` is how it would have been answered until then."""
         now = time.monotonic()
-        self.bearers.append(Bearer(text, outcome, History([State(outcome(), now, now)])))
+        self.bearers.append(Bearer(text, outcome, History([State(before, 0.0, 0.0), State(outcome(), now, now)])))
 
     def _team_outcome(self, team: Team, rotation: int) -> str:
         if not team.active:

@@ -25,6 +25,7 @@ from pallas_bus.turn_feeds import follow_turns
 from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
+from pallas_teams import load_teams
 
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
@@ -232,12 +233,11 @@ async def test_a_change_that_is_taken_back_while_it_is_read_is_taken_when_it_is_
     caplog.set_level("INFO")
     await lab.worker()
     await lab.until_published("bench", "once", "sure")
-    load = host_teams.load_teams
 
     def load_what_is_taken_back(*given: Any) -> Any:
         monkeypatch.undo()
         lab.edit("title: Surely", "title: Sure")
-        return load(*given)
+        return load_teams(*given)
 
     monkeypatch.setattr(host_teams, "load_teams", load_what_is_taken_back)
     lab.edit("title: Sure", "title: Surely")

@@ -5,7 +5,17 @@ from collections.abc import AsyncGenerator, Generator
 import pytest
 from tests.e2e.auth_stack import AuthStack, running_auth_stack
 from tests.e2e.lab import ERAS, Era, Lab, running_lab
+from tests.e2e.stack import Stack
 from tests.e2e.turns import Turns, following
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the services said before a test failed."""
+    report = yield
+    if report.failed:
+        report.sections.extend((f"Logs of {stack.folder.name}", stack.last_lines()) for stack in Stack.running)
+    return report
 
 
 @pytest.fixture(scope="session")

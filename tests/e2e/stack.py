@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import psutil
 
@@ -23,6 +23,7 @@ PALLAS = str(Path(sys.executable).parent / "pallas")
 _STARTS_WITHIN = 100.0
 _STOPS_WITHIN = 30.0
 _BLOCK = 40
+_LAST_LINES = 15
 _DENIED = re.compile("violation|authorization|authentication error", re.IGNORECASE)
 
 
@@ -60,6 +61,9 @@ class Stack:
 
     Most callers of agents need nothing that knows who may read what: only with `auth` it is there.
     """
+
+    running: ClassVar[list["Stack"]] = []
+    """Those that were started and have not been left yet."""
 
     def __init__(self, folder: Path, *options: str, auth: bool = False, env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -134,13 +138,21 @@ class Stack:
         log = (Path(self.ready()["log"]) / "nats-server-1.log").read_text("utf-8", errors="replace")
         return [line for line in log.splitlines() if _DENIED.search(line)]
 
+    def last_lines(self) -> str:
+        """The end of what each process has logged, for whoever looks into a failed test."""
+        logs = sorted((self.folder / "data").glob("**/*.log"))
+        ends = {log.name: log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:] for log in logs}
+        return "\n".join(line for name, lines in ends.items() for line in (f"{name}:", *lines))
+
     def _ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None
 
     def __enter__(self) -> Self:
+        self.running.append(self)
         return self.start()
 
     def __exit__(self, *_: object) -> None:
+        self.running.remove(self)
         if self._process is not None and self._process.poll() is None:
             try:
                 self.interrupt()

@@ -4,8 +4,10 @@ A server keeps its port and its store over `restart`, so clients see what they w
 Ready means that it has greeted on its socket; nothing here sleeps for a guessed time.
 """
 
+import itertools
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -17,10 +19,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.stack.ports import is_free
 
 _STARTS_WITHIN = 20.0
 _STOPS_WITHIN = 20.0
 _RETRY = 0.005
+_PORTS = range(20_000, 26_000)
+"""Ports that nobody takes who asks for any: the kernel has others for them, and so have the stacks of tests."""
 _CONFIG = """\
 listen: "127.0.0.1:{port}"
 max_payload: {max_payload}
@@ -29,12 +34,13 @@ jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: 8GB }}
 """
 
 
+_ports = itertools.cycle(_PORTS)
+_first_port = itertools.islice(_ports, random.randrange(len(_PORTS)), None)
+
+
 def free_port() -> int:
-    """Return a loopback port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """Return a loopback port that nobody listens on right now, and that nobody else is given until much later."""
+    return next(filter(is_free, _first_port))
 
 
 def nats_binary() -> Path | None:

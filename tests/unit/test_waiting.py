@@ -1,0 +1,49 @@
+"""The stopwatch of the tests: what counts of the time that passes."""
+
+import pytest
+from tests import waiting
+from tests.waiting import Stopwatch
+
+
+class Machine:
+    """What a process sees of its machine: the time, and how much of it was its own."""
+
+    def __init__(self) -> None:
+        self.now = self.used = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def process_time(self) -> float:
+        return self.used
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine that does what it is told to."""
+    machine = Machine()
+    monkeypatch.setattr(waiting, "time", machine)
+    return machine
+
+
+def test_time_that_is_waited_for_counts(machine: Machine) -> None:
+    watch = Stopwatch()
+    for _ in range(200):
+        machine.now += 0.005
+        watch.tick()
+    assert watch.seconds == pytest.approx(1.0)
+
+
+def test_time_in_which_the_machine_stands_still_does_not_count(machine: Machine) -> None:
+    watch = Stopwatch()
+    machine.now += 2.0
+    watch.tick()
+    assert watch.seconds <= 0.01
+
+
+def test_time_that_the_process_uses_counts(machine: Machine) -> None:
+    watch = Stopwatch()
+    machine.now += 2.0
+    machine.used += 1.5
+    watch.tick()
+    assert watch.seconds == 1.5

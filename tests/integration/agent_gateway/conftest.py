@@ -13,8 +13,9 @@ from tests.builders import agent_definition
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.real_parts import Front, a_gateway, a_lab, a_process, a_worker, measured
-from tests.waiting import Collected, eventually, soon
+from tests.waiting import PATIENCE, Collected, eventually, soon
 
+from agent_gateway.handlers import queue_place, relay_turn
 from agent_worker.app import Worker
 from pallas_bus import tables
 from pallas_bus.connection import Bus
@@ -151,6 +152,18 @@ async def make_platform(connection: Bus, url: str, team: str, folder: Path) -> A
     ):
         await connection.client.flush()
         yield Platform(url, connection, team, folder / "team", feeds, gateways, claims, stack)
+
+
+@pytest.fixture
+def asked_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, a gateway waits for what the broker knows of a queue."""
+    monkeypatch.setattr(queue_place, "_PATIENCE", PATIENCE)
+
+
+@pytest.fixture
+def queued_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, a turn that a worker has room for is taken before its caller is told its place."""
+    monkeypatch.setattr(relay_turn, "QUEUE_PATIENCE", PATIENCE)
 
 
 @pytest.fixture

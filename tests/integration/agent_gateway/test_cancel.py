@@ -35,6 +35,7 @@ def waiting(platform: Platform) -> dict[str, Any]:
     return {"name": "wait", "arguments": {"file": str(platform.file())}, "_meta": {"progressToken": "t"}}
 
 
+@pytest.mark.usefixtures("queued_late")
 async def test_closing_the_stream_of_a_modern_call_writes_the_tombstone(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:

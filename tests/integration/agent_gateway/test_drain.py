@@ -49,7 +49,7 @@ async def test_what_is_new_is_refused_from_the_start_of_a_drain_and_what_is_left
     await platform.worker()
     port = free_port()
     url = f"http://127.0.0.1:{port}/teams/{platform.team}/mcp/bench"
-    async with a_gateway_process(platform.url, port) as process:
+    async with a_gateway_process(platform.url, port, PALLAS_DRAIN_SECONDS="5") as process:
 
         async def answers() -> bool:
             return await status(http, url) == 200
@@ -57,7 +57,7 @@ async def test_what_is_new_is_refused_from_the_start_of_a_drain_and_what_is_left
         async def refuses() -> bool:
             return await status(http, url) == 503
 
-        await until(answers, 20)
+        await until(answers, 60)
         params = {"name": "wait", "arguments": {"file": str(platform.file())}}
         session = await wire.shake_hands(http, url)
         bodies = [wire.modern("tools/call", params), wire.legacy("tools/call", params, session)]
@@ -67,7 +67,7 @@ async def test_what_is_new_is_refused_from_the_start_of_a_drain_and_what_is_left
         calls = [asyncio.create_task(http.post(url, json=body, headers=headers)) for body, headers in bodies]
         await platform.claim(Claimed, number=len(calls) - 1)
         process.send_signal(signal.SIGTERM)
-        await until(refuses, 2)
+        await until(refuses)
         _, errors = await soon(process.communicate())
         answered = await asyncio.gather(*calls)
     assert process.returncode == 0

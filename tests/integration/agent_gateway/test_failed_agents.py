@@ -49,7 +49,7 @@ async def test_a_call_of_an_agent_that_failed_on_every_worker_is_refused_with_th
         await present(platform, worker, hosts=False, bench="its module could not be loaded: ImportError")
         await seen(front, platform, worker)
     async with front.client(platform.team, "bench") as client:
-        result = await soon(client.call_tool("wait", {"file": "x"}), 3)
+        result = await soon(client.call_tool("wait", {"file": "x"}))
     assert error_of(result) == {"code": "agent_failed", "retryable": True, "retry_after_ms": 5000}
     assert result.content[0].model_dump()["text"] == (
         "agent_failed: The agent could not be started: its module could not be loaded: ImportError"

@@ -292,6 +292,7 @@ async def test_an_older_caller_that_has_joined_cancels_by_its_notification(
     assert fault(await first)["code"] == fault((await soon(second))[-1]["result"])["code"] == "cancelled"
 
 
+@pytest.mark.usefixtures("asked_in_time")
 async def test_a_turn_that_waits_is_joined_whatever_its_queue_allows_and_leaves_it_when_it_is_alone(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:

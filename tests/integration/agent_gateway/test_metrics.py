@@ -1,11 +1,13 @@
 """What a gateway counts: what it passes on, and nothing of agents that are gone."""
 
 import httpx
+import pytest
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import measured
 from tests.waiting import eventually, soon
 
 
+@pytest.mark.usefixtures("queued_late")
 async def test_events_that_callers_are_told_are_counted_and_others_are_not(platform: Platform) -> None:
     await platform.worker()
     front = await platform.gateway()

@@ -40,6 +40,7 @@ async def forget(platform: Platform, template: Template | None = None) -> None:
     await platform.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": subject})
 
 
+@pytest.mark.usefixtures("queued_late")
 async def test_every_event_of_a_turn_has_an_id_and_the_first_is_nothing_else(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
@@ -69,6 +70,7 @@ async def test_a_dropped_stream_goes_on_at_another_replica_with_nothing_missing_
     assert not [said for said in platform.claims.items if isinstance(said.claim, CancelRequested)]
 
 
+@pytest.mark.usefixtures("queued_late")
 async def test_a_turn_that_has_ended_is_told_from_the_log_behind_any_of_its_events(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:

@@ -47,7 +47,7 @@ async def test_a_stream_outlives_the_gateways_that_it_was_on(
         async def both_answer() -> bool:
             return {await status(http, url) for url in urls} == {200}
 
-        await until(both_answer, 30)
+        await until(both_answer, 60)
         async with counting(http, urls[0], file) as stream:
             await soon(heard.until(stream, 10))
             first.send_signal(number)
@@ -76,7 +76,7 @@ async def test_an_attempt_that_was_superseded_meanwhile_is_told_up_to_its_end_an
     doomed = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_worker", env=environ, stderr=DEVNULL)
     heard, file, url = Heard(), platform.file(), front.url(platform.team, "bench")
     try:
-        await eventually(lambda: not isinstance(front.gateway.http.endpoints.find(platform.team, "bench"), str), 30)
+        await eventually(lambda: not isinstance(front.gateway.http.endpoints.find(platform.team, "bench"), str), 60)
         async with counting(http, url, file) as stream:
             await soon(heard.until(stream, 7), 30)
         await platform.claim(Claimed)

@@ -35,6 +35,11 @@ def test_further_gateways_avoid_ports_in_use(busy_port: int) -> None:
     assert busy_port not in Ports(busy_port - 21).gateways(2)
 
 
+def test_no_port_is_given_to_two_who_have_not_bound_it_yet() -> None:
+    given = [free_port() for _ in range(900)]
+    assert len(set(given)) == len(given)
+
+
 def test_every_port_in_use_is_refused_in_a_line_of_its_own(busy_port: int) -> None:
     assert not is_free(busy_port)
     with pytest.raises(Refused) as refusal:

@@ -1,6 +1,7 @@
 """Which port is whose, counted from one base, and whether it is free."""
 
 import socket
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -8,6 +9,8 @@ from pallas_cli.refused import Refused
 
 LOOPBACK = "127.0.0.1"
 _HIGHEST = 65535
+_given = deque[int](maxlen=1000)
+"""The ports that were given last. Processes that start at once bind theirs seconds later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,14 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return an ephemeral port that is free now. Somebody may take it before it is bound."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """Return an ephemeral port that is free now. Who else asks here gets another one, also before it is bound."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind((LOOPBACK, 0))
+            port: int = probe.getsockname()[1]
+        if port not in _given:
+            _given.append(port)
+            return port
 
 
 def require_free(wanted: dict[str, int]) -> None:

@@ -45,8 +45,13 @@ def ago(seconds: float) -> int:
     return int(time.time() - seconds)
 
 
+def misspelt(bearer: str) -> str:
+    """A JWT with another letter in its signature."""
+    return f"{bearer[:-2]}{'A' if bearer[-2] != 'A' else 'B'}{bearer[-1]}"
+
+
 TABLE: dict[str, tuple[Callable[[], str], str, str]] = {
-    "signature invalid": (lambda: TEAM_KEY.sign(team_claims())[:-2] + "AA", "invalid_signature", INVALID),
+    "signature invalid": (lambda: misspelt(TEAM_KEY.sign(team_claims())), "invalid_signature", INVALID),
     "signature of another key": (
         lambda: STRANGE_KEY.sign(team_claims(), kid=TEAM_KEY.kid),
         "invalid_signature",

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 from tests.conftest import Connecting
 from tests.embedded import NatsServer, RedisServer
+from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle
 from tests.requirements import requirement
 
@@ -17,16 +19,25 @@ from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
 from pallas_contracts.auth import KeyRecord, LookedUp, LookupKey, Lookups, Record, TeamRecord, TokenRecord
 from pallas_contracts.catalog import LOOK_UP
-from pallas_contracts.errors import Rejected
+from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.opaque import token_digest
 from pallas_lookups.cache import LookupCache, open_cache
 
 
 @pytest.fixture
 async def resolver(nats_server: NatsServer, bus: Connecting, lifecycle: Lifecycle) -> Bus:
-    """Whoever asks."""
+    """Whoever asks, once somebody answers."""
     assert lifecycle.base
-    return await bus("auth-resolver", url=nats_server.url)
+    asker = await bus("auth-resolver", url=nats_server.url)
+
+    async def answered() -> bool:
+        with suppress(Unavailable):
+            await looked_up(asker)
+            return True
+        return False
+
+    await until(answered)
+    return asker
 
 
 @pytest.fixture

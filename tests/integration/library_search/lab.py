@@ -3,6 +3,7 @@
 Who may read what is said by a stand-in for the resolver, unless a test brings the real one.
 """
 
+import asyncio
 import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping
@@ -16,19 +17,20 @@ from argon2 import PasswordHasher
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
+from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import FERNET_KEY
-from tests.waiting import PATIENCE, soon
+from tests.waiting import PATIENCE, eventually, soon
 
 from auth_resolver.app import build as build_resolver
 from auth_resolver.settings import AuthResolverSettings
 from library_search.app import build
 from library_search.settings import LibrarySearchSettings
-from pallas_bus.ask import answer, answering
+from pallas_bus.ask import answer, answering, ask
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_contracts.auth import AUTH_FAILURES, LifecycleChanged, ResolveBearer, Resolved
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED, RESOLVE
-from pallas_contracts.errors import Denied
+from pallas_contracts.errors import Denied, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_runtime.http import bind, listening
@@ -128,8 +130,10 @@ class Search:
         return await self.admin.put(f"{DOCUMENTS}/{library}", params={"path": path, **query}, content=body)
 
     async def document(self, library: str, path: str, content: str | bytes, **query: str) -> str:
-        """Hand a file over that is taken; the id of its document."""
-        done = await self.put(library, path, content, **query)
+        """Hand a file over that is taken, once its library is known; the id of its document."""
+        async with asyncio.timeout(PATIENCE):
+            while (done := await self.put(library, path, content, **query)).status_code == 404:
+                pass  # each time it was waited for
         assert done.status_code in (200, 201), done.text
         return done.json()["document"]
 
@@ -149,6 +153,10 @@ class Search:
             result = await client.call_tool(tool, arguments)
         assert not result.is_error, result.content
         return structured(result)
+
+    async def connected(self) -> None:
+        """Wait until the broker can be spoken to, also after it was away."""
+        await eventually(lambda: "broker" not in self.process.probes.missing())
 
     def measured(self, metric: str, **labels: str) -> float:
         """The value of a metric."""
@@ -180,6 +188,19 @@ async def a_resolver(nats_url: str, redis_url: str) -> AsyncGenerator[None]:
     process = Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())
     async with build_resolver(AuthResolverSettings.from_env(given), process):
         yield
+
+
+async def callers_are_known(asker: Bus) -> None:
+    """Wait until who says what callers may read is connected, also after the broker was away."""
+
+    async def answered() -> bool:
+        try:
+            await ask(asker, RESOLVE, ResolveBearer(bearer="ann"))
+        except Unavailable:
+            return False
+        return True
+
+    await until(answered)
 
 
 async def known(search: Search, stand_in: StandIn, *uids: str) -> None:

@@ -1,10 +1,13 @@
 """Libraries come and go with the events of team-lifecycle, each taken once, whatever is restarted meanwhile."""
 
 import pytest
+from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, known
+from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, callers_are_known, known
 from tests.integration.real_parts import until
 from tests.waiting import eventually
+
+from pallas_contracts.catalog import SEARCH
 
 
 async def names(search: Search) -> dict[str, str]:
@@ -80,12 +83,13 @@ async def test_an_event_that_cannot_be_read_holds_nothing_up(
 
 
 async def test_a_broker_that_was_away_costs_no_event(
-    environ: dict[str, str], truth: Truth, callers: StandIn, ann: str, nats_server: NatsServer
+    environ: dict[str, str], truth: Truth, callers: StandIn, ann: str, nats_server: NatsServer, bus: Connecting
 ) -> None:
     async with a_search(environ) as search:
         await truth.say("created", "l0")
         await until(lambda: _has(search, "l0"))
         nats_server.restart(kill=True)
+        await callers_are_known(await bus(SEARCH, url=nats_server.url))
         await eventually(lambda: truth.bus.breaks > 0 and truth.bus.connected)
         await truth.say("created", "l1")
         await eventually(lambda: search.process.probes.missing() == {})

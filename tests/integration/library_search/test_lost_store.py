@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 from tests.conftest import Connecting
 from tests.embedded import NatsServer, RedisServer
-from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, known
+from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, callers_are_known, known
 from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
 from tests.waiting import eventually
 
 from library_search.handlers.follow_libraries import FILLED_AGAIN, NOT_READABLE
-from pallas_bus.ask import ask
 from pallas_bus.direct import read
-from pallas_contracts.auth import LifecycleChanged, ResolveBearer
-from pallas_contracts.catalog import LIFECYCLE, RESOLVE, SEARCH
-from pallas_contracts.errors import Unavailable
+from pallas_contracts.auth import LifecycleChanged
+from pallas_contracts.catalog import LIFECYCLE, SEARCH
 
 EVERY = tuple(f"l{number}" for number in range(10))
 
@@ -99,20 +97,11 @@ async def _lose_and_change(lifecycle: Lifecycle, bus: Connecting, server: NatsSe
     await lifecycle.library("l3", "ws")
     lose_everything(server)
     await asyncio.to_thread(server.start)
-    asker = await bus(SEARCH, url=server.url)
-
-    async def callers_are_known() -> bool:
-        """Whether who says what they may read is connected again."""
-        try:
-            await ask(asker, RESOLVE, ResolveBearer(bearer="ann"))
-        except Unavailable:
-            return False
-        return True
-
-    await until(callers_are_known)
+    await callers_are_known(await bus(SEARCH, url=server.url))
 
 
 async def _all_is_there(lifecycle: Lifecycle, search: Search, bus: Connecting, server: NatsServer) -> None:
+    await search.connected()
     await shows(search, "l1", "l2", "l3")
     await eventually(lambda: search.process.probes.missing() == {})
     assert await passages(search) == {"l1", "l2"}
@@ -168,12 +157,20 @@ async def test_until_what_was_lost_is_there_again_the_search_says_so(
 
 
 async def test_a_broker_that_is_restarted_with_its_store_is_not_read_from_the_beginning(
-    search: Search, truth: Truth, callers: StandIn, nats_server: NatsServer, caplog: pytest.LogCaptureFixture
+    search: Search,
+    truth: Truth,
+    callers: StandIn,
+    nats_server: NatsServer,
+    bus: Connecting,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    callers.libraries["ann"] = ()
     await truth.say("created", "l0")
     await known(search, callers, "l0")
     await asyncio.to_thread(nats_server.restart, kill=True)
+    await callers_are_known(await bus(SEARCH, url=nats_server.url))
     await eventually(lambda: truth.bus.breaks > 0 and truth.bus.connected)
+    await search.connected()
     await truth.say("created", "l1")
     await known(search, callers, "l0", "l1")
     assert "from the beginning" not in caplog.text

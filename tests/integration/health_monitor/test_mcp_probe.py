@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 from tests.integration.health_monitor.servers import Downstream, answering, hung, mcp_app, modern_only
 from tests.requirements import requirement
+from tests.waiting import PATIENCE, soon
 
 from health_monitor.adapters.mcp_probe import McpProbe
 from health_monitor.adapters.model_probe import ModelProbe
@@ -34,8 +35,13 @@ async def downstream() -> AsyncGenerator[Downstream]:
 
 @pytest.fixture
 async def probe(stack: AsyncExitStack) -> McpProbe:
-    """A probe with a short time limit."""
-    probe = McpProbe(await stack.enter_async_context(make_http(0.5)), 0.5)
+    """A probe that has patience."""
+    return await a_probe(stack, PATIENCE)
+
+
+async def a_probe(stack: AsyncExitStack, seconds: float) -> McpProbe:
+    """A probe with a time limit."""
+    probe = McpProbe(await stack.enter_async_context(make_http(seconds)), seconds)
     stack.push_async_callback(probe.close)
     return probe
 
@@ -51,7 +57,7 @@ async def test_a_server_that_answers_gets_its_session_deleted_with_the_same_head
 ) -> None:
     await downstream.start(await stack.enter_async_context(mcp_app(json_response=json_response)))
     assert await probe.probe(_server(downstream, Authorization="Bearer s3cret")) is None
-    await asyncio.wait_for(downstream.deleted.wait(), 2)
+    await soon(downstream.deleted.wait())
     post, delete = downstream.heard
     assert (post.verb, post.method) == ("POST", "initialize")
     assert post.headers["accept"] == "application/json, text/event-stream"
@@ -95,11 +101,12 @@ async def test_a_server_that_is_not_there_cannot_be_connected_to(downstream: Dow
 
 
 @requirement("P-3.10")
-async def test_a_server_that_hangs_is_given_up_after_the_time_limit(downstream: Downstream, probe: McpProbe) -> None:
-    released = asyncio.Event()
+async def test_a_server_that_hangs_is_given_up_after_the_time_limit(
+    stack: AsyncExitStack, downstream: Downstream
+) -> None:
+    probe, released = await a_probe(stack, 0.5), asyncio.Event()
     await downstream.start(hung(released))
-    async with asyncio.timeout(1):
-        assert await probe.probe(_server(downstream)) == "no answer in 0.5 s"
+    assert await soon(probe.probe(_server(downstream))) == "no answer in 0.5 s"
     released.set()
 
 
@@ -137,7 +144,7 @@ async def test_a_provider_is_asked_for_its_models_and_nothing_else(
     path: str,
 ) -> None:
     await downstream.start(answering(status, body))
-    probe = ModelProbe(await stack.enter_async_context(make_http(0.5)), 0.5)
+    probe = ModelProbe(await stack.enter_async_context(make_http(PATIENCE)), PATIENCE)
     config = ProviderConfig(provider, SecretStr(downstream.url), SecretStr("s3cret"))
     assert await probe.probe(config, model) == reason
     (heard,) = downstream.heard

@@ -85,7 +85,7 @@ async def test_a_killed_process_is_replaced_and_the_user_is_told(tmp_path: Path)
     async with started(tmp_path, stand_in("a"), stand_in("b")) as watched:
         before = watched.supervisor.pids()
         os.kill(before["a"][0], signal.SIGKILL)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await watched.replaced.wait()
         after = watched.supervisor.pids()
         assert after["a"] != before["a"]
@@ -140,7 +140,13 @@ async def test_a_start_that_takes_too_long_names_the_process_and_its_log(tmp_pat
     async def prepare() -> Launch:
         return Launch(("sleep", "600"), answers_ok(f"http://127.0.0.1:{free_port()}/"))
 
-    watched = Watched(tmp_path, stand_in("a"), ProcessSpec("slow", 1, 1, prepare))
+    async def prepare_at_once() -> Launch:
+        async def ready() -> bool:
+            return True
+
+        return Launch(("sleep", "600"), ready)
+
+    watched = Watched(tmp_path, ProcessSpec("a", 1, 1, prepare_at_once), ProcessSpec("slow", 1, 1, prepare))
     try:
         with pytest.raises(StartTimeout, match=r"slow-1 \(log: .*slow-1.log\)") as error:
             await watched.supervisor.start(2)

@@ -53,7 +53,7 @@ class Service:
 
         await until(look, within)
 
-    async def not_ready(self, within: float = 10.0) -> None:
+    async def not_ready(self, within: float = STARTS_WITHIN) -> None:
         """Wait until it says that it is not ready."""
 
         async def look() -> bool:

@@ -1,12 +1,13 @@
 """A stand-in for a service: answers `/readyz`, ends on SIGTERM, and misbehaves when it is told to.
 
-Usage: stand_in.py PORT [refuse | deaf | orphan]. `refuse` ends with code 2 at once, `deaf` ignores SIGTERM, `orphan`
-leaves a process in a session of its own.
+Usage: stand_in.py PORT [refuse | deaf | slow | orphan]. `refuse` ends with code 2 at once, `deaf` ignores SIGTERM,
+`slow` ends 4 s behind it, `orphan` leaves a process in a session of its own.
 """
 
 import signal
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 
@@ -23,12 +24,18 @@ def leave(number: int, frame: object) -> None:
     sys.exit(0)
 
 
+def leave_slowly(number: int, frame: object) -> None:
+    """End as a server does whose disk is slow."""
+    time.sleep(4)
+    sys.exit(0)
+
+
 def main(port: int, behaviour: str) -> None:
     """Serve until a signal."""
     if behaviour == "refuse":
         print("stand-in: PALLAS_THING: is wrong", file=sys.stderr)
         sys.exit(2)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else leave)
+    signal.signal(signal.SIGTERM, {"deaf": signal.SIG_IGN, "slow": leave_slowly}.get(behaviour, leave))
     if behaviour == "orphan":
         orphan = subprocess.Popen(["sleep", "600"], start_new_session=True)
         print(f"orphan {orphan.pid}", flush=True)

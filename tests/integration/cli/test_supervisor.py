@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -206,6 +207,14 @@ async def test_a_process_that_does_not_stop_is_killed_in_the_end(tmp_path: Path)
     await watched.supervisor.stop(0.3)
     assert gone(watched.pid("deaf"))
     assert watched.lines[-1].startswith("deaf-1 was killed: still running")
+
+
+async def test_what_others_need_may_take_its_time_to_stop_behind_them(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, replace(stand_in("server", "slow"), stage=0), stand_in("service"))
+    await watched.supervisor.start(20)
+    await watched.supervisor.stop(5)
+    assert gone(watched.pid("server"))
+    assert watched.lines == []
 
 
 async def test_an_urgent_stop_kills_at_once(tmp_path: Path) -> None:

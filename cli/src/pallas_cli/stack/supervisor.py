@@ -10,7 +10,8 @@ from pallas_cli.stack.after_fork import adopt_orphans
 from pallas_cli.stack.keeper import Keeper
 from pallas_cli.stack.launch import ProcessSpec
 
-_LAST_STAGES_GRACE = 3.0
+_LAST_STAGES_GRACE = 10.0
+"""Seconds for what has no turns under way: a Postgres that writes its last checkpoint to a slow disk needs some."""
 
 
 class StartTimeout(Exception):
@@ -73,7 +74,7 @@ class Supervisor:
             await keeper.start()
 
     async def stop(self, drain: float, urgent: asyncio.Event | None = None) -> None:
-        """Stop stage after stage in reverse, the first with `drain` seconds of time, the others with a few.
+        """Stop stage after stage in reverse, the first with `drain` seconds of time, the others with some.
 
         Once `urgent` is set, everything still running is killed at once.
         """

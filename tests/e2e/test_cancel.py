@@ -117,9 +117,9 @@ async def test_a_turn_that_still_waits_is_cancelled_without_ever_running(
     lab: Lab, turns: Turns, http: httpx.AsyncClient
 ) -> None:
     url = lab.url("narrow")
-    first = {"name": "narrow", "arguments": {"message": "/sleep 1"}}
+    first = {"name": "narrow", "arguments": {"message": "/sleep 60"}}
     running = asyncio.create_task(wire.answers(http, url, wire.modern("tools/call", first)))
-    await turns.claimed("narrow")
+    held, _ = await turns.claimed("narrow")
     second = {"name": "narrow", "arguments": {"message": "/say too late"}, "_meta": TOKEN}
     async with wire.posted(http, url, wire.modern("tools/call", second)) as stream:
         queued = await anext(stream.messages())
@@ -128,4 +128,7 @@ async def test_a_turn_that_still_waits_is_cancelled_without_ever_running(
     address = turns.address_of(next(it for it in cancels if isinstance(it.claim, CancelRequested)))
     assert (await turns.outcome(address)).status == "cancelled"
     assert [type(said).__name__ for said in await turns.story(address)] == ["CancelRequested", "TurnOutcome"]
-    await running
+    assert not running.done()
+    running.cancel()
+    await asyncio.wait({running})
+    assert (await turns.outcome(held)).status == "cancelled"

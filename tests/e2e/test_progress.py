@@ -8,10 +8,11 @@ from itertools import pairwise
 import httpx
 import pytest
 from tests.e2e import wire
-from tests.e2e.calls import Answer, Line, call
+from tests.e2e.calls import Line, call
 from tests.e2e.lab import Era, Lab
+from tests.e2e.turns import Turns
 from tests.requirements import requirement
-from tests.waiting import Collected
+from tests.waiting import Collected, soon
 
 PATTERNS = re.compile(
     r"^([\w-]+/[\w-]+: (started|completed|failed|.+)|[\w-]+ step \d+ \((llm|tool)\)|[\w-]+ queued: \d+ ahead)$"
@@ -145,23 +146,24 @@ async def test_lines_come_while_the_turn_runs_and_not_with_its_end(lab: Lab, era
         await asyncio.wait({calling})
 
 
-async def test_a_turn_that_waits_is_told_how_many_are_ahead(lab: Lab, era: Era) -> None:
+async def test_a_turn_that_waits_is_told_how_many_are_ahead(lab: Lab, turns: Turns, era: Era) -> None:
+    running, *queues = [Collected[Line]() for _ in range(3)]
     async with lab.client("narrow", era) as client:
-
-        async def ask() -> Answer:
-            return await call(client, "narrow", "/sleep 0.8", heard.add)
-
-        heard = Collected[Line]()
-        first = asyncio.create_task(ask())
-        await heard.count(1)
-        others = await asyncio.gather(ask(), ask())
-        await first
-    queued = sorted(next(line for line in answer.messages if line and "queued" in line) for answer in others)
+        await soon(turns.queue_is_empty())
+        first = asyncio.create_task(call(client, "narrow", "/sleep 60", running.add))
+        await running.count(1)
+        others = [asyncio.create_task(call(client, "narrow", "/say done", queue.add)) for queue in queues]
+        for queue in queues:
+            await queue.count(1)
+        assert [line.message for line in running.items] == ["narrow step 1 (llm)"]
+        first.cancel()
+        await asyncio.wait({first})
+        answers = await asyncio.gather(*others)
+    queued = sorted(answer.messages[0] or "" for answer in answers)
     assert queued == ["narrow queued: 0 ahead", "narrow queued: 1 ahead"]
-    for answer in others:
+    for answer in answers:
         check_values(era, answer.lines)
         assert answer.messages[-1] == "narrow step 1 (llm)"
-    assert (await first).messages == ["narrow step 1 (llm)"]
 
 
 @requirement("P-5.3")

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -14,7 +14,7 @@ from tests.e2e.lab import Era, Lab
 from tests.e2e.test_health import health_of
 from tests.e2e.turns import Turns
 from tests.requirements import requirement
-from tests.waiting import eventually, soon
+from tests.waiting import eventually, soon, timing
 
 from pallas_bus import tables
 from pallas_contracts.catalog import AGENTS
@@ -47,12 +47,12 @@ def edited(lab: Lab) -> Generator[Path]:
         time.sleep(0.05)
 
 
-@contextmanager
-def within(seconds: float) -> Generator[None]:
+@asynccontextmanager
+async def within(seconds: float) -> AsyncGenerator[None]:
     """Fail when the block takes longer."""
-    began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
+    async with timing() as watch:
+        yield
+    assert watch.seconds < seconds
 
 
 def listed(lab: Lab) -> set[str]:
@@ -76,14 +76,14 @@ async def test_an_agent_that_is_added_is_listed_and_served_at_once_and_gone_when
         assert status(lab, 0) == 404
         agents.write_text(before + GUEST)
         await eventually(lambda: "live.guest" in known)
-        with within(1.0):
+        async with within(1.0):
             await eventually(lambda: "local.live/pallas-guest" in listed(lab))
             await eventually(lambda: {status(lab, 0), status(lab, 1)} == {405})
         async with lab.client("guest", era, team="live") as client:
             assert (await call(client, "guest", "/say I am here")).text == "I am here"
         agents.write_text(before)
         await eventually(lambda: "live.guest" not in known)
-        with within(1.0):
+        async with within(1.0):
             await eventually(lambda: "local.live/pallas-guest" not in listed(lab))
             await eventually(lambda: {status(lab, 0), status(lab, 1)} == {404})
 

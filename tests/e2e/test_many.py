@@ -14,7 +14,7 @@ from tests.e2e.turns import Turns
 from tests.requirements import requirement
 from tests.waiting import Collected, soon
 
-from pallas_contracts.turns import Claimed
+from pallas_contracts.turns import Claimed, TurnClaim
 
 CONVERSATIONS = 50
 SLOW = '/tool long_task {"seconds": 2, "steps": 20}\n/say finished'
@@ -54,11 +54,21 @@ async def test_progress_goes_to_the_call_it_belongs_to(lab: Lab, era: Era) -> No
 
 @requirement("K-shape-2")
 async def test_turns_are_taken_by_all_workers(lab: Lab, turns: Turns) -> None:
+    def workers(claims: list[TurnClaim]) -> set[str]:
+        return {said.claim.worker for said in claims if isinstance(said.claim, Claimed)}
+
     async with lab.client("plain") as client:
-        await asyncio.gather(*(call(client, "plain", "/sleep 0.2") for _ in range(20)))
-    claims = [said.claim for said in turns.claims.items if isinstance(said.claim, Claimed)]
-    assert len(claims) == 20
-    assert len({claim.worker for claim in claims}) == 2
+
+        async def ask_on() -> None:
+            while True:
+                await asyncio.gather(*(call(client, "plain", "/sleep 0.2") for _ in range(20)))
+
+        asking = asyncio.create_task(ask_on())
+        await turns.claims.until(lambda claims: len(workers(claims)) == 2, 30)
+        asking.cancel()
+        await asyncio.wait({asking})
+    ids = [said.turn_id for said in turns.claims.items if isinstance(said.claim, Claimed)]
+    assert len(ids) == len(set(ids)), "and each by one of them"
 
 
 async def test_any_replica_serves_any_request_of_a_session(lab: Lab) -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.embedded import accepts, free_port
+from tests.waiting import PATIENCE
 
 from agent_worker.hosting import host_team
 from agent_worker.ports import Completed, HostedTeam, Outcome, Turn
@@ -37,7 +39,7 @@ class Events:
     def of[E: TurnEvent](self, kind: type[E]) -> list[E]:
         return [event for event in self.all if isinstance(event, kind)]
 
-    async def until[E: TurnEvent](self, kind: type[E], timeout: float = 10.0) -> E:
+    async def until[E: TurnEvent](self, kind: type[E], timeout: float = PATIENCE) -> E:
         """Wait for the first event of a kind."""
         async with asyncio.timeout(timeout):
             while not (found := self.of(kind)):
@@ -87,9 +89,7 @@ class DemoServer:
     """
 
     def __init__(self, log: Path, *program: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self.log = log
         self._program = program or ("-m", "pallas_demo", "--port")
         self._process: subprocess.Popen[bytes] | None = None
@@ -118,15 +118,14 @@ class DemoServer:
         self._process.send_signal(signal.SIGSTOP)
 
     def _answers(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        return accepts(self.port)
 
     def logged(self, text: str) -> int:
         """How often the text is in the log."""
         return self.log.read_text().count(text)
 
 
-def wait_for(condition: Any, what: str, timeout: float = 20.0) -> None:
+def wait_for(condition: Any, what: str, timeout: float = PATIENCE) -> None:
     """Block until the condition holds; for processes, which say nothing."""
     deadline = time.monotonic() + timeout
     while not condition():

@@ -57,7 +57,7 @@ def left_on_screen(output: str) -> list[str]:
 @requirement("P-5.17", "P-5.18", "P-5.19", "P-5.20")
 def test_progress_is_one_line_that_is_replaced_and_cleared(lab: Lab) -> None:
     output = chat(lab, '/tool long_task {"seconds": 2, "steps": 4}\n/say all done')
-    assert "toolbox/long_task: step 2 of 4" in output
+    assert re.search(r"toolbox/long_task: step \d of 4", output)
     assert SPINNER & set(output)
     seen = " ".join(left_on_screen(output))
     assert "done after 4 steps" in seen

@@ -46,8 +46,11 @@ class Stack:
     async def none_ready(self) -> None:
         """Wait until every service says that it misses the broker."""
         for each in self.services.values():
-            await each.not_ready()
-            assert (await each.missing() or {}).get("broker") == "not connected", each.instance
+
+            async def misses_the_broker(service: Service = each) -> bool:
+                return (await service.missing() or {}).get("broker") == "not connected"
+
+            await until(misses_the_broker)
 
 
 @pytest.fixture

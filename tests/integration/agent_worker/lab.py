@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.builders import turn_requested
 from tests.integration.real_parts import a_lab, a_process, a_worker, measured
-from tests.waiting import Collected, eventually, soon
+from tests.waiting import PATIENCE, Collected, eventually, soon
 
 from agent_worker.app import Worker
 from pallas_bus.connection import Bus
@@ -121,7 +121,7 @@ class Followed:
         """Where it is in the log."""
         return Address.of(self.request)
 
-    async def until[S](self, kind: type[S], within: float = 10.0) -> S:
+    async def until[S](self, kind: type[S], within: float = PATIENCE) -> S:
         """Read on to the next thing of a kind."""
 
         async def look() -> S:
@@ -133,18 +133,18 @@ class Followed:
 
         return await soon(look(), within)
 
-    async def claimed(self, attempt: int, within: float = 10.0) -> Claimed:
+    async def claimed(self, attempt: int, within: float = PATIENCE) -> Claimed:
         """Read on to the claim of an attempt."""
         while (claimed := await self.until(Claimed, within)).attempt != attempt:
             pass
         return claimed
 
-    async def works(self, attempt: int = 1, within: float = 10.0) -> None:
+    async def works(self, attempt: int = 1, within: float = PATIENCE) -> None:
         """Read on until the tool `wait` says that it waits in an attempt."""
         while (await self.until(Progress, within)).message != f"waiting in attempt {attempt}":
             pass
 
-    async def outcome(self, within: float = 10.0) -> TurnOutcome:
+    async def outcome(self, within: float = PATIENCE) -> TurnOutcome:
         """Read on to the end."""
         return await self.until(TurnOutcome, within)
 

@@ -18,7 +18,7 @@ from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab, stopped
 from tests.integration.processes import a_service
 from tests.integration.real_parts import a_worker, until
-from tests.waiting import Collected, soon
+from tests.waiting import Collected, eventually, soon
 
 from agent_worker.handlers import claim_turn
 from agent_worker.running import Running
@@ -319,7 +319,7 @@ async def test_a_superseded_attempt_stops_and_is_not_heard(lab: Lab) -> None:
     file.touch()
     outcome = await turn.outcome()
     assert (outcome.attempt, turn.text) == (2, "waited in attempt 2")
-    assert not loser.slots.busy
+    await eventually(lambda: not loser.slots.busy)
 
 
 async def test_a_worker_that_drains_finishes_what_it_runs_and_takes_nothing_new(lab: Lab) -> None:
@@ -365,7 +365,7 @@ async def test_a_worker_ends_and_gives_back_a_turn_that_will_not_be_cancelled(
         going.send(signal.SIGTERM)
         try:
             assert (await turn.claimed(2)).worker == staying.taking.worker
-            assert await soon(going.process.wait(), within=20.0) == 0
+            assert await soon(going.process.wait(), within=30.0) == 0
         finally:
             file.touch()
     assert turn.request.turn_id in going.log.read_text("utf-8")

@@ -21,8 +21,8 @@ from typing import Any, Self
 from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.stack.ports import is_free
 
-_STARTS_WITHIN = 20.0
-_STOPS_WITHIN = 20.0
+_STARTS_WITHIN = 60.0
+_STOPS_WITHIN = 30.0
 _RETRY = 0.005
 _PORTS = range(20_000, 26_000)
 """Ports that nobody takes who asks for any: the kernel has others for them, and so have the stacks of tests."""

@@ -16,8 +16,8 @@ from tests.embedded import free_port
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.stack.after_fork import child_setup
 
-_STARTS_WITHIN = 30.0
-_STOPS_WITHIN = 20.0
+_STARTS_WITHIN = 60.0
+_STOPS_WITHIN = 30.0
 _RETRY = 0.02
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 from tests.embedded import free_port
 from tests.integration.real_parts import until
-from tests.waiting import PATIENCE
 
 STARTS_WITHIN = 60.0
 
@@ -54,7 +53,7 @@ class Service:
 
         await until(look, within)
 
-    async def not_ready(self, within: float = PATIENCE) -> None:
+    async def not_ready(self, within: float = STARTS_WITHIN) -> None:
         """Wait until it says that it is not ready."""
 
         async def look() -> bool:

@@ -114,9 +114,9 @@ async def test_a_rotated_seed_is_let_in_after_a_reload_and_the_removed_one_no_mo
         alone.folder.write_users(workers)
         alone.server.reload()
 
-        async def let_in(access: Access) -> bool:
+        async def let_in(access: Access, within: float = 10.0) -> bool:
             try:
-                async with connect(access, REGISTRY, timeout=0.5):
+                async with connect(access, REGISTRY, timeout=within):
                     return True
             except Unavailable:
                 return False
@@ -128,7 +128,7 @@ async def test_a_rotated_seed_is_let_in_after_a_reload_and_the_removed_one_no_mo
         alone.server.reload()
 
         async def shut_out() -> bool:
-            return not await let_in(old)
+            return not await let_in(old, 0.5)
 
         await until(shut_out)
         assert await let_in(alone.access(REGISTRY))

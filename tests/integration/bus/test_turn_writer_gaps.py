@@ -56,7 +56,7 @@ class Far:
 
 @asynccontextmanager
 async def far_away(url: str, team: str) -> AsyncGenerator[Far]:
-    async with linked(url) as link, connect(link.url, "agent-worker", timeout=0.5) as bus:
+    async with linked(url) as link, connect(link.url, "agent-worker", timeout=1.0) as bus:
         request = turn_requested(team)
         yield Far(bus, link, request, await attempt_of(bus, request))
 

@@ -15,7 +15,7 @@ from tests.embedded import free_port, nats_binary
 from tests.integration.deploy.servers import moved, running
 from tests.integration.real_parts import until
 
-_STARTS_WITHIN = 20.0
+_STARTS_WITHIN = 60.0
 _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 

@@ -15,7 +15,7 @@ from tests.integration.real_parts import until
 
 from pallas_cli.embedded.redis import EmbeddedRedis
 
-_STARTS_WITHIN = 20.0
+_STARTS_WITHIN = 60.0
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.embedded import free_port
-from tests.waiting import soon
+from tests.waiting import PATIENCE, soon
 
 SERVICE = Path(__file__).parent.parent / "runtime_service.py"
 
@@ -47,7 +47,7 @@ async def start() -> AsyncGenerator[Start]:
 async def said(process: Process) -> str:
     """The next line on its standard output."""
     assert process.stdout is not None
-    return (await soon(process.stdout.readline(), within=20.0)).decode().strip()
+    return (await soon(process.stdout.readline(), within=60.0)).decode().strip()
 
 
 async def url_of(process: Process) -> str:
@@ -59,13 +59,13 @@ async def url_of(process: Process) -> str:
 
 async def ended(process: Process) -> tuple[int, str]:
     """Its exit code and what it wrote to standard error."""
-    _, errors = await soon(process.communicate(), within=20.0)
+    _, errors = await soon(process.communicate(), within=60.0)
     assert process.returncode is not None
     return process.returncode, errors.decode()
 
 
 async def until_ready(client: httpx.AsyncClient, url: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (await client.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110 - as a probe does
             await asyncio.sleep(0.01)
 
@@ -105,7 +105,7 @@ async def test_while_it_starts_it_is_alive_and_not_ready_and_a_signal_ends_it(st
 
 
 async def test_while_it_drains_it_is_not_ready_and_is_cut_off_in_time(start: Start) -> None:
-    process = await start("slow_drain", PALLAS_DRAIN_SECONDS="0.5")
+    process = await start("slow_drain", PALLAS_DRAIN_SECONDS="4")
     url = await url_of(process)
     async with httpx.AsyncClient() as client:
         await until_ready(client, url)

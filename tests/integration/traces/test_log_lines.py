@@ -61,8 +61,8 @@ class Told:
         return (await self.http.put(url)).status_code == 405
 
     def lines(self) -> list[dict[str, Any]]:
-        """All that was logged."""
-        texts = [service.log.read_text("utf-8") for service in self.services]
+        """All that was logged; of a line that is being written, nothing yet."""
+        texts = [service.log.read_text("utf-8").rpartition("\n")[0] for service in self.services]
         return [json.loads(line) for text in texts for line in text.splitlines()]
 
     async def until_said(self, event: str, times: int = 1) -> None:

@@ -15,10 +15,12 @@ from tests.embedded import free_port
 
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.stack.after_fork import child_setup
+from pallas_cli.stack.launch import Launch
 
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 30.0
 _RETRY = 0.02
+_LEFT_BEHIND = b"pre-existing shared memory block"
 
 
 class PostgresServer:
@@ -35,11 +37,28 @@ class PostgresServer:
         return self._server.url
 
     def start(self) -> Self:
-        """Start the server, after making its cluster if there is none, and wait until it is ready."""
+        """Start the server, after making its cluster if there is none, and wait until it is ready.
+
+        What a killed one leaves behind goes by itself, and the next one does not begin before that.
+        """
         launch = asyncio.run(self._server.launch())
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while time.monotonic() < deadline:
+            begin = self._log.stat().st_size if self._log.exists() else 0
+            self._process = self._run(launch)
+            while self._process.poll() is None and time.monotonic() < deadline:
+                if asyncio.run(self._is_ready()):
+                    return self
+                time.sleep(_RETRY)
+            if _LEFT_BEHIND not in self._log.read_bytes()[begin:]:
+                break
+        self.kill9()
+        raise RuntimeError(f"Postgres did not start:\n{self._log.read_text('utf-8', errors='replace')}")
+
+    def _run(self, launch: Launch) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 (*launch.command, "-c", "fsync=off"),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -47,13 +66,6 @@ class PostgresServer:
                 start_new_session=True,
                 preexec_fn=child_setup(launch.orphan_signal, launch.rootless),
             )
-        deadline = time.monotonic() + _STARTS_WITHIN
-        while self._process.poll() is None and time.monotonic() < deadline:
-            if asyncio.run(self._is_ready()):
-                return self
-            time.sleep(_RETRY)
-        self.kill9()
-        raise RuntimeError(f"Postgres did not start:\n{self._log.read_text('utf-8', errors='replace')}")
 
     async def _is_ready(self) -> bool:
         launch = await self._server.launch()

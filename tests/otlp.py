@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from tests.integration.real_parts import until
+from tests.waiting import PATIENCE
 
 from pallas_runtime.http import bind, listening
 
@@ -64,7 +65,7 @@ class Collector:
         """The spans of a trace."""
         return [span for span in self.spans if span.trace == trace]
 
-    async def until(self, came: Callable[[], bool], within: float = 20.0) -> None:
+    async def until(self, came: Callable[[], bool], within: float = PATIENCE) -> None:
         """Wait until what has come in is enough."""
 
         async def look() -> bool:

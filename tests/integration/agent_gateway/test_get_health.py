@@ -3,14 +3,16 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from tests.builders import agent_definition
 from tests.conftest import Connecting
-from tests.waiting import eventually, timing
+from tests.waiting import PATIENCE, eventually, timing
 
+from agent_gateway.handlers import get_health as handler
 from agent_gateway.handlers.get_health import get_health
 from pallas_bus.ask import answer, answering
 from pallas_bus.connection import Bus
@@ -83,7 +85,8 @@ async def test_whatever_is_not_ok_has_a_message(known: Known, status: str) -> No
     assert (answer["status"], answer["message"]) == (status, "argos slow")
 
 
-async def test_an_old_health_is_checked_again(known: Known) -> None:
+async def test_an_old_health_is_checked_again(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "CHECK_HEALTH", replace(CHECK_HEALTH, timeout=PATIENCE))
     await known.publish(known.health(age=31))
     await known.answers(known.health(status="degraded", message="argos unreachable"))
     assert (await known.get())["message"] == "argos unreachable"

@@ -50,11 +50,16 @@ class Storm:
     @property
     def interleaved(self) -> int:
         """Changes that were confirmed and look-ups that were answered."""
-        return sum(cell.changes for cell in self.cells) + sum(self.verdicts.values()) - self.verdicts["unavailable"]
+        return self.changes + sum(self.verdicts.values()) - self.verdicts["unavailable"]
+
+    @property
+    def changes(self) -> int:
+        """Changes that were confirmed."""
+        return sum(cell.changes for cell in self.cells)
 
     async def run(self, most: int, within: float, *, accidents: bool) -> None:
-        """Go on until `most` changes and look-ups were made and all accidents have happened, or a stale answer was
-        given. Then everything is quiet, and each bearer is looked at once more.
+        """Go on until `most` changes and look-ups were made, one of a hundred a change, and all accidents have
+        happened, or a stale answer was given. Then everything is quiet, and each bearer is looked at once more.
 
         Raises:
             TimeoutError: it took longer than `within` seconds.
@@ -69,11 +74,14 @@ class Storm:
                 group.create_task(self._evict())
                 if accidents:
                     await asyncio.gather(*(self._harm(each, most) for each in self.parts.accidents(self._dice)))
-                await eventually(lambda: self.interleaved >= most or self.verdicts["stale"] > 0, within)
+                await eventually(lambda: self._has_seen(most) or self.verdicts["stale"] > 0, within)
                 self._over = True
             for cell in self.cells:
                 for bearer in cell.looked_at():
                     await until(partial(self._answered, bearer), within)
+
+    def _has_seen(self, most: int) -> bool:
+        return self.interleaved >= most and self.changes > most / 100
 
     def _is_over(self) -> bool:
         return self._over

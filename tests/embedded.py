@@ -35,12 +35,12 @@ jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: 8GB }}
 
 
 _ports = itertools.cycle(_PORTS)
-_first_port = itertools.islice(_ports, random.randrange(len(_PORTS)), None)
+_next_ports = itertools.islice(_ports, random.randrange(len(_PORTS)), None)
 
 
 def free_port() -> int:
     """Return a loopback port that nobody listens on right now, and that nobody else is given until much later."""
-    return next(filter(is_free, _first_port))
+    return next(filter(is_free, _next_ports))
 
 
 def nats_binary() -> Path | None:

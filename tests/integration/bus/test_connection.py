@@ -1,6 +1,7 @@
 """The connection against a real server: what it translates, and that it survives what happens to servers."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,35 @@ async def test_a_server_that_does_not_finish_the_tls_handshake_is_unavailable(tm
         with pytest.raises(Unavailable):
             await soon(connect(access, "tester", timeout=0.3).__aenter__())
         over.set()
+
+
+async def test_a_refused_connection_is_closed_although_the_deadline_comes_while_it_is_being_closed() -> None:
+    opened, ended = list[bool](), Collected[bool]()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(True)
+        writer.write(b"INFO {}\r\n-ERR 'Authorization Violation'\r\n")
+        while await reader.read(1000):
+            pass
+        ended.add(True)
+        writer.close()
+
+    async def stand_still(_: Exception) -> None:
+        until = time.monotonic() + 0.4
+        while time.monotonic() < until:
+            pass
+        await asyncio.sleep(0)
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(Unavailable) as refused:
+            async with connect(url, "tester", timeout=0.3, options={"error_cb": stand_still}):
+                pass
+        try:
+            await ended.until(lambda closed: len(closed) == len(opened) > 0)
+        finally:
+            server.close_clients()
+    assert refused.value.code == "unavailable"
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])

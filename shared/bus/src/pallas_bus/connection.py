@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, override
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -243,6 +243,18 @@ class Bus:
             self.closed.set()
 
 
+class _Client(Client):
+    """A client that leaves no socket open: one that is closed while a refused try is being closed leaves that one."""
+
+    @override
+    async def close(self) -> None:
+        try:
+            await super().close()
+        finally:
+            if self._transport is not None:
+                self._transport.close()
+
+
 async def _close(client: Client) -> None:
     """Close a connection; whether the other side takes part is not waited for long.
 
@@ -282,7 +294,7 @@ async def connect(
         Unavailable: no server could be reached, or none lets this in.
         Rejected: the seed or the certificates cannot be read.
     """
-    client = Client()
+    client = _Client()
     given = (Access(access) if isinstance(access, str) else access).options(service)
     bus = Bus(service, instance or f"{service}-{uuid.uuid4().hex[:8]}", client, timeout)
 

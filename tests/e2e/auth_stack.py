@@ -3,9 +3,11 @@
 import json
 import os
 import subprocess
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.e2e.calls import call
 from tests.e2e.lab import Era
 from tests.e2e.stack import PALLAS, Stack
 
+_TRIES = 3
 TEAMS, ADMIN = "/mcp_server/api/teams/", "/admin/api"
 
 
@@ -82,6 +85,20 @@ class AuthStack:
             yield client
 
 
+class Repeating(httpx.HTTPTransport):
+    """Sends again what was refused for a moment and for how long, as a caller is meant to."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the first answer that is not a 503, or the last one of them."""
+        for _ in range(_TRIES):
+            answer = super().handle_request(request)
+            if answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+                return answer
+            answer.close()
+            time.sleep(float(answer.headers["Retry-After"]))
+        return super().handle_request(request)
+
+
 def done(answer: httpx.Response) -> Any:
     """The answer to a request that has to succeed."""
     assert answer.is_success, answer.text
@@ -100,9 +117,9 @@ def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
         ready = stack.until_ready()
         secrets = Path(ready["data"]) / "secrets"
         admin, daedalus = ((secrets / name).read_text() for name in ("admin-password", "daedalus-service-password"))
-        base: dict[str, Any] = {"base_url": ready["team_lifecycle"], "timeout": 30, "trust_env": False}
+        base: dict[str, Any] = {"base_url": ready["team_lifecycle"], "timeout": 30}
         with (
-            httpx.Client(auth=("daedalus-service", daedalus), **base) as service,
-            httpx.Client(auth=("admin", admin), **base) as people,
+            httpx.Client(transport=Repeating(), auth=("daedalus-service", daedalus), **base) as service,
+            httpx.Client(transport=Repeating(), auth=("admin", admin), **base) as people,
         ):
             yield AuthStack(stack, ready, admin, service, people)

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any, override
+from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -22,6 +22,7 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
 from pallas_bus.access import Access
+from pallas_bus.client import ClosingClient
 from pallas_bus.replies import Stored, api_error, stored, too_large, translated
 from pallas_contracts.catalog import PER_TEAM
 from pallas_contracts.errors import Unavailable
@@ -32,7 +33,6 @@ _IN_FLIGHT_PAUSE = 0.005
 _HEADER_FRAME = 16
 """Bytes that a block of headers takes besides their names and values."""
 _CONNECT_RETRY = 0.5
-_CLOSE_SECONDS = 2.0
 _REFUSED = "authorization violation"
 PENDING_BYTES = 64 * 1024 * 1024
 
@@ -239,30 +239,8 @@ class Bus:
             with suppress(NatsError, TimeoutError, OSError):
                 if self.client.is_connected:
                     await self.client.flush(timeout=2)
-            await _close(self.client)
+            await self.client.close()
             self.closed.set()
-
-
-class _Client(Client):
-    """A client that leaves no socket open: one that is closed while a refused try is being closed leaves that one."""
-
-    @override
-    async def close(self) -> None:
-        try:
-            await super().close()
-        finally:
-            if self._transport is not None:
-                self._transport.close()
-
-
-async def _close(client: Client) -> None:
-    """Close a connection; whether the other side takes part is not waited for long.
-
-    One whose TLS handshake was cut short never says that it has closed.
-    """
-    with suppress(NatsError, TimeoutError, OSError):
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await client.close()
 
 
 def _server(client: Client) -> str | None:
@@ -294,7 +272,7 @@ async def connect(
         Unavailable: no server could be reached, or none lets this in.
         Rejected: the seed or the certificates cannot be read.
     """
-    client = _Client()
+    client = ClosingClient()
     given = (Access(access) if isinstance(access, str) else access).options(service)
     bus = Bus(service, instance or f"{service}-{uuid.uuid4().hex[:8]}", client, timeout)
 
@@ -330,7 +308,7 @@ async def connect(
             )
             await bus.start()
     except (TimeoutError, OSError, NatsError) as error:
-        await _close(client)
+        await client.close()
         reason = _reason(client.last_error or error)
         raise Unavailable(f"cannot connect to NATS for {service}: {reason}") from error
     try:

@@ -87,3 +87,11 @@ async def timing() -> AsyncGenerator[Stopwatch]:
     finally:
         watch.tick()
         running.cancel()
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncGenerator[None]:
+    """Fail when the block takes longer than is promised, by `timing`."""
+    async with timing() as watch:
+        yield
+    assert watch.seconds < seconds, f"took {watch.seconds:.3f} s"

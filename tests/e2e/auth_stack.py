@@ -86,7 +86,7 @@ class AuthStack:
 
 
 class Repeating(httpx.HTTPTransport):
-    """Sends again what was refused for a moment and for how long, as a caller is meant to."""
+    """Sends a request again that was refused for a moment, when the answer says so, as a caller is meant to."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Return the first answer that is not a 503, or the last one of them."""

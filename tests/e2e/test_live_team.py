@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
 from pathlib import Path
 
 import httpx
@@ -14,7 +13,7 @@ from tests.e2e.lab import Era, Lab
 from tests.e2e.test_health import health_of
 from tests.e2e.turns import Turns
 from tests.requirements import requirement
-from tests.waiting import eventually, soon, timing
+from tests.waiting import eventually, soon, within
 
 from pallas_bus import tables
 from pallas_contracts.catalog import AGENTS
@@ -45,14 +44,6 @@ def edited(lab: Lab) -> Generator[Path]:
     wait = time.monotonic() + 20
     while "local.live/pallas-guest" in listed(lab) and time.monotonic() < wait:
         time.sleep(0.05)
-
-
-@asynccontextmanager
-async def within(seconds: float) -> AsyncGenerator[None]:
-    """Fail when the block takes longer."""
-    async with timing() as watch:
-        yield
-    assert watch.seconds < seconds
 
 
 def listed(lab: Lab) -> set[str]:

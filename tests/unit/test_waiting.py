@@ -1,8 +1,10 @@
 """The stopwatch of the tests: what counts of the time that passes."""
 
+import asyncio
+
 import pytest
 from tests import waiting
-from tests.waiting import Stopwatch
+from tests.waiting import Stopwatch, within
 
 
 class Machine:
@@ -47,3 +49,11 @@ def test_time_that_the_process_uses_counts(machine: Machine) -> None:
     machine.used += 1.5
     watch.tick()
     assert watch.seconds == 1.5
+
+
+async def test_what_takes_longer_than_was_promised_fails() -> None:
+    async with within(10.0):
+        await asyncio.sleep(0)
+    with pytest.raises(AssertionError, match="took"):
+        async with within(0.02):
+            await asyncio.sleep(0.2)

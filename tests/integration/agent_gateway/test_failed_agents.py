@@ -6,7 +6,7 @@ from typing import Any
 from mcp_types import CallToolResult
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, a_lab, until
-from tests.waiting import eventually, soon
+from tests.waiting import eventually, soon, within
 
 from pallas_bus import tables
 from pallas_bus.turn_queue import ensure_consumer, queue_state
@@ -48,7 +48,7 @@ async def test_a_call_of_an_agent_that_failed_on_every_worker_is_refused_with_th
     for worker in ("w1", "w2"):
         await present(platform, worker, hosts=False, bench="its module could not be loaded: ImportError")
         await seen(front, platform, worker)
-    async with front.client(platform.team, "bench") as client:
+    async with front.client(platform.team, "bench") as client, within(3.0):
         result = await soon(client.call_tool("wait", {"file": "x"}))
     assert error_of(result) == {"code": "agent_failed", "retryable": True, "retry_after_ms": 5000}
     assert result.content[0].model_dump()["text"] == (

@@ -20,7 +20,7 @@ from tests.integration.auth_resolver.bearers import (
 from tests.integration.auth_resolver.lab import Replica, Truth, a_resolver, a_truth, resolved
 from tests.integration.real_parts import until
 from tests.requirements import requirement
-from tests.waiting import eventually, soon
+from tests.waiting import eventually, soon, within
 
 from pallas_bus.connection import Bus
 from pallas_contracts.auth import LookupKey, TeamRecord
@@ -112,7 +112,7 @@ async def test_a_redis_that_hangs_holds_an_answer_up_for_a_moment_only(
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, a_resolver(nats_url, f"redis://127.0.0.1:{port}"):
+    async with server, a_resolver(nats_url, f"redis://127.0.0.1:{port}"), within(3.0):
         assert (await soon(resolved(gateway, a_team()))).cache == "bypass"
     assert truth.asked
 

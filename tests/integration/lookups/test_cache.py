@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.embedded import RedisServer
-from tests.waiting import soon
+from tests.waiting import soon, within
 
 from pallas_contracts.auth import LookupKey, Record, TeamRecord, TokenRecord
 from pallas_contracts.errors import Unavailable
@@ -142,7 +142,7 @@ async def test_a_redis_that_hangs_is_waited_for_no_longer_than_said(monkeypatch:
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, open_cache(f"redis://127.0.0.1:{port}") as cache:
+    async with server, open_cache(f"redis://127.0.0.1:{port}") as cache, within(3.0):
         with pytest.raises(Unavailable):
             await soon(cache.read([TEAM]))
 

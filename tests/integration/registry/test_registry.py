@@ -11,7 +11,7 @@ import httpx
 import jsonschema
 import pytest
 from tests.conftest import Connecting
-from tests.waiting import PATIENCE, timing
+from tests.waiting import PATIENCE, within
 
 from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
@@ -92,10 +92,8 @@ async def _until_in_time(
     client: httpx.AsyncClient, path: str, accepts: Callable[[httpx.Response], bool]
 ) -> httpx.Response:
     """The same, in the time that is allowed; the pauses of the machine do not count."""
-    async with timing() as watch:
-        response = await _until(client, path, accepts)
-    assert watch.seconds < ALLOWED
-    return response
+    async with within(ALLOWED):
+        return await _until(client, path, accepts)
 
 
 def _well_known(team: str) -> str:

@@ -12,7 +12,7 @@ from tests.embedded import NatsServer, RedisServer
 from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
-from tests.waiting import eventually, soon
+from tests.waiting import eventually, soon, within
 
 from pallas_lookups.cache import TIMEOUT
 from pallas_postgres.engine import open_engine
@@ -85,7 +85,8 @@ async def is_refused_while_it_hangs(lifecycle: Lifecycle, redis: RedisServer) ->
     team_id, _ = await lifecycle.team()
     os.kill(redis.pid, signal.SIGSTOP)
     try:
-        assert refused(await soon(lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")))
+        async with within(3.0):
+            assert refused(await soon(lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")))
     finally:
         os.kill(redis.pid, signal.SIGCONT)
     await until(misses(lifecycle))

@@ -17,10 +17,6 @@ DEFAULT_LIFECYCLE = "http://127.0.0.1:23066"
 LifecycleUrl = Annotated[
     str, typer.Option("--url", envvar="PALLAS_TEAM_LIFECYCLE_URL", help="Address of team-lifecycle.")
 ]
-AdminData = Annotated[
-    Path,
-    typer.Option("--data", help="Folder of `pallas up`, which has the password if PALLAS_ADMIN_PASSWORD is not set."),
-]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking; it cannot be undone.")]
 
 

@@ -117,8 +117,11 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
     """Take all agents of a team out of the catalogue, and cancel the turns that wait for them.
 
     Raises:
-        Refused: no agent is of that team, or a worker still hosts it and would bring it back.
+        Refused: that names an agent, no agent is of that team, or a worker still hosts it and would bring it back.
     """
+    if "/" in team:
+        whole = team.partition("/")[0]
+        raise Refused(f"{team!r} is an agent: a team is retired as a whole, by `pallas agents retire {whole}`")
     rows = [row for row in await agent_rows(bus) if row.definition.team == team]
     if not rows:
         raise Refused(f"there is no team {team!r}")

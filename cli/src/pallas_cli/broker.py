@@ -20,13 +20,16 @@ DEFAULT_NATS = "nats://127.0.0.1:23060"
 NatsUrl = Annotated[str, typer.Option("--nats", envvar="PALLAS_NATS_URL", help="Address of the NATS servers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-
 DEFAULT_DATA = Path(".pallas")
+Data = Annotated[
+    Path,
+    typer.Option("--data", help="Folder of `pallas up`, whose secrets are used where the environment names no others."),
+]
 _SEED_FILE = "PALLAS_NATS_SEED_FILE"
 
 
-def access_to(url: str, data: Path = DEFAULT_DATA) -> "Access":
-    """How a command speaks to the broker: as the user of `PALLAS_NATS_SEED`, else as the one of `pallas up`.
+def access_to(url: str, data: Path) -> "Access":
+    """How a command speaks to the broker: as the user of `PALLAS_NATS_SEED`, else as the one of the stack in `data`.
 
     Raises:
         Refused: a variable does not fit.
@@ -68,16 +71,16 @@ async def platform(access: "Access") -> AsyncGenerator["Bus"]:
 
 def _hint(access: "Access") -> str:
     if "PALLAS_NATS_URL" not in os.environ:
-        return "; is `pallas up` running? (--nats says where else to look)"
+        return "; is `pallas up` running? (--nats and --data say where else to look)"
     return "" if access.seed is not None else "; PALLAS_NATS_SEED_FILE can name the seed of the user `cli`"
 
 
-def run_on(url: str, work: "Callable[[Bus], Awaitable[None]]") -> None:
-    """Run `work` with a connection, until it ends or Ctrl-C."""
+def run_on(url: str, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:
+    """Run `work` connected to the broker at `url`, as a command of the stack in `data`, until it ends or Ctrl-C."""
     import asyncio
 
     async def main() -> None:
-        async with platform(access_to(url)) as bus:
+        async with platform(access_to(url, data)) as bus:
             await work(bus)
 
     try:

@@ -1,6 +1,8 @@
 """The embedded servers, each started, used, stopped and started again on the same data."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +24,7 @@ from pallas_cli.stack import child
 from pallas_cli.stack.child import Child
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.ports import free_port
-from pallas_contracts.catalog import CHANGES, CLI, LIFECYCLE, LIFECYCLE_CHANGED, SPEAKERS
+from pallas_contracts.catalog import AGENTS, CHANGES, CLI, HEALTH, LIFECYCLE, LIFECYCLE_CHANGED, SPEAKERS, WORKERS
 from pallas_contracts.errors import Unavailable
 
 
@@ -86,6 +88,31 @@ async def test_nats_lets_nobody_in_but_the_services_of_its_stack(tmp_path: Path)
         with pytest.raises(Unavailable, match="does not let its user in"):
             async with connect(server.url, CLI, timeout=1.0):
                 pass
+
+
+async def test_a_command_connects_as_the_user_of_the_stack_in_its_data_folder(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "secrets" / "nats"), free_port(), free_port())
+    async with running(server, tmp_path / "log"):
+        for thing in (AGENTS, HEALTH, WORKERS):
+            async with connect(user_of(server, thing.owner), thing.owner) as bus:
+                await declare(bus, thing)
+        said = [await pallas(tmp_path / folder, server.url) for folder in (".", "another")]
+    assert said[0] == (0, "There are no agents yet.\n")
+    assert said[1][0] == 2
+    assert "does not let its user in" in said[1][1]
+
+
+async def pallas(data: Path, nats: str) -> tuple[int | None, str]:
+    """Run `pallas agents list` as somebody without an environment for it; its exit code and what it prints."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PALLAS_")}
+    process = await asyncio.create_subprocess_exec(
+        *(str(Path(sys.executable).parent / "pallas"), "agents", "list", "--nats", nats, "--data", str(data)),
+        stdout=-1,
+        stderr=-2,
+        env=environ,
+    )
+    output, _ = await process.communicate()
+    return process.returncode, output.decode()
 
 
 def user_of(server: EmbeddedNats, service: str) -> Access:

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from pallas_cli import main
@@ -24,6 +26,18 @@ def test_help_names_every_command() -> None:
     code, output = run("--help")
     assert code == 0
     assert all(name in output for name in ("up", "chat", "agents"))
+
+
+def test_every_command_that_connects_to_a_stack_takes_its_data_folder() -> None:
+    """Its broker is at `--nats`, team-lifecycle or the library search at `--url`. A chat is with any gateway."""
+    whole, options = get_command(main.commands), dict[str, set[str]]()
+    assert isinstance(whole, TyperGroup)
+    for group, command in whole.commands.items():
+        for name, leaf in command.commands.items() if isinstance(command, TyperGroup) else [("", command)]:
+            options[f"{group} {name}"] = {option for parameter in leaf.params for option in parameter.opts}
+    connecting = [name for name in options if options[name] & {"--nats", "--url"} and name != "chat "]
+    assert len(connecting) > 40
+    assert [name for name in connecting if "--data" not in options[name]] == []
 
 
 def test_help_imports_nothing_heavy() -> None:

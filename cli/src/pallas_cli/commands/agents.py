@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_NATS, AsJson, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
 
@@ -26,30 +26,34 @@ def validate(
 
 
 @app.command("list")
-def list_agents(nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
+def list_agents(nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List the agents of the running platform, with their health."""
     from pallas_cli.agents_view import show_agents
 
-    run_on(nats, partial(show_agents, as_json=as_json))
+    run_on(nats, data, partial(show_agents, as_json=as_json))
 
 
 @app.command()
 def show(
     agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Show one agent: what it can do, what it needs, how it is."""
     from pallas_cli.agents_view import show_agent
 
-    run_on(nats, partial(show_agent, name=agent, as_json=as_json))
+    run_on(nats, data, partial(show_agent, name=agent, as_json=as_json))
 
 
 @app.command()
 def retire(
-    team: Annotated[str, typer.Argument(help="Team, by name.")], nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Team, by name.")],
+    nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
-    """End a team: take all its agents out of the catalogue. Its workers have to be gone."""
+    """Retire a team: take all its agents out of the catalogue. Its workers have to be gone."""
     from pallas_cli.agents_view import retire_team
 
-    run_on(nats, partial(retire_team, team=team, as_json=as_json))
+    run_on(nats, data, partial(retire_team, team=team, as_json=as_json))

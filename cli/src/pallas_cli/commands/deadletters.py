@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_NATS, AsJson, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="Turns that could not be handled.")
 
@@ -17,12 +17,17 @@ Letter = Annotated[str, typer.Argument(metavar="LETTER", help="The letter's name
 
 @app.command("list")
 def list_letters(
-    team: Team = None, agent: Agent = None, since: Since = "7d", nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False
+    team: Team = None,
+    agent: Agent = None,
+    since: Since = "7d",
+    nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
 ) -> None:
     """List dead letters: which turn, why, when, and whether the original message is still there."""
     from pallas_cli.dead_letters_view import show_letters
 
-    run_on(nats, partial(show_letters, team=team, agent=agent, since=since, as_json=as_json))
+    run_on(nats, data, partial(show_letters, team=team, agent=agent, since=since, as_json=as_json))
 
 
 @app.command()
@@ -30,12 +35,13 @@ def show(
     letter: Letter,
     content: Annotated[bool, typer.Option("--content", help="Also what the caller said: the original.")] = False,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter."""
     from pallas_cli.dead_letters_view import show_letter
 
-    run_on(nats, partial(show_letter, name=letter, content=content, as_json=as_json))
+    run_on(nats, data, partial(show_letter, name=letter, content=content, as_json=as_json))
 
 
 @app.command()
@@ -46,6 +52,7 @@ def retry(
     agent: Agent = None,
     since: Since = "7d",
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Submit the original as a new turn and remove the letter. Exit code 1 when one was refused."""
@@ -55,14 +62,14 @@ def retry(
     if every == (letter is not None):
         raise Refused("name one LETTER, or say --all")
     if letter is not None:
-        run_on(nats, partial(retry_one_letter, name=letter, as_json=as_json))
+        run_on(nats, data, partial(retry_one_letter, name=letter, as_json=as_json))
     else:
-        run_on(nats, partial(retry_every_letter, team=team, agent=agent, since=since, as_json=as_json))
+        run_on(nats, data, partial(retry_every_letter, team=team, agent=agent, since=since, as_json=as_json))
 
 
 @app.command()
-def drop(letter: Letter, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
+def drop(letter: Letter, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Remove a dead letter and its original, for good."""
     from pallas_cli.dead_letters_view import drop as drop_one
 
-    run_on(nats, partial(drop_one, name=letter, as_json=as_json))
+    run_on(nats, data, partial(drop_one, name=letter, as_json=as_json))

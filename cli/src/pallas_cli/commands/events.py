@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_NATS, AsJson, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="The recorded messages of all streams.")
 
@@ -28,12 +28,13 @@ def tail(
     subject: Filter = ">",
     since: Annotated[str | None, typer.Option(help="Begin with what was stored from then on: 30m, 2h, a time.")] = None,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Print every message of every stream as it is stored, until Ctrl-C. With --json its body too, as JSON."""
     from pallas_cli.events_tail import tail as follow
 
-    run_on(nats, partial(follow, subject=subject, since=since, as_json=as_json))
+    run_on(nats, data, partial(follow, subject=subject, since=since, as_json=as_json))
 
 
 @app.command()
@@ -51,6 +52,7 @@ def replay(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Publish nothing; only count.")] = False,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
 ) -> None:
     """Publish recorded messages again, to a subject of their own, for a dashboard or consumer that missed them.
 
@@ -59,4 +61,4 @@ def replay(
     from pallas_cli.events_replay import replay as publish
 
     options = {"since": since, "until": until, "subject": subject, "fast": speed is Speed.FAST, "to": to}
-    run_on(nats, partial(publish, **options, dry_run=dry_run))
+    run_on(nats, data, partial(publish, **options, dry_run=dry_run))

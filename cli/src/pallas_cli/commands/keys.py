@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin import DEFAULT_LIFECYCLE, AdminData, LifecycleUrl, Yes, confirm, run_as_admin
-from pallas_cli.broker import DEFAULT_DATA, AsJson
+from pallas_cli.admin import DEFAULT_LIFECYCLE, LifecycleUrl, Yes, confirm, run_as_admin
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Signing keys, of the JWTs of teams and of per-turn JWTs.")
 
@@ -14,7 +14,7 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="The key's id (`kid`), a
 
 
 @app.command("list")
-def list_keys(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_keys(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List keys, the oldest first: what they are for, and whether their JWTs are valid."""
     from pallas_cli.keys_admin import show_keys
 
@@ -32,7 +32,7 @@ def add(
     ] = None,
     current: Annotated[bool, typer.Option("--current", help="Sign the JWTs of teams by it from now on.")] = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Make a key. The secret of one for per-turn JWTs is printed, once."""
@@ -43,7 +43,7 @@ def add(
 
 @app.command()
 def make_current(
-    key: Key, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False
+    key: Key, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """Sign the JWTs of teams by this key from now on; those of other keys stay valid."""
     from pallas_cli.keys_admin import make_current as make_key_current
@@ -56,7 +56,7 @@ def retire(
     key: Key,
     yes: Yes = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Make every JWT of a key invalid, for good."""
@@ -67,7 +67,7 @@ def retire(
 
 
 @app.command()
-def reseal(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def reseal(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Encrypt all keys by the first of PALLAS_FERNET_KEYS, so that the others can go."""
     from pallas_cli.keys_admin import reseal_keys
 

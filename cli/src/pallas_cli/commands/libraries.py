@@ -8,14 +8,13 @@ import typer
 
 from pallas_cli.admin import (
     DEFAULT_LIFECYCLE,
-    AdminData,
     LifecycleUrl,
     Yes,
     confirm,
     one_or_none,
     run_as_admin,
 )
-from pallas_cli.broker import DEFAULT_DATA, AsJson
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Libraries, who has which role on them, and what is in them.")
 
@@ -33,7 +32,7 @@ Role = Annotated[Literal["owner", "manager", "reader"], typer.Argument(help="own
 def list_libraries(
     workspace: Annotated[str | None, typer.Option(metavar="ID", help="Only those of this workspace.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """List libraries and their workspaces."""
@@ -49,7 +48,7 @@ def add(
     workspace: Annotated[str | None, typer.Option(metavar="ID", help="The workspace whose teams read it.")] = None,
     owner: Annotated[str | None, typer.Option(metavar="USER", help="The user who owns it.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Add a library. The same one again changes nothing."""
@@ -64,7 +63,7 @@ def rename(
     library: Library,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.")],
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Give a library another name."""
@@ -79,7 +78,7 @@ def move(
     workspace: Annotated[str | None, typer.Argument(metavar="[WORKSPACE]", help="The workspace's id.")] = None,
     none: Annotated[bool, typer.Option("--none", help="Into no workspace: no team reads it.")] = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Put a library into another workspace: the teams of that one read it from now on, others do not."""
@@ -94,7 +93,7 @@ def remove(
     library: Library,
     yes: Yes = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Remove a library with its documents and all roles on it, and take it out of all tokens."""
@@ -109,7 +108,7 @@ def members(
     library: Annotated[str | None, typer.Argument(metavar="[LIBRARY]", help="Only of this library.")] = None,
     user: Annotated[str | None, typer.Option(metavar="USER", help="Only of this user.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """List who has which role."""
@@ -124,7 +123,7 @@ def grant(
     user: User,
     role: Role,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Give a user a role. Owners and managers may have the library in their tokens."""
@@ -140,7 +139,7 @@ def revoke(
     role: Role,
     yes: Yes = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Take a role from a user, and the library out of those of the user's tokens that needed the role."""
@@ -156,7 +155,7 @@ def ingest(
     library: Annotated[str, typer.Option(metavar="UID", help="The library to add them to.")],
     collection: Annotated[str, typer.Option(metavar="NAME", help="The collection of the library.")] = "default",
     url: SearchUrl = DEFAULT_SEARCH,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Add documents to a library: Markdown, text and PDF.
@@ -188,7 +187,7 @@ def demo(
     search: Annotated[
         str, typer.Option("--library-search", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of the library search.")
     ] = DEFAULT_SEARCH,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
 ) -> None:
     """Make the demo team's library, and keep a JWT to read it where the link `fastagent.secrets.yaml` leads.
 

@@ -7,14 +7,13 @@ import typer
 
 from pallas_cli.admin import (
     DEFAULT_LIFECYCLE,
-    AdminData,
     LifecycleUrl,
     Yes,
     confirm,
     one_or_none,
     run_as_admin,
 )
-from pallas_cli.broker import DEFAULT_DATA, AsJson
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Teams as the library search knows them: JWTs, and what they read.")
 
@@ -22,7 +21,7 @@ Team = Annotated[str, typer.Argument(metavar="TEAM", help="The team's id, as `li
 
 
 @app.command("list")
-def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List teams and the workspaces that they read, deleted teams too."""
     from pallas_cli.teams_admin import show_teams
 
@@ -30,9 +29,7 @@ def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_
 
 
 @app.command()
-def show(
-    team: Team, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+def show(team: Team, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Show one team."""
     from pallas_cli.teams_admin import show_team
 
@@ -44,7 +41,7 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
     team: Annotated[str | None, typer.Option("--id", metavar="UUID", help="Its id. Default: a new one.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Make a team and print its JWT, once. A known id changes nothing; exit code 1 when that team was deleted."""
@@ -58,7 +55,7 @@ def rotate(
     team: Team,
     yes: Yes = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Give a team another JWT and print it, once; the one before is refused from now on."""
@@ -73,7 +70,7 @@ def delete(
     team: Team,
     yes: Yes = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Delete a team: its JWT is refused from now on, and nothing revives it."""
@@ -91,7 +88,7 @@ def workspaces(
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="It reads nothing: it is paused, its JWT stays valid.")] = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Attach a team to these workspaces and no others, whether they have libraries yet or not."""

@@ -7,14 +7,13 @@ import typer
 
 from pallas_cli.admin import (
     DEFAULT_LIFECYCLE,
-    AdminData,
     LifecycleUrl,
     Yes,
     confirm,
     one_or_none,
     run_as_admin,
 )
-from pallas_cli.broker import DEFAULT_DATA, AsJson
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Opaque tokens, for MCP clients of people.")
 
@@ -25,7 +24,7 @@ Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token's id, as 
 def list_tokens(
     user: Annotated[str | None, typer.Option(metavar="USER", help="Only those of this user.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """List tokens: whose they are, what they read, until when they are in force."""
@@ -45,7 +44,7 @@ def issue(
         str | None, typer.Option(metavar="WHEN", help="A span from now on (12h, 90d) or an ISO 8601 time.")
     ] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Make a token and print it, once. It reads the libraries named here, which its user owns or manages."""
@@ -64,7 +63,7 @@ def libraries(
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="It reads nothing.")] = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Let a token read these libraries and no others."""
@@ -79,7 +78,7 @@ def revoke(
     token: Token,
     yes: Yes = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
-    data: AdminData = DEFAULT_DATA,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Make a token invalid, for good."""

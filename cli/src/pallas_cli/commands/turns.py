@@ -2,12 +2,11 @@
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="Turns, as the log has them.")
 
@@ -16,7 +15,6 @@ Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
 Caller = Annotated[str | None, typer.Option(help="Only callers whose name contains this.")]
 Conversation = Annotated[str | None, typer.Option(help="Only this conversation, by the caller's own id of it.")]
 Until = Annotated[str | None, typer.Option(help="Up to when: a span back from now or an ISO 8601 time.")]
-Data = Annotated[Path, typer.Option(help="Folder of `pallas up`, which has the log key if PALLAS_LOG_KEY is not set.")]
 TurnName = Annotated[str, typer.Argument(metavar="TURN", help="The turn's id.")]
 
 
@@ -32,8 +30,8 @@ def list_turns(
     ] = None,
     conversation: Conversation = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many, the latest.")] = 50,
-    data: Data = DEFAULT_DATA,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """List turns: those that wait or run, and those of which something was stored in the span."""
@@ -41,7 +39,7 @@ def list_turns(
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
     wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, partial(show_turns, wanted=wanted, limit=limit, as_json=as_json))
+    run_on(nats, data, partial(show_turns, wanted=wanted, limit=limit, as_json=as_json))
 
 
 @app.command()
@@ -49,28 +47,29 @@ def show(
     turn: TurnName,
     content: Annotated[bool, typer.Option("--content", help="Print what was said too, while it is kept.")] = False,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Show one turn's timeline: waiting, attempts, model and tool calls with what they took, outcome."""
     from pallas_cli.turn_show import show_turn
 
-    run_on(nats, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
+    run_on(nats, data, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
 
 
 @app.command()
-def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
+def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Draw one turn as the tree of its trace, from the log: queue, attempts, agents, model and tool calls."""
     from pallas_cli.turn_tree import trace_turn
 
-    run_on(nats, partial(trace_turn, turn_id=turn, as_json=as_json))
+    run_on(nats, data, partial(trace_turn, turn_id=turn, as_json=as_json))
 
 
 @app.command()
-def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, as_json: AsJson = False) -> None:
+def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Cancel a turn that waits or runs; it stays cancelled."""
     from pallas_cli.turn_cancel import cancel as cancel_turn
 
-    run_on(nats, partial(cancel_turn, turn_id=turn, as_json=as_json))
+    run_on(nats, data, partial(cancel_turn, turn_id=turn, as_json=as_json))
 
 
 @app.command()
@@ -79,8 +78,8 @@ def forget(
     conversation: Annotated[
         str | None, typer.Option(help="Forget all turns of this conversation, by the caller's own id of it.")
     ] = None,
-    data: Data = DEFAULT_DATA,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Erase at once what was said in turns that are over. Exit code 1 when one of them still waits or runs."""
@@ -91,7 +90,7 @@ def forget(
     if (turn is None) == (conversation is None):
         raise Refused("say what to forget: either --turn or --conversation")
     hashed = hash_of(conversation, data)
-    run_on(nats, partial(forget_turns, turn_id=turn, conversation=hashed, as_json=as_json))
+    run_on(nats, data, partial(forget_turns, turn_id=turn, conversation=hashed, as_json=as_json))
 
 
 @app.command()
@@ -105,8 +104,8 @@ def tail(
     conversation: Conversation = None,
     since: Annotated[str | None, typer.Option(help="Begin with what was stored from then on: 30m, a time.")] = None,
     until: Until = None,
-    data: Data = DEFAULT_DATA,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Print what happens to turns, live, until Ctrl-C or --until. With --json, a document a line."""
@@ -115,7 +114,7 @@ def tail(
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
     wanted = filter_of(**given, since=since, until=until, data=data)
-    run_on(nats, partial(follow, wanted=wanted, as_json=as_json))
+    run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json))
 
 
 @app.command()
@@ -128,6 +127,7 @@ def replay(
     compare: Annotated[bool, typer.Option("--compare", help="Show both answers and timelines side by side.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Execute tools again that may have an effect twice.")] = False,
     nats: NatsUrl = DEFAULT_NATS,
+    data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Execute a turn that is over again, as a new turn; Ctrl-C cancels that. Exit code 1 when it does not complete."""
@@ -136,10 +136,10 @@ def replay(
 
     again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json)
     try:
-        run_on(nats, partial(again, confirmed=yes))
+        run_on(nats, data, partial(again, confirmed=yes))
     except Unconfirmed as question:
         if as_json or not sys.stdin.isatty():
             raise
         typer.echo(f"{question.lines[0]}.", err=True)
         typer.confirm("Execute it again?", abort=True, err=True)
-        run_on(nats, partial(again, confirmed=True))
+        run_on(nats, data, partial(again, confirmed=True))

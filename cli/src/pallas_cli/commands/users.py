@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin import DEFAULT_LIFECYCLE, AdminData, LifecycleUrl, run_as_admin
-from pallas_cli.broker import DEFAULT_DATA, AsJson
+from pallas_cli.admin import DEFAULT_LIFECYCLE, LifecycleUrl, run_as_admin
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Users, who have opaque tokens.")
 
@@ -14,7 +14,7 @@ User = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
 
 
 @app.command("list")
-def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List users, and whether their tokens are let in."""
     from pallas_cli.users_admin import show_users
 
@@ -22,9 +22,7 @@ def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_
 
 
 @app.command()
-def add(
-    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+def add(user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Add a user. One that is there already is left as it is."""
     from pallas_cli.users_admin import add_user
 
@@ -33,7 +31,7 @@ def add(
 
 @app.command()
 def deactivate(
-    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False
+    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """Keep all tokens of a user out, until `activate`."""
     from pallas_cli.users_admin import set_active
@@ -43,7 +41,7 @@ def deactivate(
 
 @app.command()
 def activate(
-    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False
+    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """Let the tokens of a user in again."""
     from pallas_cli.users_admin import set_active
@@ -53,7 +51,7 @@ def activate(
 
 @app.command()
 def scopes(
-    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: AdminData = DEFAULT_DATA, as_json: AsJson = False
+    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """List the libraries that may go into tokens of a user: those that the user owns or manages."""
     from pallas_cli.users_admin import show_scopes

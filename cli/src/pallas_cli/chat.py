@@ -19,8 +19,10 @@ from pallas_cli.conversation import Answer, Conversation, agent_endpoint
 type Show = Callable[[str], None]
 
 
-async def hold_chat(url: str, agent: str, message: str | None, *, as_json: bool) -> bool:
+async def hold_chat(url: str, agent: str, message: str | None, *, token: str | None, as_json: bool) -> bool:
     """Send `message`, or else every line of standard input, and return whether the last turn was answered.
+
+    `token` is the bearer that the gateway is shown.
 
     Raises:
         CallFailed: the agent cannot be called.
@@ -28,7 +30,7 @@ async def hold_chat(url: str, agent: str, message: str | None, *, as_json: bool)
     endpoint, tool = agent_endpoint(url, agent)
     out, err = Console(), Console(stderr=True)
     answered = True
-    async with Conversation(endpoint, tool) as conversation:
+    async with Conversation(endpoint, tool, token) as conversation:
         async for text in _messages(message, prompt=out.is_terminal and not as_json):
             if as_json:
                 answer = await _turn_as_json(conversation, agent, text)

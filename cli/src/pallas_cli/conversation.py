@@ -5,6 +5,7 @@ is not added to it.
 """
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -12,6 +13,9 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from mcp import Client
+
+_CONNECT_SECONDS, _SILENT_SECONDS = 30.0, 300.0
+"""How long a connection may take, and how long an answer may be silent: the SDK's own limits."""
 
 
 class CallFailed(Exception):
@@ -28,12 +32,14 @@ class Answer:
 
 @dataclass
 class Conversation:
-    """One conversation with the agent at `url`; used as an asynchronous context manager."""
+    """One conversation with the agent at `url`, which gets `token` as bearer; an asynchronous context manager."""
 
     url: str
     tool: str
+    token: str | None = field(default=None, repr=False)
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _client: "Client | None" = None
+    _connection: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
         """Connect.
@@ -41,21 +47,27 @@ class Conversation:
         Raises:
             CallFailed: nothing answers at `url`, or it is no MCP endpoint.
         """
+        from httpx2 import AsyncClient, Timeout
         from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
 
-        client = Client(self.url)
-        try:
-            self._client = await client.__aenter__()
-        except Exception as error:
-            raise CallFailed(f"cannot reach {self.url}: {_reason(error)}") from error
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        async with AsyncExitStack() as opening:
+            try:
+                timeout = Timeout(_CONNECT_SECONDS, read=_SILENT_SECONDS)
+                http = await opening.enter_async_context(AsyncClient(headers=headers, timeout=timeout))
+                client = Client(streamable_http_client(self.url, http_client=http))
+                self._client = await opening.enter_async_context(client)
+            except Exception as error:
+                raise CallFailed(f"cannot reach {self.url}: {_reason(error)}") from error
+            self._connection = opening.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Disconnect."""
-        if self._client is not None:
-            await self._client.__aexit__(kind, error, traceback)
+        await self._connection.__aexit__(kind, error, traceback)
 
     async def ask(self, message: str, on_progress: Callable[[str], None]) -> Answer:
         """Send `message` with the history so far; `on_progress` gets each status line as it arrives.

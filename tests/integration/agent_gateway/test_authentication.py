@@ -1,9 +1,13 @@
 """Who calls: nobody is served whom the gateway has to know and does not, and a bearer goes no further than to it."""
 
+import asyncio
 import json
 import logging
+import os
+import sys
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import httpx
@@ -76,6 +80,27 @@ async def test_without_a_bearer_nothing_is_served_where_one_is_required(
     assert answer.json()["error"]["message"] == "Authentication required."
     assert not bearers.asked
     assert required.counted("mcp_auth_failures_total", reason="missing") == 1
+
+
+@pytest.mark.parametrize("given", ["--token", "PALLAS_TOKEN_FILE", None])
+async def test_a_chat_brings_the_bearer_that_it_was_given_and_never_prints_it(
+    platform: Platform, required: Front, bearers: Bearers, tmp_path: Path, given: str | None
+) -> None:
+    (tmp_path / "token").write_text(f"{TEAMS}\n")
+    value = str(tmp_path / "token") if given == "PALLAS_TOKEN_FILE" else TEAMS
+    options = ("--token", value) if given == "--token" else ()
+    told = {given: value} if given and not options else {}
+    process = await asyncio.create_subprocess_exec(
+        *(str(Path(sys.executable).parent / "pallas"), "chat", "say", "--message", "hello", "--json"),
+        *("--url", required.url(platform.team, "bench"), *options),
+        stdout=-1,
+        stderr=-2,
+        env=os.environ | told,
+    )
+    output, _ = await soon(process.communicate(), 30)
+    assert SECRET not in output.decode()
+    assert {asked.bearer for asked in bearers.asked} == ({TEAMS} if given else set())
+    assert ("Authentication required." in output.decode()) == (given is None)
 
 
 @pytest.mark.parametrize("mode", ["required", "optional"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pallas_cli.kept_secrets import find_admin_password, find_service_password
+from pallas_cli.kept_secrets import find_admin_password, find_service_password, find_token
 from pallas_cli.refused import Refused
 from pallas_cli.stack.data import kept_secret
 
@@ -28,3 +28,24 @@ def test_a_password_may_stand_in_a_file_that_the_environment_names(
         find_service_password(tmp_path)
     (tmp_path / "password").write_text("a word\n")
     assert find_service_password(tmp_path) == "a word"
+
+
+def test_a_bearer_is_the_option_s_else_the_environment_s_else_that_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PALLAS_TOKEN", raising=False)
+    assert find_token(None) is None
+    (tmp_path / "token").write_text("a.file~s==\n")
+    monkeypatch.setenv("PALLAS_TOKEN_FILE", str(tmp_path / "token"))
+    assert find_token(None) == "a.file~s=="
+    assert find_token("an-option+s/") == "an-option+s/"
+    monkeypatch.delenv("PALLAS_TOKEN_FILE")
+    monkeypatch.setenv("PALLAS_TOKEN", "a_variable")
+    assert find_token(None) == "a_variable"
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "déjà"])
+def test_what_cannot_be_a_bearer_is_refused_without_being_shown(token: str) -> None:
+    with pytest.raises(Refused, match=r"^--token: this is no bearer") as refusal:
+        find_token(token)
+    assert not token or token not in str(refusal.value)

@@ -11,6 +11,14 @@ def chat(
         str, typer.Option(envvar="PALLAS_GATEWAY_URL", help="Address of the gateway, or of the agent's own endpoint.")
     ] = "http://127.0.0.1:23050",
     message: Annotated[str | None, typer.Option("--message", "-m", help="Send this one message and stop.")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BEARER",
+            help="Bearer, where the gateway wants one. Others see it in the list of processes: PALLAS_TOKEN or the "
+            "file that PALLAS_TOKEN_FILE names can hold it instead.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line for each turn.")] = False,
 ) -> None:
     """Talk to an agent. The history stays here and is sent along with every message.
@@ -23,9 +31,11 @@ def chat(
 
     from pallas_cli.chat import hold_chat
     from pallas_cli.conversation import CallFailed
+    from pallas_cli.kept_secrets import find_token
 
+    bearer = find_token(token)
     try:
-        ok = asyncio.run(hold_chat(url, agent, message, as_json=as_json))
+        ok = asyncio.run(hold_chat(url, agent, message, token=bearer, as_json=as_json))
     except CallFailed as error:
         typer.echo(f"pallas: {error}", err=True)
         raise typer.Exit(1) from None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pallas_cli.stack.demo_servers import DemoServers
-from pallas_cli.stack.demo_team import DemoTeam, prepared_team, with_demo_team
+from pallas_cli.stack.demo_team import DemoTeam, prepared_team, with_demo_team, without_library
 from pallas_cli.stack.teams import TeamSummary, read_teams
 from pallas_teams import HttpServer, load_team
 
@@ -58,6 +58,19 @@ def test_what_is_edited_in_the_checkout_is_hosted(tmp_path: Path, monkeypatch: p
     assert load_team(demo.folder, ADDRESSES).agents["harper"].title == "Another"
 
 
+def test_without_an_auth_side_nothing_of_the_library_search_is_hosted_until_there_is_one(
+    tmp_path: Path, summary: TeamSummary
+) -> None:
+    demo_of(tmp_path, summary).keep_jwt("head.body.sign-_")
+    [team] = without_library(tmp_path, [summary])
+    agents = load_team(team.folder, ADDRESSES).agents
+    assert {name: agent.servers for name, agent in agents.items()} == dict.fromkeys(summary.agents, ("toolbox",))
+    assert agents["harper"].title == load_team(CHECKOUT, ADDRESSES).agents["harper"].title
+    hosted = load_team(demo_of(tmp_path, summary).folder, ADDRESSES)
+    assert hosted.agents["research"].servers == ("toolbox", "library-search")
+    assert "library-search" in (CHECKOUT / "agents.yaml").read_text()
+
+
 @pytest.mark.parametrize("own", ["secrets", "servers", "id"])
 def test_a_demo_folder_that_has_become_somebody_s_own_is_hosted_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str
@@ -76,6 +89,8 @@ def test_a_demo_folder_that_has_become_somebody_s_own_is_hosted_as_it_is(
             agents.write_text(re.sub(r"(?m)^team_id:.*\n", "", agents.read_text()))
     teams = read_teams([copy], ADDRESSES)
     assert with_demo_team(tmp_path / "data", teams) == (teams, None)
+    if own != "id":
+        assert without_library(tmp_path / "data", teams) == teams
     assert not (tmp_path / "data").exists()
 
 

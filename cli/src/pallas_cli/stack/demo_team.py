@@ -1,7 +1,8 @@
-"""The demo team as a stack with an auth side hosts it: the checkout's files, beside secrets of this data folder.
+"""The demo team as a stack hosts it: the checkout's files, beside secrets of this data folder.
 
-The files are links, so what is edited in the checkout is taken up. A demo folder that has secrets of its own, or reads
-no library any more, has become somebody's own and is hosted as it is.
+The files are links, so what is edited in the checkout is taken up. Without an auth side there is no library search:
+`agents.yaml` is then a copy that does not name it, made at every start. A demo folder that has secrets of its own, or
+reads no library any more, has become somebody's own and is hosted as it is.
 
 Containers are given such a folder: its `fastagent.secrets.yaml` is a link to where the JWT is to be kept.
 """
@@ -11,12 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import yaml
+
 from pallas_cli.private_files import write_whole
 from pallas_cli.stack.teams import TeamSummary, is_demo, read_teams
 
 _LIBRARY_SERVER = "library-search"
 _DOCUMENTS = "library"
-_FILES = ("agents.yaml", "fastagent.config.yaml")
+_AGENTS = "agents.yaml"
+_FILES = (_AGENTS, "fastagent.config.yaml")
 _SECRETS_FILE = "fastagent.secrets.yaml"
 _SECRETS = """\
 # Made by Pallas: the JWT by which the demo team reads its library.
@@ -60,10 +64,24 @@ def with_demo_team(data: Path, teams: Sequence[TeamSummary]) -> tuple[Sequence[T
     found = next((team for team in teams if _gets_a_library(team)), None)
     if found is None or found.team_id is None:
         return teams, None
-    hosted = replace(found, folder=data / "teams" / found.name)
-    _link(found.folder, hosted.folder)
+    hosted = _hosted(data, found)
     demo = DemoTeam(found.team_id, hosted, found.folder / _DOCUMENTS)
     return [hosted if team is found else team for team in teams], demo
+
+
+def without_library(data: Path, teams: Sequence[TeamSummary]) -> Sequence[TeamSummary]:
+    """The teams with the demo team's folder in the data folder, where its agents do not name the library search."""
+    return [_without_search(data, team) if _gets_a_library(team) else team for team in teams]
+
+
+def _without_search(data: Path, team: TeamSummary) -> TeamSummary:
+    hosted = _hosted(data, team)
+    file = hosted.folder / _AGENTS
+    tree = yaml.safe_load(file.read_text("utf-8"))
+    for agent in tree["agents"].values():
+        agent["servers"] = [name for name in agent.get("servers", ()) if name != _LIBRARY_SERVER]
+    write_whole(file, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
+    return hosted
 
 
 def prepared_team(folder: Path, environ: Mapping[str, str]) -> DemoTeam | None:
@@ -84,8 +102,11 @@ def _gets_a_library(team: TeamSummary) -> bool:
     return is_demo(team.folder) and _LIBRARY_SERVER in team.servers and not own_secrets
 
 
-def _link(checkout: Path, folder: Path) -> None:
+def _hosted(data: Path, team: TeamSummary) -> TeamSummary:
+    """The team in a folder of the data folder, with links to its files."""
+    folder = data / "teams" / team.name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(checkout / name)
+        (folder / name).symlink_to(team.folder / name)
+    return replace(team, folder=folder)

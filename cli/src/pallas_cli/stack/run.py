@@ -20,7 +20,7 @@ from pallas_cli.stack import ready_file, report
 from pallas_cli.stack.data import locked
 from pallas_cli.stack.demo_library import Operator, ensure_demo_library
 from pallas_cli.stack.demo_servers import DemoServers
-from pallas_cli.stack.demo_team import DemoTeam, with_demo_team
+from pallas_cli.stack.demo_team import DemoTeam, with_demo_team, without_library
 from pallas_cli.stack.first_turn import send_first_turn
 from pallas_cli.stack.listing import until_agents_answer, until_well
 from pallas_cli.stack.options import External, StackOptions
@@ -49,7 +49,7 @@ def run_stack(options: StackOptions, console: Console) -> int:
     with locked(options.data) as data:
         if options.ready_file is not None:
             ready_file.remove(options.ready_file)
-        teams, demo_team = with_demo_team(data, teams) if options.auth else (teams, None)
+        teams, demo_team = with_demo_team(data, teams) if options.auth else (without_library(data, teams), None)
         plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo)
         return asyncio.run(_Stack(options, plan, teams, demo, demo_team, console).run())
 

@@ -27,13 +27,13 @@ class PostgresServer:
     """One Postgres on loopback that keeps its port and its data over `restart`. Use it as a context manager."""
 
     def __init__(self, folder: Path) -> None:
-        self._server = EmbeddedPostgres(folder, free_port())
+        self._server = EmbeddedPostgres(folder, "a-password", free_port())
         self._log = folder / "postgres.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        """The database for administration."""
+        """The database for administration, as its superuser."""
         return self._server.url
 
     def start(self) -> Self:

@@ -1,14 +1,16 @@
 """The tables of settings in the documents say what the services can be told, and what they assume."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
 from tests.contract.tree import ROOT, Package, packages
 from tests.deployment.services import settings_of
 
+from pallas_cli.stack.environment import of_team_folders
 from pallas_runtime.settings import PREFIX, Settings
 
 SERVICES = [package for package in packages() if package.is_service]
@@ -57,3 +59,14 @@ def test_the_settings_of_every_process_are_in_the_architecture() -> None:
 def test_every_readme_of_a_service_has_the_same_parts(package: Package) -> None:
     text = (package.folder / "README.md").read_text("utf-8")
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Owns", "Hears", "Says", "Settings", "Fails how"]
+
+
+def test_no_secret_of_a_service_is_inherited_from_whoever_starts_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {name: field for it in SERVICES for name, field in settings_of(it).model_fields.items()}
+    own = {name: field.annotation or str for name, field in fields.items() if name not in Settings.model_fields}
+    schemas = {name: json.dumps(TypeAdapter[Any](kind).json_schema()) for name, kind in own.items()}
+    secrets = {f"{PREFIX}{name.upper()}" for name, schema in schemas.items() if '"format": "password"' in schema}
+    assert len(secrets) >= 7
+    for name in secrets:
+        monkeypatch.setenv(name, "a secret")
+    assert secrets & of_team_folders().keys() == set()

@@ -6,16 +6,52 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import uuid
 from collections.abc import Generator
 from pathlib import Path
 from urllib.request import urlopen
 
 import httpx
+import psutil
 import pytest
 from tests.e2e.stack import PALLAS, Stack, is_gone, wait_until
 from tests.embedded import RedisServer
 from tests.postgres import PostgresServer
+
+SERVERS, ROLES = ("redis", "postgres"), ("postgres", "team_lifecycle", "library_search")
+FILES = (".", "secrets", "log", "log/nats-server-1.log", "nats", "redis", "postgres", "teams", "../ready.json")
+FOREIGN = """
+import os, socket, struct, sys
+redis, postgres, roles = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+if os.geteuid() == 0:
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+
+def ask(port, question):
+    with socket.socket() as connection:
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(question)
+        return connection.recv(99)
+
+print(ask(redis, b"GET pallas:lookup:epoch\\r\\n").decode().split()[0])
+for role in roles:
+    startup = struct.pack("!I", 196608) + b"user\\0" + role.encode() + b"\\0database\\0postgres\\0\\0"
+    print(ask(postgres, struct.pack("!I", len(startup) + 4) + startup)[9:].partition(b"\\0")[0].decode())
+"""
+"""What another account of the machine gets at the servers; without root there is no other account to be."""
+
+READERS = {
+    "admin-password": set[str](),
+    "daedalus-service-password": set[str](),
+    "fernet-keys": {"team-lifecycle", "auth-resolver"},
+    "log-key": {"agent-gateway"},
+    "request-state": {"agent-gateway"},
+    "redis-password": {"team-lifecycle", "auth-resolver"},
+    "postgres-password": set[str](),
+    "team-lifecycle-postgres-password": {"team-lifecycle"},
+    "library-search-postgres-password": {"library-search"},
+}
+"""The processes that have each secret in their environment."""
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -171,8 +207,9 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
 def test_redis_and_postgres_are_started_without_the_auth_side_when_asked_for(tmp_path: Path) -> None:
     with Stack(tmp_path, "--no-turn", "--with", "redis,postgres") as stack:
         ready = stack.until_ready()
-        assert ready["redis"] == f"redis://127.0.0.1:{stack.base + 32}"
-        assert ready["postgres"] == f"postgresql://postgres@127.0.0.1:{stack.base + 33}/postgres"
+        redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
+        assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"
+        assert ready["postgres"] == f"postgresql://postgres:{postgres}@127.0.0.1:{stack.base + 33}/postgres"
         assert len(ready["pids"]["redis-server"]) == len(ready["pids"]["postgres"]) == 1
         assert stack.interrupt() == 0
     assert stack.left_over() == []
@@ -198,6 +235,10 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
         assert httpx.get(teams, auth=("daedalus-service", secrets["daedalus-service-password"])).status_code == 404
         users = f"{ready['team_lifecycle']}/admin/api/users"
         assert httpx.get(users, auth=("admin", secrets["admin-password"])).status_code == 200
+        assert what_a_foreign_account_gets(stack) == ["-NOAUTH", *["SCRAM-SHA-256"] * len(ROLES)]
+        data = Path(ready["data"])
+        assert [name for name in FILES if (data / name).stat().st_mode & 0o077] == []
+        assert readers(ready["pids"], secrets) == READERS
         wait_until(lambda: "Ctrl-C stops everything" in stack.text(), "the end of the first turn")
         assert stack.interrupt() == 0
     assert stack.left_over() == []
@@ -208,6 +249,19 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
     assert "was killed" not in text
     [secrets["jwt"]] = re.findall(r"Bearer (\S+)", (folder / "data/teams/demo/fastagent.secrets.yaml").read_text())
     return secrets
+
+
+def readers(pids: dict[str, list[int]], secrets: dict[str, str]) -> dict[str, set[str]]:
+    """Which processes have each secret in their environment."""
+    told = {name: str(psutil.Process(pid).environ()) for name, [pid] in pids.items()}
+    return {secret: {name for name, environ in told.items() if value in environ} for secret, value in secrets.items()}
+
+
+def what_a_foreign_account_gets(stack: Stack) -> list[str]:
+    """How each server answers another account of this machine that knows no password."""
+    words = (str(stack.base + 32), str(stack.base + 33), *ROLES)
+    command = [sys.executable, "-c", FOREIGN, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
 
 
 def test_a_first_start_that_is_killed_in_the_middle_is_gone_on_with_by_the_next(tmp_path: Path) -> None:

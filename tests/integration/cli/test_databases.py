@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 from tests.embedded import free_port
 from tests.postgres import PostgresServer
 
 from pallas_cli.refused import Refused
 from pallas_cli.stack.databases import database_url, ensure_database
+from pallas_postgres.engine import open_engine
+from team_lifecycle.migrate import MIGRATIONS
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +40,62 @@ async def test_databases_are_made_at_the_same_time(postgres: PostgresServer) -> 
 async def test_an_account_that_may_not_make_databases_is_refused_with_postgres_s_own_words(
     postgres: PostgresServer,
 ) -> None:
-    await postgres.say("create role plain login")
-    url = postgres.url.replace("postgres@", "plain:word@")
+    await postgres.say("create role plain login password 'word'")
+    url = f"postgresql://plain:word@{postgres.url.partition('@')[2]}"
     with pytest.raises(Refused, match=r"'fresh' .*permission denied") as refusal:
         await ensure_database(url, "fresh")
     assert "word" not in str(refusal.value)
+
+
+async def test_a_role_owns_its_database_and_reads_no_other(postgres: PostgresServer) -> None:
+    for name in ("own", "foreign"):
+        await ensure_database(postgres.url, name, f"password-of-{name}")
+    await ensure_database(postgres.url, "own", "another")
+    own = database_url(postgres.url, "own", "another")
+    await postgres.say("create table t as select 7 as a", own)
+    [rights] = await postgres.say("select rolsuper, rolcreatedb, rolcreaterole from pg_roles where rolname = 'own'")
+    assert rights == (False, False, False)
+    with pytest.raises(DBAPIError, match="permission denied for database"):
+        await postgres.say("select 1", database_url(own, "foreign"))
+    with pytest.raises(DBAPIError, match="permission denied"):
+        await postgres.say("copy t from program 'true'", own)
+    with pytest.raises(DBAPIError, match="password authentication failed"):
+        await postgres.say("select 1", database_url(own, "own", "password-of-own"))
+
+
+def test_what_a_stack_kept_that_trusted_every_account_belongs_to_the_role_and_needs_its_password(
+    tmp_path: Path,
+) -> None:
+    """Its services were superusers without passwords."""
+
+    async def leave_as_before() -> None:
+        await ensure_database(server.url, "team_lifecycle")
+        database = database_url(server.url, "team_lifecycle")
+        engine = open_engine(database, pool=1, service="tests")
+        await MIGRATIONS.run(engine)
+        await engine.dispose()
+        await server.say("insert into users (name, active, created_at) values ('ann', true, now())", database)
+        await server.say("alter role postgres password null")
+
+    async def take_over() -> None:
+        own = database_url(server.url, "team_lifecycle", "own")
+        for _ in range(2):
+            await ensure_database(server.url, "team_lifecycle", "own")
+        owners = "select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'public'::regnamespace"
+        assert await server.say(owners, own) == [("team_lifecycle",)]
+        assert await server.say("select name from users", own) == [("ann",)]
+        await server.say("alter table users add another text", own)
+        for nobody in (without_password, own.replace(":own@", "@")):
+            with pytest.raises(DBAPIError, match="password authentication failed"):
+                await server.say("select 1", nobody)
+
+    with PostgresServer(tmp_path) as server:
+        without_password = f"postgresql://postgres@{server.url.partition('@')[2]}"
+        asyncio.run(leave_as_before())
+        server.stop()
+        (tmp_path / "cluster" / "pg_hba.conf").write_text("host all all 127.0.0.1/32 trust\n")
+        server.start()
+        asyncio.run(take_over())
 
 
 async def test_a_postgres_that_is_not_there_is_refused() -> None:

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -24,8 +26,10 @@ from pallas_cli.stack import child
 from pallas_cli.stack.child import Child
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.ports import free_port
+from pallas_contracts.auth import LookupKey, TeamRecord
 from pallas_contracts.catalog import AGENTS, CHANGES, CLI, HEALTH, LIFECYCLE, LIFECYCLE_CHANGED, SPEAKERS, WORKERS
 from pallas_contracts.errors import Unavailable
+from pallas_lookups.cache import open_cache
 
 
 class Server(Protocol):
@@ -48,16 +52,16 @@ async def running(server: Server, log: Path) -> AsyncGenerator[Child]:
         assert await started.stop(10), started.last_line()
 
 
-async def redis_says(port: int, *words: str) -> bytes:
-    """Send one command to Redis and return the first line of the answer."""
+async def redis_says(port: int, *commands: str) -> list[bytes]:
+    """Send commands to Redis over one connection and return the first line of each answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write((" ".join(words) + "\r\n").encode())
-    answer = await reader.readline()
-    if answer.startswith(b"$") and answer != b"$-1\r\n":
-        answer = await reader.readline()
+    answers: list[bytes] = []
+    for command in commands:
+        writer.write(f"{command}\r\n".encode())
+        answers.append((await reader.readline()).strip())
     writer.close()
     await writer.wait_closed()
-    return answer.strip()
+    return answers
 
 
 async def psql(server: EmbeddedPostgres, statement: str) -> str:
@@ -130,23 +134,63 @@ async def test_nats_listens_on_loopback_only(tmp_path: Path) -> None:
 
 
 async def test_redis_is_empty_after_a_restart(tmp_path: Path) -> None:
-    server = EmbeddedRedis(tmp_path / "redis", free_port())
+    server = EmbeddedRedis(tmp_path / "redis", "word", free_port())
+    login = "AUTH pallas word"
     async with running(server, tmp_path / "log"):
-        assert await redis_says(server.port, "SET", "key", "gone") == b"+OK"
+        assert await redis_says(server.port, login, "SET pallas:lookup:key gone") == [b"+OK", b"+OK"]
     async with running(server, tmp_path / "log"):
-        assert await redis_says(server.port, "GET", "key") == b"$-1"
+        assert await redis_says(server.port, login, "GET pallas:lookup:key") == [b"+OK", b"$-1"]
+
+
+async def test_redis_does_for_its_services_what_they_need_and_nothing_else(tmp_path: Path) -> None:
+    server = EmbeddedRedis(tmp_path / "redis", "word", free_port())
+    key, record = LookupKey(kind="team", id="t"), TeamRecord(id="t", name="t", active=True, active_jti="j")
+    async with running(server, tmp_path / "log"):
+        async with open_cache(server.url) as cache:
+            snapshot = await cache.read([key])
+            assert await cache.fill(snapshot, 1, {key: record}) == 1
+            await cache.renew(await cache.condemn([key]), 2, {key: None})
+            assert (await cache.read([key])).records == {key: None}
+            assert await cache.use_up("jti", time.time() + 60, 60)
+        commands = (
+            "CONFIG SET dir /tmp",
+            "SET another 1",
+            "FLUSHALL",
+            "KEYS *",
+            "EVAL 'return 1' 0",
+            "ACL LIST",
+            "SAVE",
+        )
+        refused = await redis_says(server.port, "AUTH pallas word", *commands, "DEBUG SLEEP 0", "MONITOR")
+        assert {answer.split()[0] for answer in refused[1:]} == {b"-NOPERM"}
+        nobody = await redis_says(
+            server.port, "GET pallas:lookup:team:t", "AUTH pallas guess", "AUTH default ''", "PING"
+        )
+        assert [answer.split()[0] for answer in nobody] == [b"-NOAUTH", b"-WRONGPASS", b"-WRONGPASS", b"-NOAUTH"]
+    assert (tmp_path / "redis").stat().st_mode & 0o077 == 0
+    assert "word" not in repr(server)
 
 
 async def test_postgres_keeps_its_rows_over_a_restart(tmp_path: Path) -> None:
-    server = EmbeddedPostgres(tmp_path / "postgres", free_port())
+    server = EmbeddedPostgres(tmp_path / "postgres", "word", free_port())
     async with running(server, tmp_path / "log"):
         assert await psql(server, "create table t as select 7 as a") == "SELECT 1"
     async with running(server, tmp_path / "log"):
         assert await psql(server, "select a from t") == "7"
 
 
+async def test_postgres_takes_the_password_that_the_secrets_have_now(tmp_path: Path) -> None:
+    for password in ("first", "second", "second"):
+        server = EmbeddedPostgres(tmp_path / "postgres", password, free_port())
+        async with running(server, tmp_path / "log"):
+            assert await psql(server, "select 1") == "1"
+            wrong = replace(server, password="another")
+            assert "password authentication failed" in await psql(wrong, "select 1")
+        assert password not in repr(server)
+
+
 async def test_postgres_comes_back_after_it_was_killed(tmp_path: Path) -> None:
-    server = EmbeddedPostgres(tmp_path / "postgres", free_port())
+    server = EmbeddedPostgres(tmp_path / "postgres", "word", free_port())
     async with running(server, tmp_path / "log") as first:
         first.process.kill()
         await first.ended()

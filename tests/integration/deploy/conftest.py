@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from deploy.make_secrets import make_secrets
@@ -41,19 +42,19 @@ def secrets(tmp_path: Path) -> Path:
 def postgres(tmp_path: Path, secrets: Path) -> Generator[str]:
     """A Postgres, prepared by the script with which compose prepares a new cluster; its host and port."""
     with PostgresServer(tmp_path / "postgres") as server:
-        address = server.url.partition("@")[2].partition("/")[0]
-        _make_databases(address, secrets)
-        yield address
+        _make_databases(server.url, secrets)
+        yield server.url.partition("@")[2].partition("/")[0]
 
 
-def _make_databases(address: str, secrets: Path) -> None:
+def _make_databases(url: str, secrets: Path) -> None:
     script = (ROOT / "deploy" / "postgres-init.sh").read_text("utf-8").replace("/run/secrets", str(secrets))
-    host, _, port = address.partition(":")
+    address = urlsplit(url)
     programs = EmbeddedPostgres.binary("psql").parent
     told = os.environ | {
-        "PGHOST": host,
-        "PGPORT": port,
-        "PGUSER": "postgres",
+        "PGHOST": address.hostname or "",
+        "PGPORT": str(address.port),
+        "PGUSER": address.username or "",
+        "PGPASSWORD": address.password or "",
         "PATH": f"{programs}:{os.environ['PATH']}",
     }
     subprocess.run(["bash", "-c", script], env=told, check=True, capture_output=True, timeout=30)

@@ -8,6 +8,7 @@ import pytest
 
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
+from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import database_url
 from pallas_cli.stack.demo_servers import DemoServers
@@ -34,7 +35,13 @@ PLAN = Plan(
     drain_seconds=5.0,
 )
 
-AUTH = AuthSide(40036, 40037, "postgresql://u:pw@db:5432/any?sslmode=require", Accounts("admin", "daedalus", "key"))
+AUTH = AuthSide(
+    40036,
+    40037,
+    "redis://u:pw@cache:6379",
+    "postgresql://u:pw@db:5432/any?sslmode=require",
+    Accounts("admin", "daedalus", "key"),
+)
 
 
 def named(label: str) -> ProcessSpec:
@@ -64,8 +71,12 @@ def test_a_service_has_a_database_of_its_own_on_the_server_that_is_named() -> No
     assert database_url(AUTH.postgres_url, "mine") == "postgresql://u:pw@db:5432/mine?sslmode=require"
 
 
+def test_a_role_of_its_own_takes_the_place_of_the_user_that_is_named() -> None:
+    assert database_url("postgresql://u:pw@db:5432/any", "mine", "word") == "postgresql://mine:word@db:5432/mine"
+
+
 def test_no_secret_of_the_auth_side_is_printed_with_a_plan() -> None:
-    shown = repr(replace(PLAN, auth=AUTH))
+    shown = repr(replace(PLAN, auth=AUTH, redis_url=AUTH.redis_url, postgres_url=AUTH.postgres_url))
     assert not [secret for secret in ("pw", "'admin'", "daedalus", "'key'") if secret in shown]
 
 
@@ -77,6 +88,30 @@ async def test_a_worker_is_told_its_teams_and_where_the_demo_s_servers_are() -> 
     assert launch.env["PALLAS_DEMO_TOOLS_URL"] == "http://127.0.0.1:40034/mcp"
     assert launch.env["PALLAS_DEMO_LIBRARY_URL"] == "http://127.0.0.1:40037/mcp"
     assert launch.env["PALLAS_DRAIN_SECONDS"] == "5"
+
+
+async def test_nobody_inherits_a_secret_and_only_who_reads_team_folders_inherits_what_is_no_setting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secrets = {"FERNET_KEYS", "LOG_KEY", "REDIS_URL", "POSTGRES_URL", "ADMIN_PASSWORD", "SERVICE_PASSWORD", "TOKEN"}
+    variables = {f"PALLAS_{name}{twin}" for name in secrets for twin in ("", "_FILE")}
+    for name in (*variables, "PALLAS_TRACE_CONTENT", "MY_TEAM_KEY"):
+        monkeypatch.setenv(name, "inherited")
+    urls = {"redis_url": "redis://u:pw@cache", "postgres_url": "postgresql://u:pw@db/any"}
+    servers = {
+        "nats": EmbeddedNats(tmp_path / "nats", Seeds(tmp_path / "seeds"), 40030, 40031),
+        "redis": EmbeddedRedis(tmp_path / "redis", "word", 40032),
+    }
+    specs = all_specs(replace(PLAN, data=tmp_path, **servers, **urls))
+    told = {spec.name: (await spec.prepare()).env for spec in specs}
+    given = {(name, variable) for name, env in told.items() for variable in variables & env.keys()}
+    assert given == {("agent-gateway", "PALLAS_LOG_KEY")}
+    assert told["agent-gateway"]["PALLAS_LOG_KEY"] != "inherited"
+    assert {name for name, env in told.items() if "MY_TEAM_KEY" in env} == {"agent-worker", "health-monitor"}
+    assert told.keys() - {name for name, env in told.items() if "PALLAS_TRACE_CONTENT" in env} == {
+        "nats-server",
+        "redis-server",
+    }
 
 
 async def test_each_gateway_has_its_own_port_and_public_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pallas_cli.broker_config.text import users_text
 from pallas_cli.broker_config.users import Seeds, stack_users
 from pallas_cli.broker_config.write import USERS
 from pallas_cli.embedded.binaries import script_binary
+from pallas_cli.private_files import private_folder
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.probes import answers_ok
 
@@ -59,7 +60,7 @@ class EmbeddedNats:
 
     async def launch(self) -> Launch:
         """Write the configuration and say how to start the server."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         config = self.folder / "nats.conf"
         (self.folder / USERS).write_text(users_text(stack_users(), self.seeds), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.

@@ -1,39 +1,47 @@
 """A real Postgres, on loopback, as a child process.
 
-Postgres refuses to be root; started by root it runs in a user namespace (see `after_fork`). It trusts loopback: whoever
-can open a connection there on this machine can use it.
+Postgres refuses to be root; started by root it runs in a user namespace (see `after_fork`). Every account of the
+machine can open a connection, so every role needs a password.
 """
 
 import asyncio
 import os
 import shutil
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from subprocess import SubprocessError
 
 from pallas_cli.embedded.binaries import package_binary
+from pallas_cli.private_files import private_folder, write_whole
 from pallas_cli.refused import Refused
 from pallas_cli.stack.after_fork import child_setup
+from pallas_cli.stack.environment import of_a_server
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.probes import says
 
 _USER = "postgres"
 _SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
+_WHO_IS_LET_IN = """\
+# Made by Pallas. The role {user} has the password with this digest: {digest}
+host all all {host}/32 scram-sha-256
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPostgres:
-    """A Postgres whose cluster is `folder`/cluster, made on the first start."""
+    """A Postgres whose cluster is `folder`/cluster, made on the first start. `password` is that of its superuser."""
 
     folder: Path
+    password: str = field(repr=False)
     port: int
     host: str = "127.0.0.1"
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
-        return f"postgresql://{_USER}@{self.host}:{self.port}/{_USER}"
+        """Where its superuser connects, with the password."""
+        return f"postgresql://{_USER}:{self.password}@{self.host}:{self.port}/{_USER}"
 
     @staticmethod
     def binary(name: str = "postgres") -> Path:
@@ -50,13 +58,16 @@ class EmbeddedPostgres:
         return self.folder.absolute() / "cluster"
 
     async def launch(self) -> Launch:
-        """Make the cluster when there is none, and say how to start the server.
+        """Make the cluster when there is none, give it the password, and say how to start the server.
 
         Raises:
-            Refused: the cluster cannot be made.
+            Refused: the cluster cannot be made, or not be given the password.
         """
+        private_folder(self.folder)
         if not (self.cluster / "PG_VERSION").exists():
             await self._initialise()
+        elif self._hba(self.cluster).read_text("utf-8") != self._who_is_let_in:
+            await self._take_over()
         options = {"listen_addresses": self.host, "port": str(self.port), "unix_socket_directories": ""}
         settings = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         return Launch(
@@ -67,19 +78,44 @@ class EmbeddedPostgres:
             orphan_signal=signal.SIGQUIT,
         )
 
+    @staticmethod
+    def _hba(cluster: Path) -> Path:
+        return cluster / "pg_hba.conf"
+
+    @property
+    def _who_is_let_in(self) -> str:
+        digest = sha256(self.password.encode()).hexdigest()
+        return _WHO_IS_LET_IN.format(user=_USER, digest=digest, host=self.host)
+
     async def _initialise(self) -> None:
         """Make the cluster beside its place and move it there, so that a broken attempt is never taken for one."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         attempt = self.folder.absolute() / "cluster.new"
         shutil.rmtree(attempt, ignore_errors=True)
-        command = ("-D", str(attempt), "-U", _USER, "--auth=trust", "--encoding=UTF8", "--locale=C")
+        options = ("-U", _USER, "--auth=scram-sha-256", "--pwfile=/dev/stdin", "--encoding=UTF8", "--locale=C")
+        await self._run("initdb", "-D", str(attempt), *options, told=f"{self.password}\n", what="make")
+        write_whole(self._hba(attempt), self._who_is_let_in)
+        os.replace(attempt, self.cluster)
+
+    async def _take_over(self) -> None:
+        """Give the superuser the password in a cluster that has another one, or none; nobody can connect meanwhile."""
+        told = f"alter role {_USER} password '{self.password}';\n"
+        await self._run("postgres", "--single", "-D", str(self.cluster), "postgres", told=told, what="take over")
+        write_whole(self._hba(self.cluster), self._who_is_let_in)
+
+    async def _run(self, binary: str, *words: str, told: str, what: str) -> None:
+        """Run a binary that is told something on its standard input.
+
+        Raises:
+            Refused: it fails.
+        """
         try:
             process = await asyncio.create_subprocess_exec(
-                str(self.binary("initdb")),
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
+                str(self.binary(binary)),
+                *words,
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
+                env=of_a_server(),
                 start_new_session=True,
                 preexec_fn=child_setup(signal.SIGKILL, rootless=True),
             )
@@ -88,11 +124,13 @@ class EmbeddedPostgres:
                 "cannot run Postgres: it refuses to be root and there are no user namespaces here; "
                 "start Pallas as another user or set PALLAS_POSTGRES_URL"
             ) from error
-        output, _ = await process.communicate()
-        if process.returncode != 0:
-            last = output.decode(errors="replace").strip().splitlines()[-1:]
-            raise Refused(f"cannot make a Postgres cluster in {self.folder}: {''.join(last)}")
-        os.replace(attempt, self.cluster)
+        output, _ = await process.communicate(told.encode())
+        lines = output.decode(errors="replace").strip().splitlines()
+        # A single-user server goes on after an error, and ends as if there had been none.
+        wrong = [line for line in lines if "ERROR:" in line]
+        if wrong or process.returncode != 0:
+            reason = "".join(wrong[:1] or lines[-1:])
+            raise Refused(f"cannot {what} the Postgres cluster in {self.folder}: {reason}")
 
     async def _is_ready(self) -> bool:
         """Whether the server takes connections: it listens early, and says later in its status file that it is ready.

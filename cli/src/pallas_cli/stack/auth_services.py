@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
+from pallas_cli.stack.data import kept_secret
 from pallas_cli.stack.databases import database_url, ensure_database
 from pallas_cli.stack.launch import ProcessSpec
 from pallas_cli.stack.plan import AuthSide, Plan
@@ -22,7 +23,8 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
 
     async def told_lifecycle() -> Mapping[str, str]:
         return {
-            "PALLAS_POSTGRES_URL": await _database(auth, "team_lifecycle"),
+            "PALLAS_POSTGRES_URL": await _database(plan, auth, "team-lifecycle"),
+            "PALLAS_REDIS_URL": auth.redis_url,
             "PALLAS_SERVICE_PASSWORD_HASH": await _hash(auth.accounts.service_password),
             "PALLAS_ADMIN_PASSWORD_HASH": await _hash(auth.accounts.admin_password),
             "PALLAS_FERNET_KEYS": auth.accounts.fernet_keys,
@@ -30,12 +32,12 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
 
     async def told_search() -> Mapping[str, str]:
         return {
-            "PALLAS_POSTGRES_URL": await _database(auth, "library_search"),
+            "PALLAS_POSTGRES_URL": await _database(plan, auth, "library-search"),
             "PALLAS_ADMIN_PASSWORD_HASH": await _hash(auth.accounts.admin_password),
         }
 
     async def told_resolver() -> Mapping[str, str]:
-        return {"PALLAS_FERNET_KEYS": auth.accounts.fernet_keys}
+        return {"PALLAS_FERNET_KEYS": auth.accounts.fernet_keys, "PALLAS_REDIS_URL": auth.redis_url}
 
     needs = _SERVERS | frozenset(behind)
     return [
@@ -45,10 +47,15 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
     ]
 
 
-async def _database(auth: AuthSide, name: str) -> str:
-    """The address of a service's own database, which is there from now on."""
-    await ensure_database(auth.postgres_url, name)
-    return database_url(auth.postgres_url, name)
+async def _database(plan: Plan, auth: AuthSide, service: str) -> str:
+    """The address of a service's own database, which is there from now on.
+
+    On this stack's Postgres the service has a role of its own, elsewhere the one that the user's address names.
+    """
+    name = service.replace("-", "_")
+    password = kept_secret(plan.data, f"{service}-postgres-password") if plan.postgres is not None else None
+    await ensure_database(auth.postgres_url, name, password)
+    return database_url(auth.postgres_url, name, password)
 
 
 async def _hash(password: str) -> str:

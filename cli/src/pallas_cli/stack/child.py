@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pallas_cli.private_files import PRIVATE, private_folder
 from pallas_cli.refused import Refused
 from pallas_cli.stack.after_fork import child_setup
 from pallas_cli.stack.launch import Launch
@@ -75,13 +76,14 @@ class Child:
 
 
 async def start(launch: Launch, log: Path) -> Child:
-    """Start a process whose output is appended to `log`.
+    """Start a process whose output is appended to `log`, which is for its owner only, and so is its folder.
 
     Raises:
         Refused: the command cannot be executed.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    private_folder(log.parent)
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE), "ab") as output:
+        os.fchmod(output.fileno(), PRIVATE)
         offset = output.tell()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -89,7 +91,7 @@ async def start(launch: Launch, log: Path) -> Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **launch.env},
+                env=launch.env,
                 start_new_session=True,
                 preexec_fn=child_setup(launch.orphan_signal, launch.rootless),
             )

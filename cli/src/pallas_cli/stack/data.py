@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pallas_cli.private_files import kept
+from pallas_cli.private_files import PRIVATE_FOLDER, kept
 from pallas_cli.refused import Refused
 
 SECRETS = "secrets"
@@ -27,7 +27,7 @@ def locked(folder: Path) -> Generator[Path]:
     """
     folder = folder.absolute()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise Refused(f"the data folder {folder} cannot be used: {error.strerror}") from error

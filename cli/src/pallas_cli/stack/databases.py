@@ -1,26 +1,74 @@
-"""Databases of services on one Postgres, made where they are missing."""
+"""Databases of services on one Postgres, made where they are missing, each for a role of its own if that is wanted."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pallas_cli.refused import Refused
 
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
 _TIMEOUT = 5.0
+_OWNER = "select pg_get_userbyid(datdba) from pg_database where datname = :name"
+_ROLE = """\
+do $$ begin
+  if not exists (select from pg_roles where rolname = '{name}') then create role "{name}"; end if;
+  alter role "{name}" login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password '{password}';
+end $$
+"""
+_TABLES = """\
+do $$ declare it regclass; begin
+  for it in select oid from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') loop
+    execute format('alter table %s owner to "{name}"', it);
+  end loop;
+end $$
+"""
 
 
-def database_url(url: str, name: str) -> str:
-    """The address of the database `name` on the server at `url`."""
-    return urlsplit(url)._replace(path=f"/{name}").geturl()
+def database_url(url: str, name: str, password: str | None = None) -> str:
+    """The address of the database `name` on the server at `url`; with a `password`, for the role of the same name."""
+    parts = urlsplit(url)
+    server = parts.netloc if password is None else f"{name}:{password}@{parts.netloc.rpartition('@')[2]}"
+    return parts._replace(netloc=server, path=f"/{name}").geturl()
 
 
-async def ensure_database(url: str, name: str) -> None:
+async def ensure_database(url: str, name: str, password: str | None = None) -> None:
     """Make the database `name` on the server at `url`, unless it is there.
+
+    With a `password`, which only a superuser can give, it belongs to a role of the same name that may use nothing else.
+    One that belongs to somebody else is handed over with its tables.
 
     Raises:
         Refused: the server cannot be used, or the database can be neither found nor made.
     """
     from sqlalchemy import text
-    from sqlalchemy.engine import make_url
     from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        async with _connected(url) as server:
+            owner: str | None = await server.scalar(text(_OWNER), {"name": name})
+            if owner is None:
+                await server.exec_driver_sql(f'create database "{name}"')
+            if password is None:
+                return
+            await server.exec_driver_sql(_ROLE.format(name=name, password=password))
+            if owner != name:
+                # Its tables first: what is cut off between is done again.
+                async with _connected(database_url(url, name)) as database:
+                    await database.exec_driver_sql(_TABLES.format(name=name))
+                await server.exec_driver_sql(f'alter database "{name}" owner to "{name}"')
+            await server.exec_driver_sql(f'revoke connect on database "{name}" from public')
+    except (SQLAlchemyError, OSError, TimeoutError) as error:
+        why = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
+        raise Refused(f"the database {name!r} on Postgres at {urlsplit(url).hostname} cannot be used: {why}") from error
+
+
+@asynccontextmanager
+async def _connected(url: str) -> "AsyncGenerator[AsyncConnection]":
+    """A connection without transactions."""
+    from sqlalchemy.engine import make_url
     from sqlalchemy.ext.asyncio import create_async_engine
 
     address = make_url(url).set(drivername="postgresql+asyncpg")
@@ -29,11 +77,6 @@ async def ensure_database(url: str, name: str) -> None:
     engine = create_async_engine(address, isolation_level="AUTOCOMMIT", connect_args={"timeout": _TIMEOUT})
     try:
         async with engine.connect() as connection:
-            found = await connection.scalar(text("select 1 from pg_database where datname = :name"), {"name": name})
-            if found is None:
-                await connection.execute(text(f'create database "{name}"'))
-    except (SQLAlchemyError, OSError, TimeoutError) as error:
-        why = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
-        raise Refused(f"the database {name!r} on Postgres at {address.host} cannot be used: {why}") from error
+            yield connection
     finally:
         await engine.dispose()

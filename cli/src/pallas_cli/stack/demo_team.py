@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from pallas_cli.private_files import write_whole
+from pallas_cli.private_files import private_folder, write_whole
 from pallas_cli.stack.teams import TeamSummary, is_demo, read_teams
 
 _LIBRARY_SERVER = "library-search"
@@ -105,7 +105,8 @@ def _gets_a_library(team: TeamSummary) -> bool:
 def _hosted(data: Path, team: TeamSummary) -> TeamSummary:
     """The team in a folder of the data folder, with links to its files."""
     folder = data / "teams" / team.name
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder.parent)
+    private_folder(folder)
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(team.folder / name)

@@ -8,6 +8,8 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from pallas_cli.stack.environment import of_a_server
+
 type Probe = Callable[[], Awaitable[bool]]
 """Answers whether the process can be used now. It never raises."""
 
@@ -16,12 +18,12 @@ type Probe = Callable[[], Awaitable[bool]]
 class Launch:
     """One start of one process.
 
-    `env` is added to the environment of this process. `rootless` is for servers that refuse to be root.
+    `env` is its whole environment. `rootless` is for servers that refuse to be root.
     """
 
     command: tuple[str, ...]
     ready: Probe
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=of_a_server, repr=False)
     rootless: bool = False
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL

@@ -17,6 +17,7 @@ class AuthSide:
 
     team_lifecycle_port: int
     library_search_port: int
+    redis_url: str = field(repr=False)
     postgres_url: str = field(repr=False)
     accounts: Accounts
 
@@ -40,8 +41,8 @@ class Plan:
     redis: EmbeddedRedis | None
     postgres: EmbeddedPostgres | None
     nats_url: str
-    redis_url: str | None
-    postgres_url: str | None
+    redis_url: str | None = field(repr=False)
+    postgres_url: str | None = field(repr=False)
     teams: tuple[Path, ...]
     registry_port: int
     gateway_ports: tuple[int, ...]

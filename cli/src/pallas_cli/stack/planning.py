@@ -10,7 +10,7 @@ from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
 from pallas_cli.refused import Refused
 from pallas_cli.stack.accounts import find_accounts
-from pallas_cli.stack.data import SECRETS
+from pallas_cli.stack.data import SECRETS, kept_secret
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import AuthSide, Plan
@@ -28,11 +28,10 @@ def make_plan(
     """
     ports = Ports(options.port_base)
     nats = _nats(data, ports) if external.nats is None else None
-    redis = EmbeddedRedis(data / "redis", ports.redis) if _wants(options, "redis", external.redis) else None
-    postgres = (
-        EmbeddedPostgres(data / "postgres", ports.postgres) if _wants(options, "postgres", external.postgres) else None
-    )
+    redis = _redis(data, ports) if _wants(options, "redis", external.redis) else None
+    postgres = _postgres(data, ports) if _wants(options, "postgres", external.postgres) else None
     _require_binaries(options, nats, redis, postgres)
+    redis_url = external.redis or (redis.url if redis else None)
     postgres_url = external.postgres or (postgres.url if postgres else None)
     plan = Plan(
         data=data,
@@ -40,7 +39,7 @@ def make_plan(
         redis=redis,
         postgres=postgres,
         nats_url=external.nats or f"nats://127.0.0.1:{ports.nats}",
-        redis_url=external.redis or (redis.url if redis else None),
+        redis_url=redis_url,
         postgres_url=postgres_url,
         teams=tuple(team.folder for team in teams),
         registry_port=ports.registry,
@@ -49,7 +48,7 @@ def make_plan(
         workers=options.workers,
         slots=options.slots,
         drain_seconds=options.drain_seconds,
-        auth=_auth_side(ports, data, postgres_url) if options.auth else None,
+        auth=_auth_side(ports, data, redis_url, postgres_url) if options.auth else None,
     )
     require_free(plan.fixed_ports())
     return plan
@@ -57,6 +56,14 @@ def make_plan(
 
 def _nats(data: Path, ports: Ports) -> EmbeddedNats:
     return EmbeddedNats(data / "nats", Seeds(data / SECRETS / "nats"), ports.nats, ports.nats_monitor)
+
+
+def _redis(data: Path, ports: Ports) -> EmbeddedRedis:
+    return EmbeddedRedis(data / "redis", kept_secret(data, "redis-password"), ports.redis)
+
+
+def _postgres(data: Path, ports: Ports) -> EmbeddedPostgres:
+    return EmbeddedPostgres(data / "postgres", kept_secret(data, "postgres-password"), ports.postgres)
 
 
 def _wants(options: StackOptions, server: str, external: str | None) -> bool:
@@ -81,7 +88,8 @@ def _require_binaries(
         ) from refusal
 
 
-def _auth_side(ports: Ports, data: Path, postgres_url: str | None) -> AuthSide:
+def _auth_side(ports: Ports, data: Path, redis_url: str | None, postgres_url: str | None) -> AuthSide:
+    assert redis_url is not None, "the auth side has a Redis"
     assert postgres_url is not None, "the auth side has a Postgres"
     accounts = find_accounts(data, os.environ)
-    return AuthSide(ports.team_lifecycle, ports.library_search, postgres_url, accounts)
+    return AuthSide(ports.team_lifecycle, ports.library_search, redis_url, postgres_url, accounts)

@@ -1,7 +1,7 @@
 """The ready file: where everything is, for programs that drive a stack.
 
 It appears when everything answers and is replaced as a whole whenever a process has been replaced, so a reader never
-sees half of it. It may hold an external server's credentials and is therefore readable by its owner only.
+sees half of it. It holds the servers' credentials and is therefore readable by its owner only.
 """
 
 import json

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 
+from pallas_cli.stack.environment import of_a_service
 from pallas_cli.stack.launch import Launch, ProcessSpec
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK, free_port
@@ -30,8 +31,9 @@ def service(
     port: int | None = None,
     stage: int = SERVICES,
     needs: frozenset[str] = BROKER,
+    inherited: Callable[[], dict[str, str]] = of_a_service,
 ) -> ProcessSpec:
-    """A service on a fixed port, or on another free one at every start."""
+    """A service on a fixed port, or on another free one at every start; `inherited` is what it is not told here."""
 
     async def prepare() -> Launch:
         bound = free_port() if port is None else port
@@ -39,7 +41,14 @@ def service(
         return Launch(
             command=(sys.executable, "-m", name.replace("-", "_")),
             ready=answers_ok(f"http://{LOOPBACK}:{bound}/readyz"),
-            env={**told_to_all(plan), **_user(plan, name), "PALLAS_HOST": LOOPBACK, "PALLAS_PORT": str(bound), **own},
+            env={
+                **inherited(),
+                **told_to_all(plan),
+                **_user(plan, name),
+                "PALLAS_HOST": LOOPBACK,
+                "PALLAS_PORT": str(bound),
+                **own,
+            },
         )
 
     return ProcessSpec(name, number, stage, prepare, needs)
@@ -54,15 +63,10 @@ def _user(plan: Plan, name: str) -> dict[str, str]:
 
 def told_to_all(plan: Plan) -> dict[str, str]:
     """What every process is told; the user's own log level wins."""
-    env = {
+    return {
         "PALLAS_NATS_URL": plan.nats_url,
         "PALLAS_DRAIN_SECONDS": f"{plan.drain_seconds:g}",
         "PALLAS_LOG_LEVEL": os.environ.get("PALLAS_LOG_LEVEL") or "INFO",
         "PALLAS_LOG_FORMAT": "json",
         "PYTHONUNBUFFERED": "1",
     }
-    if plan.redis_url is not None:
-        env["PALLAS_REDIS_URL"] = plan.redis_url
-    if plan.postgres_url is not None:
-        env["PALLAS_POSTGRES_URL"] = plan.postgres_url
-    return env | (plan.demo.environ() if plan.demo else {})

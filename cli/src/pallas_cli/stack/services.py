@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pallas_cli.stack.auth_services import auth_specs
 from pallas_cli.stack.data import kept_secret
+from pallas_cli.stack.environment import of_a_service, of_team_folders
 from pallas_cli.stack.launch import Launch, ProcessSpec
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
@@ -33,7 +34,8 @@ def server_specs(plan: Plan) -> list[ProcessSpec]:
 
 def service_specs(plan: Plan) -> list[ProcessSpec]:
     """Return the services of agents: gateways first, so that no new turn comes in while the others drain."""
-    teams = {"PALLAS_TEAMS": os.pathsep.join(str(team) for team in plan.teams)}
+    demo = plan.demo.environ() if plan.demo else {}
+    teams = {"PALLAS_TEAMS": os.pathsep.join(str(team) for team in plan.teams)} | demo
     worker = teams | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
     public = os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
     specs: list[ProcessSpec] = []
@@ -45,9 +47,12 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
             "PALLAS_LOG_KEY": kept_secret(plan.data, "log-key"),
         }
         specs.append(service(plan, "agent-gateway", _always(own), number=number, port=port))
-    specs += [service(plan, "agent-worker", _always(worker), number=number) for number in range(1, plan.workers + 1)]
+    specs += [
+        service(plan, "agent-worker", _always(worker), number=number, inherited=of_team_folders)
+        for number in range(1, plan.workers + 1)
+    ]
     specs.append(service(plan, "registry", _always({"PALLAS_PUBLIC_URL": public}), port=plan.registry_port))
-    specs.append(service(plan, "health-monitor", _always(teams)))
+    specs.append(service(plan, "health-monitor", _always(teams), inherited=of_team_folders))
     return specs
 
 
@@ -67,7 +72,7 @@ def _demo_tools(plan: Plan) -> Sequence[ProcessSpec]:
         return Launch(
             command=(sys.executable, "-m", "pallas_demo", "--port", str(port)),
             ready=accepts(LOOPBACK, port),
-            env=told_to_all(plan),
+            env=of_a_service() | told_to_all(plan),
         )
 
     return (ProcessSpec("demo-tools", 1, TOOLS, prepare),)

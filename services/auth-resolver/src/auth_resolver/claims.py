@@ -65,7 +65,6 @@ class Parts:
     from then on they can only expire.
     """
 
-    text: str
     kid: str
     claims: JsonObject
     purpose: KeyPurpose
@@ -88,7 +87,7 @@ def take_apart(text: str) -> Parts | None:
     purpose = "team" if kind_of(claims) == "team" else "turn"
     if purpose == "team" and (team := _team_of(claims.get("sub"))) is not None:
         rows.append(LookupKey(kind="team", id=team))
-    return Parts(text, kid, claims, purpose, tuple(rows))
+    return Parts(kid, claims, purpose, tuple(rows))
 
 
 def check_claims(parts: Parts, now: float, *, per_turn: bool = True) -> TeamClaims | TurnClaims:

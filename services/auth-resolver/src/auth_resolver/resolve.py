@@ -47,7 +47,7 @@ class Resolver:
             raise refused("malformed")
         parts = self.signatures.known(bearer) or take_apart(bearer)
         if parts is not None:
-            resolved = await self._jwt(parts, uses_up=question.uses_up)
+            resolved = await self._jwt(bearer, parts, uses_up=question.uses_up)
         elif "." in bearer:
             raise refused("malformed")
         else:
@@ -73,10 +73,10 @@ class Resolver:
         principal = Principal(type="token", id=record.id, name=record.name)
         return Resolved(principal=principal, libraries=record.libraries, cache=verdict, expires_at=record.expires_at)
 
-    async def _jwt(self, parts: Parts, *, uses_up: bool) -> Resolved:
+    async def _jwt(self, bearer: str, parts: Parts, *, uses_up: bool) -> Resolved:
         found = await self.lookups.cached(parts.rows)
         key, verdict = await self.lookups.row(found, parts.rows[0])
-        self.signatures.check(parts, key if isinstance(key, KeyRecord) else None)
+        self.signatures.check(bearer, parts, key if isinstance(key, KeyRecord) else None)
         claims = check_claims(parts, time.time(), per_turn=self.per_turn)
         if isinstance(claims, TurnClaims):
             return await self._turn(claims, verdict, uses_up=uses_up)

@@ -2,9 +2,11 @@
 
 The key's record says by which algorithm, never the token. That a text was signed under a secret is remembered, with its
 parts: it is a fact about bytes, and says nothing of whether key or team still count. Nothing is remembered of a text
-that nobody signed, so whoever sends junk fills no memory.
+that nobody signed, so whoever sends junk fills no memory. A text is known by its SHA-256: a JWT of a team is valid for
+ten years, and the memory of a process holds none.
 """
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,15 +42,15 @@ class Signatures:
     def __init__(self, fernet_keys: Sequence[str]) -> None:
         self._fernet = MultiFernet([Fernet(key) for key in fernet_keys])
         self._secret = lru_cache(1000)(self._open)
-        self._signed: dict[str, _Signed] = {}
+        self._signed: dict[bytes, _Signed] = {}
 
     def known(self, text: str) -> Parts | None:
         """The parts of a JWT that some key had signed when it was seen before."""
-        signed = self._signed.get(text)
+        signed = self._signed.get(_digest(text))
         return signed.parts if signed is not None else None
 
-    def check(self, parts: Parts, key: KeyRecord | None) -> None:
-        """Check that this key may vouch for such a token, and has.
+    def check(self, text: str, parts: Parts, key: KeyRecord | None) -> None:
+        """Check that this key may vouch for such a token, and has signed `text`, of which these are the parts.
 
         Raises:
             Denied: it has not (`invalid_signature`).
@@ -56,27 +58,32 @@ class Signatures:
         """
         if key is None or key.retired or key.kid != parts.kid or parts.purpose not in key.purposes:
             raise refused("invalid_signature")
-        signed = self._signed.get(parts.text)
+        digest = _digest(text)
+        signed = self._signed.get(digest)
         if signed is not None and (signed.algorithm, signed.sealed) == (key.algorithm, key.secret):
             return
-        if not self._verify(parts, key):
+        if not self._verify(text, key):
             raise refused("invalid_signature")
         if len(self._signed) >= _REMEMBERED:
             del self._signed[next(iter(self._signed))]
-        self._signed[parts.text] = _Signed(parts, key.algorithm, key.secret)
+        self._signed[digest] = _Signed(parts, key.algorithm, key.secret)
 
-    def _verify(self, parts: Parts, key: KeyRecord) -> bool:
+    def _verify(self, text: str, key: KeyRecord) -> bool:
         try:
             secret = self._secret(key.algorithm, key.secret)
         except InvalidToken as error:
-            text = "a signing key was sealed by a key that PALLAS_FERNET_KEYS does not list"
-            log.error(text, extra={"kid": key.kid})
-            raise PallasError(text, code="sealed_by_another") from error
+            reason = "a signing key was sealed by a key that PALLAS_FERNET_KEYS does not list"
+            log.error(reason, extra={"kid": key.kid})
+            raise PallasError(reason, code="sealed_by_another") from error
         try:
-            _jws.decode(parts.text, secret, algorithms=[key.algorithm])
+            _jws.decode(text, secret, algorithms=[key.algorithm])
         except (PyJWTError, UnsupportedAlgorithm, ValueError, TypeError, RecursionError):
             return False
         return True
 
     def _open(self, algorithm: str, sealed: str) -> bytes:
         return sealed.encode() if algorithm == "EdDSA" else bytes.fromhex(self._fernet.decrypt(sealed).decode())
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode(errors="replace")).digest()

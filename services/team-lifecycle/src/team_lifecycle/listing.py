@@ -17,7 +17,7 @@ from team_lifecycle.answers import (
     TokenDetail,
     UserDetail,
 )
-from team_lifecycle.handlers.tokens import token_detail
+from team_lifecycle.handlers.tokens import detail_of
 from team_lifecycle.tables import (
     Change,
     Library,
@@ -26,6 +26,7 @@ from team_lifecycle.tables import (
     SigningKey,
     Team,
     TeamWorkspace,
+    TokenLibrary,
     User,
 )
 
@@ -77,7 +78,12 @@ async def list_tokens(session: AsyncSession, after: str, limit: int, user: str |
         wanted = wanted.where(OpaqueToken.id > after)
     if user is not None:
         wanted = wanted.where(OpaqueToken.user_name == user)
-    found = [await token_detail(session, row) for row in (await session.scalars(wanted)).all()]
+    tokens = (await session.scalars(wanted)).all()
+    allowed: dict[str, list[str]] = {token.id: [] for token in tokens}
+    rows = select(TokenLibrary).where(TokenLibrary.token_id.in_(allowed))
+    for row in await session.scalars(rows):
+        allowed[row.token_id].append(row.library_uid)
+    found = [detail_of(token, sorted(allowed[token.id])) for token in tokens]
     return page_of(found, limit, lambda token: token.id)
 
 

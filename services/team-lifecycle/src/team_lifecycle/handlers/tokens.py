@@ -43,7 +43,7 @@ async def create_token(
     await session.flush()
     session.add_all(TokenLibrary(token_id=token.id, library_uid=uid) for uid in sorted(set(libraries)))
     await session.flush()
-    detail = await token_detail(session, token)
+    detail = await _detail(session, token)
     created = CreatedToken(**dict(detail), token=text)
     # Nobody can have looked up a token that was just made: there is nothing to condemn.
     return Decision(created, Event("token", "created", token.id, _data(detail)))
@@ -68,7 +68,7 @@ async def replace_libraries(
     await session.execute(delete(TokenLibrary).where(*rows))
     session.add_all(TokenLibrary(token_id=token_id, library_uid=uid) for uid in sorted(after - before))
     await session.flush()
-    detail = await token_detail(session, token)
+    detail = await _detail(session, token)
     event = Event("token", "libraries_updated", token_id, _data(detail)) if before != after else None
     return Decision(detail, event, frozenset({token_key(token.digest)}))
 
@@ -85,7 +85,7 @@ async def revoke_token(session: AsyncSession, who: Who, token_id: str) -> Decisi
     if token.revoked_at is not None:
         return Decision(None, keys=keys)
     token.revoked_at = utc_now()
-    return Decision(None, Event("token", "revoked", token_id, _data(await token_detail(session, token))), keys)
+    return Decision(None, Event("token", "revoked", token_id, _data(await _detail(session, token))), keys)
 
 
 async def show_token(session: AsyncSession, who: Who, token_id: str) -> TokenDetail:
@@ -95,20 +95,24 @@ async def show_token(session: AsyncSession, who: Who, token_id: str) -> TokenDet
         NotFound: there is no such token.
         Denied: it is somebody else's.
     """
-    return await token_detail(session, await _find(session, who, token_id))
+    return await _detail(session, await _find(session, who, token_id))
 
 
-async def token_detail(session: AsyncSession, token: OpaqueToken) -> TokenDetail:
-    """What may be shown of a token."""
+def detail_of(token: OpaqueToken, libraries: list[str]) -> TokenDetail:
+    """What may be shown of a token that may read these libraries."""
     return TokenDetail(
         id=token.id,
         name=token.name,
         user_name=token.user_name,
-        allowed_libraries=await _libraries(session, token.id),
+        allowed_libraries=libraries,
         expires_at=token.expires_at,
         revoked_at=token.revoked_at,
         created_at=token.created_at,
     )
+
+
+async def _detail(session: AsyncSession, token: OpaqueToken) -> TokenDetail:
+    return detail_of(token, await _libraries(session, token.id))
 
 
 async def _find(session: AsyncSession, who: Who, token_id: str) -> OpaqueToken:

@@ -131,7 +131,7 @@ REQUIREMENTS: dict[str, str] = {
     "A-3.3.2": "an empty set of libraries means none, never all",
     "A-4.1.1": "a membership is a user, a library and a role, once",
     "A-4.1.2": "roles are owner, manager and reader",
-    "A-4.1.3": "an owner may rename, move and delete a library, and grant and revoke every role",
+    "A-4.1.3": "an owner may rename and delete a library, and grant and revoke every role",
     "A-4.1.4": "a manager may grant reader, but neither delete a library nor remove an owner",
     "A-4.1.5": "a reader grants nothing",
     "A-4.1.6": "a library is in a token only while the token's user owns or manages it",

@@ -68,10 +68,9 @@ async def test_everybody_may_give_up_a_role_but_the_last_owner_stays(people: Lif
 
 
 @requirement("A-4.1.3", "A-4.1.4")
-async def test_only_owners_rename_move_and_delete_a_library(people: Lifecycle) -> None:
+async def test_only_owners_rename_and_delete_a_library(people: Lifecycle) -> None:
     calls = [
         ("PUT", f"{ADMIN}/libraries/lib/name", {"name": "Other"}),
-        ("PUT", f"{ADMIN}/libraries/lib/workspace", {"workspace_id": "elsewhere"}),
         ("DELETE", f"{ADMIN}/libraries/lib", None),
     ]
     for method, path, body in calls:
@@ -80,6 +79,28 @@ async def test_only_owners_rename_move_and_delete_a_library(people: Lifecycle) -
         done = await people.admin.request(method, path, json=body, headers=acting("olga"))
         assert done.status_code in (200, 204)
     assert (await people.admin.get(f"{ADMIN}/libraries")).json()["items"] == []
+
+
+async def test_only_admins_put_a_library_under_a_workspace(people: Lifecycle) -> None:
+    async def places() -> dict[str, str | None]:
+        listed = (await people.admin.get(f"{ADMIN}/libraries")).json()["items"]
+        return {one["uid"]: one["workspace_id"] for one in listed}
+
+    make, move = f"{ADMIN}/libraries", f"{ADMIN}/libraries/lib/workspace"
+    for method, path, body in [
+        ("PUT", move, {"workspace_id": "elsewhere"}),
+        ("PUT", move, {"workspace_id": "ws"}),
+        ("PUT", move, {"workspace_id": None}),
+        ("POST", make, {"uid": "mine", "name": "Mine", "workspace_id": "ws"}),
+        ("POST", make, {"uid": "lib", "name": "lib", "workspace_id": "ws"}),
+    ]:
+        for user in ("olga", "max", "nobody"):
+            answer = await people.admin.request(method, path, json=body, headers=acting(user))
+            assert (answer.status_code, answer.json()["code"]) == (403, "admins_only")
+            assert "workspace" in answer.json()["error"]
+    assert await places() == {"lib": "ws"}
+    assert (await people.admin.put(move, json={"workspace_id": "elsewhere"})).status_code == 200
+    assert await places() == {"lib": "elsewhere"}
 
 
 async def test_a_user_who_makes_a_library_owns_it_and_makes_nobody_else_an_owner(people: Lifecycle) -> None:

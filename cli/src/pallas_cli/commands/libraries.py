@@ -81,7 +81,7 @@ def move(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Put a library into another workspace: the teams of that one read it from now on, others do not."""
+    """Put a library into another workspace: the teams of that one read it from now on. For admins, not for owners."""
     from pallas_cli.libraries_admin import move_library
 
     one_or_none(workspace, none=none, what="WORKSPACE")

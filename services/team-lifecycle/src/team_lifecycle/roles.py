@@ -20,6 +20,16 @@ def check_admin(who: Who) -> None:
         raise Denied("users cannot do this, only admins", code="admins_only")
 
 
+def check_places(who: Who) -> None:
+    """Let admins pass: whoever puts a library under a workspace lets all teams of that workspace read it.
+
+    Raises:
+        Denied: it is done for a user.
+    """
+    if who.user is not None:
+        raise Denied("only admins put a library under a workspace or move it, not its owners", code="admins_only")
+
+
 async def check_owner(session: AsyncSession, who: Who, library_uid: str) -> None:
     """Let the library's owners pass.
 

@@ -85,7 +85,7 @@ def libraries_router(parts: Parts) -> APIRouter:
 
     @router.post("/libraries", status_code=201, responses={200: {"description": "It was there already"}})
     async def create_library(body: NewLibrary, who: Acting, response: Response) -> LibraryDetail:
-        """Make a library."""
+        """Make a library. Only an admin who acts for nobody puts it under a workspace."""
         decide = partial(
             libraries.create_library,
             who=who,
@@ -105,7 +105,7 @@ def libraries_router(parts: Parts) -> APIRouter:
 
     @router.put("/libraries/{library}/workspace")
     async def move_library(library: LibraryUid, body: NewWorkspace, who: Acting) -> LibraryDetail:
-        """Put a library into another workspace, or into none."""
+        """Put a library into another workspace, or into none; for admins who act for nobody."""
         return await make(who, partial(libraries.move_library, who=who, uid=library, workspace_id=body.workspace_id))
 
     @router.delete("/libraries/{library}", status_code=204)

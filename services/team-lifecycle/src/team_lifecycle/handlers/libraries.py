@@ -11,7 +11,7 @@ from pallas_contracts.message import utc_now
 from team_lifecycle.answers import LibraryDetail
 from team_lifecycle.handlers.users import find_user
 from team_lifecycle.model import Decision, Event, Who, team_key, token_key
-from team_lifecycle.roles import check_owner, check_self
+from team_lifecycle.roles import check_owner, check_places, check_self
 from team_lifecycle.tables import Library, Membership, OpaqueToken, TeamWorkspace, TokenLibrary
 
 
@@ -22,9 +22,11 @@ async def create_library(
 
     Raises:
         NotFound: there is no such owner.
-        Denied: a user cannot make somebody else an owner.
+        Denied: a user cannot make somebody else an owner, nor put a library under a workspace.
         Conflict: there is another library of that uid.
     """
+    if workspace_id is not None:
+        check_places(who)
     owner = owner or who.user
     if owner is not None:
         await check_self(session, who, owner)
@@ -62,10 +64,10 @@ async def move_library(session: AsyncSession, who: Who, uid: str, workspace_id: 
 
     Raises:
         NotFound: there is no such library.
-        Denied: the user does not own it.
+        Denied: it is done for a user.
     """
+    check_places(who)
     library = await find_library(session, uid)
-    await check_owner(session, who, uid)
     keys = await _readers(session, library.workspace_id) | await _readers(session, workspace_id)
     if library.workspace_id == workspace_id:
         return Decision(LibraryDetail.model_validate(library), keys=keys)

@@ -4,7 +4,9 @@ import asyncio
 import re
 import uuid
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,8 +22,9 @@ from tests.integration.team_lifecycle.lab import (
 )
 from tests.integration.team_lifecycle.replica import replicas
 from tests.requirements import requirement
+from tests.waiting import eventually, soon, within
 
-from pallas_credentials.accounts import Gatekeeper
+from pallas_credentials.accounts import Admission
 
 ID = str(uuid.uuid4())
 ROUTES = [
@@ -87,13 +90,13 @@ async def test_a_right_password_is_checked_once_and_a_wrong_name_costs_as_much_a
     lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes: list[str] = []
-    verify = Gatekeeper.verify
+    verify = Admission.verify
 
-    async def watched(gatekeeper: Gatekeeper, password_hash: str, password: str) -> bool:
+    async def watched(admission: Admission, password_hash: str, *given: Any, **more: Any) -> bool:
         hashes.append(password_hash)
-        return await verify(gatekeeper, password_hash, password)
+        return await verify(admission, password_hash, *given, **more)
 
-    monkeypatch.setattr(Gatekeeper, "verify", watched)
+    monkeypatch.setattr(Admission, "verify", watched)
 
     async def checked(name: str, password: str) -> list[str]:
         hashes.clear()
@@ -107,11 +110,14 @@ async def test_a_right_password_is_checked_once_and_a_wrong_name_costs_as_much_a
     assert await checked("daedalus-service", SERVICE_PASSWORD) == wrong[:1]
 
 
-async def test_checking_passwords_does_not_hold_up_whoever_is_known(dear: Lifecycle) -> None:
+async def test_checking_passwords_does_not_hold_up_whoever_is_known(
+    dear: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pallas_credentials.accounts.WAITING_OF_ADDRESS", 8)
     assert (await dear.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
     guesses = [
         asyncio.create_task(dear.stranger.get(TEAMS, auth=("daedalus-service", f"guess {number}")))
-        for number in range(60)
+        for number in range(30)
     ]
     answered = 0
     while not all(guess.done() for guess in guesses):
@@ -121,6 +127,39 @@ async def test_checking_passwords_does_not_hold_up_whoever_is_known(dear: Lifecy
     said = [guess.result().status_code for guess in guesses]
     assert set(said) == {401, 503}
     assert all("retry-after" in guess.result().headers for guess in guesses if guess.result().status_code == 503)
+
+
+@pytest.mark.parametrize("addresses_of_strangers", [["127.0.0.1"], [f"127.0.1.{number}" for number in range(1, 25)]])
+async def test_strangers_who_guess_passwords_keep_nobody_out(
+    addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch, addresses_of_strangers: list[str]
+) -> None:
+    monkeypatch.setattr("pallas_credentials.accounts.REMEMBERED_SECONDS", 0.0)
+    hasher = PasswordHasher(time_cost=1, memory_cost=8 * 1024, parallelism=1)
+    hashes = {
+        "service_password_hash": hasher.hash(SERVICE_PASSWORD),
+        "admin_password_hash": hasher.hash(ADMIN_PASSWORD),
+    }
+    async with a_lifecycle(**addresses, **hashes) as lifecycle, AsyncExitStack() as stack:
+
+        async def guess(number: int) -> None:
+            address = addresses_of_strangers[number % len(addresses_of_strangers)]
+            transport = httpx.AsyncHTTPTransport(verify=False, local_address=address)
+            path, name = ((TEAMS, "daedalus-service"), (f"{ADMIN}/users", "admin"))[number % 2]
+            async with httpx.AsyncClient(base_url=lifecycle.base, transport=transport, timeout=60) as client:
+                while True:
+                    said.append((await client.get(path, auth=(name, f"guess {len(said)}"))).status_code)
+
+        said: list[int] = []
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        guesses = [group.create_task(guess(number)) for number in range(64)]
+        await eventually(lambda: len(said) > 64)
+        for _ in range(6):
+            async with within(10.0):
+                assert (await soon(lifecycle.admin.get(f"{ADMIN}/users"))).status_code == 200
+                assert (await soon(lifecycle.daedalus.get(f"{TEAMS}{ID}/"))).status_code == 404
+        for task in guesses:
+            task.cancel()
+        assert set(said) == {401}
 
 
 def peak_mebibytes(pid: int) -> float:

@@ -20,6 +20,10 @@ SCOPES: frozenset[Role] = frozenset({"owner", "manager"})
 """Roles that let a user put a library into a token."""
 
 
+STRANGER = "-"
+"""The account of whoever has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Who:
     """Who asks for a change. `user` is the one an admin acts for: then that user's roles decide."""

@@ -48,7 +48,8 @@ class Admin:
         await answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        if not await self._account.lets_in(Headers(scope=scope).get("authorization")):
+        address, _ = scope.get("client") or ("", 0)
+        if not await self._account.lets_in(Headers(scope=scope).get("authorization"), address):
             log.warning("refused a request", extra={"account": "admin"})
             answer = problem(401, "name and password of the admins' account are needed", "unauthorized")
             answer.headers["www-authenticate"] = 'Basic realm="pallas", charset="UTF-8"'

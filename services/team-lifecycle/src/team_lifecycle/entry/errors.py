@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from pallas_contracts.errors import PallasError, find_error
+from team_lifecycle.model import STRANGER
 
 STATUS = {"rejected": 422, "not_found": 404, "denied": 403, "conflict": 409, "unavailable": 503, "internal": 500}
 RETRY_AFTER_SECONDS = 2
@@ -79,11 +80,20 @@ async def _bad_input(_request: Request, error: Exception) -> Response:
     return problem(422, f"{first['field']}: {first['reason']}", "invalid", field=first["field"], faults=faults)
 
 
-async def _http_error(_request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    # A stranger does not learn which routes there are.
+    if error.status_code == 401 or request.state.who.account == STRANGER:
+        return _unauthorized()
     answer = problem(error.status_code, error.detail, "http")
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value
+    return answer
+
+
+def _unauthorized() -> Response:
+    answer = problem(401, "name and password of the service's account are needed", "unauthorized")
+    answer.headers["www-authenticate"] = 'Basic realm="pallas", charset="UTF-8"'
     return answer
 
 

@@ -1,14 +1,13 @@
-"""What happens to a request before a route sees it: it gets a correlation id, its account is checked, its body is read.
+"""What happens to a request before a route sees it: it gets a correlation id, its sender is known, its body is read.
 
-The account comes before anything of the request is looked at, so a stranger learns nothing of routes or fields. Bodies
-are small; one that is large or slow is refused before it takes memory.
+Which account a route is for is a dependency of its router. FastAPI reads a body before it asks dependencies, so the
+sender is found out here, and the body of a stranger is not looked at. Other bodies are small; one that is large or slow
+is refused before it takes memory.
 """
 
 import asyncio
-import logging
 import re
 import uuid
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,12 +15,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pallas_contracts.errors import Unavailable
-from pallas_credentials.accounts import Account
+from pallas_credentials.accounts import Accounts
 from pallas_runtime.logs import log_context
 from team_lifecycle.entry.errors import problem, unavailable
-from team_lifecycle.model import Who
-
-log = logging.getLogger(__name__)
+from team_lifecycle.model import STRANGER, Who
 
 LARGEST_BODY = 256 * 1024
 BODY_SECONDS = 10.0
@@ -31,9 +28,9 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}"
 
 
 class Front:
-    """The ASGI application around `inner`. `accounts` maps prefixes of paths to who may use them."""
+    """The ASGI application around `inner`, which finds in its state `who` asks."""
 
-    def __init__(self, inner: ASGIApp, accounts: Mapping[str, Account]) -> None:
+    def __init__(self, inner: ASGIApp, accounts: Accounts) -> None:
         self._inner = inner
         self._accounts = accounts
 
@@ -55,23 +52,17 @@ class Front:
             await self._serve(scope, receive, send_named, correlation)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, correlation: str) -> None:
-        path: str = scope["path"]
-        account = next((one for prefix, one in self._accounts.items() if path.startswith(prefix)), None)
-        if account is not None:
-            try:
-                welcome = await account.lets_in(Headers(scope=scope).get("authorization"))
-            except Unavailable as error:
-                await unavailable(error)(scope, receive, send)
-                return
-            if not welcome:
-                log.warning("refused a request", extra={"account": account.name})
-                await _who_are_you()(scope, receive, send)
-                return
-        body = await _read(scope, receive)
+        address, _ = scope.get("client") or ("", 0)
+        try:
+            account = await self._accounts.who(Headers(scope=scope).get("authorization"), address)
+        except Unavailable as error:
+            await unavailable(error)(scope, receive, send)
+            return
+        body = b"" if account is None else await _read(scope, receive)
         if isinstance(body, Response):
             await body(scope, receive, send)
             return
-        state: dict[str, Any] = {**scope.get("state", {}), "who": Who(account.name if account else "-", correlation)}
+        state: dict[str, Any] = {**scope.get("state", {}), "who": Who(account or STRANGER, correlation)}
         await self._inner({**scope, "state": state}, _replay(body, receive), send)
 
 
@@ -115,9 +106,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return receive_again
-
-
-def _who_are_you() -> Response:
-    answer = problem(401, "name and password of the service's account are needed", "unauthorized")
-    answer.headers["www-authenticate"] = 'Basic realm="pallas", charset="UTF-8"'
-    return answer

@@ -1,14 +1,16 @@
 """All routes, and who may use them."""
 
+import logging
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBasic
 from sqlalchemy import select
+from starlette.requests import HTTPConnection
 
 from pallas_contracts.errors import NotFound
-from pallas_credentials.accounts import Account, Gatekeeper
+from pallas_credentials.accounts import Accounts
 from pallas_postgres.engine import reading
 from team_lifecycle.entry.credentials import keys_router, lists_router, tokens_router
 from team_lifecycle.entry.errors import add_error_handlers
@@ -20,27 +22,45 @@ from team_lifecycle.entry.teams import teams_router
 from team_lifecycle.signing import public_jwk
 from team_lifecycle.tables import SigningKey
 
+log = logging.getLogger(__name__)
+
 SERVICE_ACCOUNT = "daedalus-service"
 ADMIN_ACCOUNT = "admin"
 TEAMS = "/mcp_server/api/teams"
 ADMIN = "/admin/api"
 
 
+class For(HTTPBasic):
+    """Lets one account use a router. The front has checked the password."""
+
+    def __init__(self, account: str) -> None:
+        super().__init__(scheme_name="HTTPBasic")
+        self._account = account
+
+    async def __call__(self, request: HTTPConnection) -> None:
+        """Let the account pass.
+
+        Raises:
+            HTTPException: 401, it is another one or nobody's.
+        """
+        if request.state.who.account != self._account:
+            log.warning("refused a request", extra={"account": self._account})
+            raise HTTPException(401)
+
+
 def make_http(parts: Parts, *, service_hash: str | None, admin_hash: str | None) -> Front:
     """The ASGI application."""
+    return Front(make_app(parts), Accounts({SERVICE_ACCOUNT: service_hash, ADMIN_ACCOUNT: admin_hash}))
+
+
+def make_app(parts: Parts) -> FastAPI:
+    """The routes, for requests of which it is known `who` has sent them."""
     app = FastAPI(title="Pallas team lifecycle", version="0.1", docs_url=None, redoc_url=None, redirect_slashes=False)
-    # The front has checked the account; this only tells readers of the OpenAPI document of it.
-    told = [Depends(HTTPBasic(auto_error=False))]
-    app.include_router(teams_router(parts), prefix=TEAMS, dependencies=told)
-    app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=told)
+    app.include_router(teams_router(parts), prefix=TEAMS, dependencies=[Depends(For(SERVICE_ACCOUNT))])
+    app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=[Depends(For(ADMIN_ACCOUNT))])
     app.include_router(_public_router(parts))
     add_error_handlers(app)
-    gatekeeper = Gatekeeper()
-    accounts = {
-        "/mcp_server/": Account(SERVICE_ACCOUNT, service_hash, gatekeeper),
-        "/admin/": Account(ADMIN_ACCOUNT, admin_hash, gatekeeper),
-    }
-    return Front(app, accounts)
+    return app
 
 
 def _admin_router(parts: Parts) -> APIRouter:

@@ -36,6 +36,9 @@ from team_lifecycle.signing import Seal
 log = logging.getLogger(__name__)
 
 RETRY = 0.5
+IDLE_SECONDS = 4
+"""After which Postgres ends a transaction in which nothing is said: less than others wait for its locks, so a replica
+that freezes within a change only delays theirs."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ async def build(
     seal, metrics, committed = Seal(keys), make_metrics(process.probes.metrics), asyncio.Event()
     async with AsyncExitStack() as stack:
         url = settings.postgres_url.get_secret_value()
-        engine = open_engine(url, pool=settings.postgres_pool, service="team-lifecycle")
+        idle = {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"}
+        engine = open_engine(url, pool=settings.postgres_pool, service="team-lifecycle", options=idle)
         stack.push_async_callback(engine.dispose)
         cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value(), protect=protect))
         needs = Needs({"postgres": partial(ping, engine), "redis": cache.check})

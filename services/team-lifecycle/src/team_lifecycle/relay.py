@@ -28,9 +28,9 @@ from team_lifecycle.tables import Change, RelayPosition
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-BATCH, BATCH_SECONDS = 100, 10.0
+BATCH, BATCH_SECONDS = 100, 1.0
 """Events of one transaction, and the seconds after which it ends with those that were sent: Postgres ends one in which
-nothing is said for 30 s."""
+nothing is said for a few seconds."""
 PUT_SECONDS = 2.0
 
 

@@ -20,8 +20,9 @@ _SERVER_SETTINGS = {
     "lock_timeout": f"{STATEMENT_SECONDS:g}s",
     "idle_in_transaction_session_timeout": "30s",
 }
-_PASSING = ("08", "25006", "40", "53", "55P03", "57")
-"""Classes of SQLSTATE that pass: connections, a read-only standby, conflicts, resources, locks, operators."""
+_PASSING = ("08", "25006", "25P03", "40", "53", "55P03", "57")
+"""Classes of SQLSTATE that pass: connections, a read-only standby, a transaction that was idle for too long, conflicts,
+resources, locks, operators."""
 
 
 def open_engine(

@@ -1,0 +1,51 @@
+"""A replica that freezes within a change holds the others up for a few seconds, not for as long as it is frozen."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import httpx
+from sqlalchemy import text
+from tests.integration.real_parts import until
+from tests.integration.team_lifecycle.lab import SERVICE_PASSWORD, TEAMS, Lifecycle, environment
+from tests.integration.team_lifecycle.replica import replicas
+from tests.postgres import PostgresServer
+from tests.waiting import soon, within
+
+from pallas_postgres.engine import open_engine
+from team_lifecycle.changes import CHANGES_LOCK
+
+WAITS = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+HOLDS = "select state from pg_stat_activity join pg_locks using (pid) where locktype = 'advisory' and granted"
+
+
+async def test_others_go_on_with_changes_while_one_is_frozen_within_a_change(
+    lifecycle: Lifecycle, addresses: dict[str, str], postgres: PostgresServer, tmp_path: Path
+) -> None:
+    team_id, _ = await lifecycle.team()
+    path, database = f"{TEAMS}{team_id}/rotate/", addresses["postgres_url"]
+    engine = open_engine(database, pool=1, service="tests")
+    async with (
+        replicas(1, environment(**addresses), tmp_path) as [frozen],
+        httpx.AsyncClient(auth=("daedalus-service", SERVICE_PASSWORD), trust_env=False, timeout=60) as client,
+    ):
+
+        async def says(statement: str, answer: object) -> bool:
+            return [row[0] for row in await postgres.say(statement, database)] == [answer]
+
+        assert frozen.process is not None
+        async with engine.begin() as before:
+            await before.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
+            begun = asyncio.create_task(client.post(f"{frozen.base}{path}"))
+            await until(lambda: says(WAITS, 1))
+            frozen.process.send_signal(signal.SIGSTOP)
+        try:
+            await until(lambda: says(HOLDS, "idle in transaction"))
+            async with within(10.0):
+                assert (await soon(lifecycle.daedalus.post(path), within=20)).status_code == 200
+        finally:
+            frozen.process.send_signal(signal.SIGCONT)
+        answer = await soon(begun)
+        assert (answer.status_code, answer.json()["code"]) == (503, "no_database")
+        assert (await client.post(f"{frozen.base}{path}")).status_code == 200
+    await engine.dispose()

@@ -32,6 +32,9 @@ def _is_loopback(host: str) -> bool:
 class GatewaySettings(Settings):
     """Settings of an agent-gateway."""
 
+    max_connections: int = Field(
+        20_000, ge=1, description="connections of HTTP at once; one more ends that which waited longest for a request"
+    )
     public_url: str | None = Field(None, description="base URL under which callers reach this gateway")
     allowed_hosts: Names = Field((), description="further Host headers to accept; '*' accepts every one")
     allowed_origins: Names = Field((), description="further Origin headers to accept")

@@ -104,7 +104,8 @@ def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], env
     async def main() -> int:
         served: list[Service] = []
         app = with_probes(process.probes, lambda: served[0].http if served else None)
-        async with listening(app, listener, drain_seconds=settings.drain_seconds):
+        bound = settings.max_connections
+        async with listening(app, listener, drain_seconds=settings.drain_seconds, most_connections=bound):
             code = await _live(settings, process, build, served)
         if left := await _left():
             log.error("work does not end although it is cancelled; the process ends without it", extra={"work": left})

@@ -76,6 +76,9 @@ class Settings(BrokerSettings):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(0, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     instance: str | None = Field(None, description="name of this replica; made up when it is not set")
+    max_connections: int = Field(
+        5000, ge=1, description="connections of HTTP at once; one more ends that which waited longest for a request"
+    )
     drain_seconds: float = Field(20.0, ge=0, description="how long SIGTERM waits for what is under way")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level that is logged")
     log_format: Literal["json", "text"] = Field("json", description="json: a line each; text: for a terminal")

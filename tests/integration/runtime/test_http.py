@@ -1,0 +1,143 @@
+"""The listener of every service: who does not send a request is not waited for, and connections have a bound."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from starlette.types import Receive, Scope, Send
+from tests.waiting import eventually, soon
+
+from pallas_runtime.http import bind, listening
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+type Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class App:
+    """Answers `ok` when it may, and to POST at once without reading the body."""
+
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: int = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked += 1
+        if scope["method"] == "GET":
+            await self.may_answer.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+class Listener:
+    """A listener with its application, and connections to it."""
+
+    def __init__(self, app: App, port: int) -> None:
+        self.app = app
+        self._port = port
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self, *said: bytes) -> Connection:
+        """Connect, and say something."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers.append(writer)
+        for one in said:
+            writer.write(one)
+            await writer.drain()
+        return reader, writer
+
+    def close(self) -> None:
+        """Close what the test has opened."""
+        for writer in self._writers:
+            writer.close()
+
+
+@asynccontextmanager
+async def a_listener(most: int = 100) -> AsyncGenerator[Listener]:
+    listener, app = bind("127.0.0.1", 0), App()
+    async with listening(app, listener, drain_seconds=1, most_connections=most):
+        made = Listener(app, listener.getsockname()[1])
+        try:
+            yield made
+        finally:
+            app.may_answer.set()
+            made.close()
+
+
+async def answered(connection: Connection) -> bool:
+    head = await soon(connection[0].readuntil(b"\r\n\r\n"))
+    return b"200 OK" in head and await soon(connection[0].readexactly(2)) == b"ok"
+
+
+async def ended(connection: Connection) -> bool:
+    try:
+        return await soon(connection[0].read()) == b""
+    except ConnectionResetError:  # it was closed with bytes that nobody has read
+        return True
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers have to be complete after 0.2 s."""
+    monkeypatch.setattr("pallas_runtime.http.HEADER_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("said", [b"", b"GET", REQUEST[:-2]])
+async def test_a_request_whose_headers_do_not_come_is_not_waited_for(said: bytes) -> None:
+    async with a_listener() as listener:
+        assert await ended(await listener.connect(said) if said else await listener.connect())
+        assert listener.app.asked == 0
+
+
+@pytest.mark.usefixtures("short")
+async def test_headers_that_come_byte_by_byte_have_the_same_time_as_others() -> None:
+    async with a_listener() as listener:
+        reader, writer = connection = await listener.connect()
+        endless = b"GET / HTTP/1.1\r\nX: " + b"x" * 10_000
+        for byte in endless:
+            if reader.at_eof() or writer.is_closing():
+                break
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.01)
+        assert listener.app.asked == 0
+        assert await ended(connection)
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_request_that_is_there_may_take_longer_and_so_may_the_pause_before_the_next() -> None:
+    async with a_listener() as listener:
+        first, late = await listener.connect(REQUEST), await listener.connect()
+        assert await ended(late), "more than 0.2 s have passed"
+        listener.app.may_answer.set()
+        assert await answered(first)
+        assert await ended(await listener.connect())
+        first[1].write(REQUEST)
+        assert await answered(first)
+        first[1].write(REQUEST[:9])
+        assert await ended(first), "the next request has the same time"
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_body_that_goes_on_after_its_answer_is_not_read_for_ever() -> None:
+    async with a_listener() as listener:
+        connection = await listener.connect(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+        assert await answered(connection)
+        connection[1].write(b"x")
+        assert await ended(connection)
+
+
+async def test_when_all_connections_are_taken_the_one_that_waited_longest_without_a_request_makes_place() -> None:
+    async with a_listener(most=3) as listener:
+        busy = await listener.connect(REQUEST)
+        await eventually(lambda: listener.app.asked == 1)
+        oldest, younger = await listener.connect(REQUEST[:5]), await listener.connect(REQUEST[:5])
+        newcomer = await listener.connect(REQUEST)
+        assert await ended(oldest)
+        younger[1].write(REQUEST[5:])
+        await eventually(lambda: listener.app.asked == 3)
+        assert await ended(await listener.connect(REQUEST)), "all others have requests under way"
+        listener.app.may_answer.set()
+        for connection in (busy, younger, newcomer):
+            assert await answered(connection)

@@ -89,6 +89,8 @@ class WorkerWatch:
         oldest = time.monotonic() - SILENCE
         self._beats = {worker: beat for worker, beat in self._beats.items() if beat > oldest}
         for turn_id, held in list(self._held.items()):
+            if self._held.get(turn_id) is not held:
+                continue  # it has ended or was claimed again while another was given back
             if held.worker in self._beats or held.since > oldest:
                 continue
             del self._held[turn_id]

@@ -1,0 +1,78 @@
+"""Turns of silent workers are given back, whatever happens to other turns while that is done."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+from nats.aio.msg import Msg
+from tests.conftest import Connecting
+from tests.waiting import Collected
+
+from agent_gateway.handlers import lost_workers
+from agent_gateway.handlers.lost_workers import watch_workers
+from pallas_bus.connection import Bus
+from pallas_bus.turn_queue import give_back
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Claimed
+
+type During = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def during(monkeypatch: pytest.MonkeyPatch) -> During:
+    """Call something once, while the next turn is given back. Beats are short."""
+    actions: list[Callable[[], object]] = []
+
+    async def slowly(bus: Bus, delivery: str) -> None:
+        while actions:
+            actions.pop()()
+        await give_back(bus, delivery)
+
+    monkeypatch.setattr(lost_workers, "give_back", slowly)
+    monkeypatch.setattr(lost_workers, "BEAT", 0.02)
+    monkeypatch.setattr(lost_workers, "SILENCE", 0.08)
+    return actions.append
+
+
+async def returned_to(bus: Bus, team: str) -> Collected[str]:
+    """The deliveries of that team that are given back from here on."""
+    deliveries = Collected[str]()
+
+    async def arrived(message: Msg) -> None:
+        deliveries.add(message.subject.removeprefix(f"{team}."))
+
+    await bus.subscribe(f"{team}.>", arrived)
+    return deliveries
+
+
+def claim(team: str, worker: str, delivery: str) -> Claimed:
+    return Claimed(attempt=1, worker=worker, delivery=f"{team}.{delivery}", at=utc_now())
+
+
+async def test_a_turn_that_ends_while_another_is_given_back_does_not_end_the_watch(
+    bus: Connecting, team: str, during: During
+) -> None:
+    gateway = await bus("agent-gateway")
+    returned = await returned_to(gateway, team)
+    async with watch_workers(gateway) as watch:
+        with ExitStack() as ending, watch.holding("first") as first, watch.holding("third") as third:
+            second = ending.enter_context(watch.holding("second"))
+            during(ending.close)
+            first(claim(team, "lost", "1"))
+            second(claim(team, "lost", "2"))
+            third(claim(team, "lost", "3"))
+            assert await returned.count(2) == ["1", "3"]
+            assert not watch.keeping.done()
+
+
+async def test_a_turn_that_is_claimed_again_while_another_is_given_back_is_watched_with_its_new_worker(
+    bus: Connecting, team: str, during: During
+) -> None:
+    gateway = await bus("agent-gateway")
+    returned = await returned_to(gateway, team)
+    async with watch_workers(gateway) as watch:
+        with watch.holding("first") as first, watch.holding("second") as second:
+            during(lambda: second(claim(team, "next", "2-again")))
+            first(claim(team, "lost", "1"))
+            second(claim(team, "lost", "2"))
+            assert await returned.count(2) == ["1", "2-again"]

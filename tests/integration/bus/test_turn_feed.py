@@ -60,6 +60,19 @@ async def test_a_feed_says_everything_once_and_in_order(turns: Declaring, bus: C
     assert (in_short(said)[0], in_short(said)[-1]) == ("claimed 1", "completed")
 
 
+async def test_a_feed_goes_on_when_another_of_the_same_turn_is_closed(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    gateway, worker, request = await turns(), await bus("agent-worker"), turn_requested(team)
+    async with following(gateway) as feeds:
+        first, second = feeds.open(Address.of(request)), feeds.open(Address.of(request))
+        feeds.close(second)
+        writer = await attempt_of(worker, request)
+        writer.emit(result("done"))
+        await writer.conclude(turn_outcome(request, events=writer.last_event))
+        assert in_short(await whole(first)) == ["claimed 1", "result", "completed"]
+
+
 async def test_many_turns_at_once_do_not_mix(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker = await turns(), await bus("agent-worker")
     requests = [turn_requested(team) for _ in range(20)]

@@ -45,10 +45,11 @@ BEGINNING = Place()
 """Nothing was told yet."""
 
 
-@dataclass
+@dataclass(eq=False)
 class TurnFeed:
     """One turn as it happens: claims, then the attempt's events by number, at last the outcome.
 
+    A feed equals only itself: two callers may follow one turn, each by a feed of its own.
     `position` is the position in the log up to which this feed has seen everything that is stored, `heard` that of the
     last live message. Events whose type is
     in `skip` are left out, and so are those up to `behind`, but for the answer of that attempt; a reader that is
@@ -72,7 +73,7 @@ class TurnFeed:
     _cancelled: bool = False
     catching_up: bool = False
     ended: bool = False
-    context: Context = field(default_factory=copy_context, compare=False, repr=False)
+    context: Context = field(default_factory=copy_context, repr=False)
 
     def __aiter__(self) -> AsyncIterator[Said]:
         return self

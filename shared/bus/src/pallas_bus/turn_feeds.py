@@ -37,7 +37,7 @@ class TurnFeeds:
 
     bus: Bus
     _feeds: dict[str, list[TurnFeed]] = field(default_factory=dict[str, "list[TurnFeed]"])
-    _repairing: set[int] = field(default_factory=set[int])
+    _repairing: set[TurnFeed] = field(default_factory=set[TurnFeed])
 
     def open(self, address: Address, *, skip: frozenset[str] = frozenset()) -> TurnFeed:
         """Follow a turn that has not been requested yet: nothing of it can have been missed."""
@@ -96,8 +96,8 @@ class TurnFeeds:
         subjects = {subject for feed in feeds for subject in _awaited(feed)}
         missed = {record.subject for record in await read_last(self.bus, TURN_LOG.name, *subjects)}
         for feed in feeds:
-            if id(feed) not in self._repairing and not missed.isdisjoint(_awaited(feed)):
-                self._repairing.add(id(feed))
+            if feed not in self._repairing and not missed.isdisjoint(_awaited(feed)):
+                self._repairing.add(feed)
                 self.bus.spawn(self._read_missed(feed), context=feed.context.copy())
 
     async def catch_up(self, feed: TurnFeed) -> None:
@@ -121,13 +121,13 @@ class TurnFeeds:
         try:
             await self._repair(feed)
         except BaseException:
-            self._repairing.discard(id(feed))
+            self._repairing.discard(feed)
             raise
         await self._mind_gap(feed)
 
     def _mind(self, feed: TurnFeed) -> None:
-        if feed.waits_for_gap and id(feed) not in self._repairing:
-            self._repairing.add(id(feed))
+        if feed.waits_for_gap and feed not in self._repairing:
+            self._repairing.add(feed)
             self.bus.spawn(self._mind_gap(feed), context=feed.context.copy())
 
     async def _mind_gap(self, feed: TurnFeed) -> None:
@@ -141,7 +141,7 @@ class TurnFeeds:
                 if feed.position >= heard or tries >= _REPLICA_TRIES:
                     feed.give_up_gaps(known)
         finally:
-            self._repairing.discard(id(feed))
+            self._repairing.discard(feed)
 
     async def _repair(self, feed: TurnFeed) -> None:
         while not feed.ended:

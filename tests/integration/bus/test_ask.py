@@ -83,6 +83,19 @@ async def test_a_bug_in_the_answerer_is_internal_and_shows_nothing_of_it(
     assert "secret" not in refused.value.message
 
 
+async def test_a_validation_error_inside_the_answerer_is_not_taken_for_a_bad_question(
+    bus: Connecting, question: HealthQuestion
+) -> None:
+    async def handler(asked: HealthAsked) -> AgentHealth:
+        return AgentHealth.model_validate({"status": "a secret"})
+
+    await answered_by(await bus("health-monitor"), question, handler)
+    with pytest.raises(PallasError) as refused:
+        await ask(await bus("agent-gateway"), question, ASKED, team="t", agent="a")
+    assert (refused.value.kind, refused.value.code) == ("internal", "internal")
+    assert "secret" not in refused.value.message
+
+
 async def test_a_question_that_cannot_be_read_is_rejected(bus: Connecting, question: HealthQuestion) -> None:
     async def handler(asked: HealthAsked) -> AgentHealth:
         return HEALTH

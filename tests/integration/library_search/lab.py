@@ -30,7 +30,7 @@ from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_contracts.auth import AUTH_FAILURES, LifecycleChanged, ResolveBearer, Resolved
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED, RESOLVE
-from pallas_contracts.errors import Denied, Unavailable
+from pallas_contracts.errors import Denied, PallasError, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_runtime.http import bind, listening
@@ -59,11 +59,14 @@ class StandIn:
 
     libraries: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     refused: dict[str, str] = field(default_factory=dict[str, str])
+    failing: dict[str, PallasError] = field(default_factory=dict[str, PallasError])
     asked: list[ResolveBearer] = field(default_factory=list[ResolveBearer])
 
     async def __call__(self, question: ResolveBearer) -> Resolved:
         """Answer a question."""
         self.asked.append(question)
+        if question.bearer in self.failing:
+            raise self.failing[question.bearer]
         if question.bearer not in self.libraries:
             reason = self.refused.get(question.bearer, "token_not_found")
             raise Denied(AUTH_FAILURES[reason], code=reason)

@@ -11,6 +11,7 @@ from tests.integration.library_search.lab import Era, Search, StandIn, Truth, a_
 from tests.requirements import requirement
 
 from pallas_contracts.auth import AUTH_FAILURES
+from pallas_contracts.errors import PallasError, Rejected
 
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "x"}}}
@@ -36,6 +37,15 @@ async def test_a_refused_bearer_is_a_401_with_the_message_of_the_contract_and_no
         assert refused.headers["www-authenticate"] == f"Bearer{told}"
         # Whoever refuses counts.
         assert search.measured("mcp_auth_failures_total", reason=reason) == 0
+
+
+@pytest.mark.parametrize("failure", [PallasError("a bug"), Rejected("a bug", code="undecodable")])
+async def test_a_bearer_is_not_refused_for_a_fault_of_the_resolver(
+    search: Search, callers: StandIn, failure: PallasError
+) -> None:
+    callers.failing["ann"] = failure
+    answered = await post(search, Authorization="Bearer ann")
+    assert (answered.status_code, answered.headers["retry-after"]) == (503, "1")
 
 
 async def test_without_a_bearer_nobody_is_asked(search: Search, callers: StandIn) -> None:

@@ -15,15 +15,15 @@ class Store:
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
         self.held: asyncio.Event | None = None
-        self.failing = False
+        self.failure: Exception | None = None
 
     async def __call__(self, names: list[str]) -> list[str | None]:
         self.commands.append(names)
         number = len(self.commands)
         if self.held is not None:
             await self.held.wait()
-        if self.failing:
-            raise Unavailable("away", code="no_redis")
+        if self.failure is not None:
+            raise self.failure
         return [f"{name} of {number}" for name in names]
 
 
@@ -49,12 +49,13 @@ async def test_a_read_is_never_answered_by_a_command_that_was_sent_before_it_beg
     assert store.commands == [["a"], ["a"]]
 
 
-async def test_a_failure_is_told_to_everybody_who_waits_for_that_command_and_to_nobody_else() -> None:
+@pytest.mark.parametrize("failure", [Unavailable("away", code="no_redis"), ValueError("no record")])
+async def test_a_failure_is_told_to_everybody_who_waits_for_that_command_and_to_nobody_else(failure: Exception) -> None:
     store = Store()
-    reads, store.failing = Together(store), True
-    failed = await asyncio.gather(*(reads.read(["a"]) for _ in range(3)), return_exceptions=True)
-    assert [type(error) for error in failed] == [Unavailable] * 3
-    store.failing = False
+    reads, store.failure = Together(store), failure
+    failed = await soon(asyncio.gather(*(reads.read(["a"]) for _ in range(3)), return_exceptions=True))
+    assert [type(error) for error in failed] == [type(failure)] * 3
+    store.failure = None
     assert (await reads.read(["a"]))["a"] == "a of 2"
 
 

@@ -104,13 +104,10 @@ async def answer[Q: Message, A: Message](
     async def respond(request: Request, span: Span) -> None:
         service.heard()
         try:
-            answered = await handler(question.question.model_validate_json(request.data))
+            answered = await handler(_decoded(question, request.data))
             body = answered.model_dump_json().encode()
             if len(body) > bus.max_payload:
                 raise Rejected(f"the answer to {question.name} is larger than the broker takes", code="too_large")
-        except ValidationError as error:
-            _failed(span, "undecodable")
-            await request.respond_error("rejected:undecodable", f"{error.error_count()} faults in the question")
         except Exception as error:
             known = find_error(error)
             if known is None:
@@ -163,6 +160,13 @@ def _about[Q: Message, A: Message](question: Question[Q, A], subject: str, opera
     """What a span of a question says of it."""
     names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
     return SYSTEM | names | {"messaging.destination.name": subject, "pallas.question": question.name}
+
+
+def _decoded[Q: Message, A: Message](question: Question[Q, A], data: bytes) -> Q:
+    try:
+        return question.question.model_validate_json(data)
+    except ValidationError as error:
+        raise Rejected(f"{error.error_count()} faults in the question", code="undecodable") from error
 
 
 def _failed(span: Span, code: str) -> None:

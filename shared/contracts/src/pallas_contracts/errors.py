@@ -73,5 +73,5 @@ def find_error(error: BaseException) -> PallasError | None:
         if isinstance(current, PallasError):
             return current
         seen.add(id(current))
-        current = current.__cause__ or current.__context__
+        current = current.__cause__
     return None

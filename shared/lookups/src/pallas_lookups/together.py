@@ -5,16 +5,19 @@ began, for its answer could be older than what the reader has been promised.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from pallas_contracts.errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 MOST = 500
 """Reads in one command."""
 
 
 class Together[V]:
-    """Reads by name with `fetch`, which raises `Unavailable` when that cannot be done."""
+    """Reads by name with `fetch`. Whatever `fetch` raises, everybody who waits for that command hears it."""
 
     def __init__(self, fetch: Callable[[list[str]], Awaitable[list[V]]]) -> None:
         self._fetch = fetch
@@ -26,6 +29,7 @@ class Together[V]:
 
         Raises:
             Unavailable: they cannot be read.
+            Exception: what else `fetch` raised.
         """
         answer: asyncio.Future[dict[str, V]] = asyncio.get_running_loop().create_future()
         self._waiting.append((names, answer))
@@ -45,10 +49,13 @@ class Together[V]:
         names = list(dict.fromkeys(name for wanted, _ in waiting for name in wanted))
         try:
             found = dict(zip(names, await self._fetch(names), strict=True))
-        except Unavailable as error:
+        except Exception as error:
+            expected = isinstance(error, Unavailable)
+            if not expected:
+                log.exception("a command for several reads failed")
             for _, answer in waiting:
                 if not answer.done():  # whoever asked may have gone
-                    answer.set_exception(Unavailable(error.message, code=error.code))
+                    answer.set_exception(Unavailable(error.message, code=error.code) if expected else error)
             return
         for _, answer in waiting:
             if not answer.done():

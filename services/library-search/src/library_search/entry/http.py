@@ -13,7 +13,7 @@ from library_search.entry.bodies import TooLarge, TooSlow, read_body, replayed
 from library_search.entry.refusals import mcp_error, unauthorized, unavailable
 from library_search.entry.tool_server import READABLE
 from library_search.entry.under_way import UnderWay
-from pallas_contracts.errors import Denied, PallasError, Rejected
+from pallas_contracts.errors import Denied, PallasError
 from pallas_runtime.caller_trace import of_caller
 
 LARGEST_MESSAGE = 1024 * 1024
@@ -85,9 +85,7 @@ class Http:
             readable = await self._bearers.readable(bearer, body)
         except Denied as error:
             return unauthorized(error)
-        except Rejected:
-            return unauthorized(Denied("Invalid MCP token.", code="malformed"))
-        except PallasError:
+        except PallasError:  # `Rejected` too: only `Denied` is about the bearer
             return unavailable("Whose the bearer is cannot be found out right now. Try again shortly.")
         scope["state"] = {**scope.get("state", {}), READABLE: readable}
         return None

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab
 from tests.integration.real_parts import a_lab, a_worker
-from tests.waiting import eventually
+from tests.waiting import Collected, eventually
 
+from agent_worker import running
 from agent_worker.handlers import host_teams
 from agent_worker.handlers.publish_definitions import publish_definitions
 from agent_worker.hosting import SharedRuntime
@@ -21,14 +23,27 @@ from pallas_bus.connection import Bus
 from pallas_bus.streams import declare
 from pallas_bus.tables import Table, watch
 from pallas_bus.turn_feeds import follow_turns
+from pallas_bus.turn_queue import consumer_name
 from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
-from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, WORKERS
+from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_teams import load_teams
 
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
 _REFUSALS = 2
+SLOW = """
+import time
+from pathlib import Path
+from agent_worker.functions import FunctionAgent
+
+agent = FunctionAgent()
+Path("{begun}").touch()
+until = time.monotonic() + 10
+while not Path("{go_on}").exists() and time.monotonic() < until:
+    time.sleep(0.01)
+Path("{ended}").touch()
+"""
 
 
 @dataclass
@@ -179,6 +194,33 @@ async def test_an_agent_added_to_the_folder_is_published_and_takes_turns(lab: Ho
     lab.edit("  sure:\n", ANOTHER + "  sure:\n")
     await lab.until_published("bench", "once", "spare", "sure")
     assert (await (await lab.ask("say", "spare")).outcome()).status == "completed"
+
+
+async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
+    lab: Hosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "BEAT", 0.05)
+    await lab.worker()
+    file, beats = lab.file(), Collected[bytes]()
+    turn = await lab.ask("wait", file=file)
+    await turn.works()
+
+    async def beaten(message: Msg) -> None:
+        if message.data == b"+WPI":
+            beats.add(message.data)
+
+    begun, go_on, ended = (lab.folder.parent / name for name in ("begun", "go_on", "ended"))
+    (lab.folder / "slow.py").write_text(SLOW.format(begun=begun, go_on=go_on, ended=ended), "utf-8")
+    lab.edit("  sure:\n", "  slow:\n    kind: function\n    module: slow.py\n  sure:\n")
+    await eventually(begun.exists)
+    await lab.bus.subscribe(f"$JS.ACK.{TURN_QUEUE.name}.{consumer_name(lab.team, 'bench')}.>", beaten)
+    await beats.count(2)
+    assert (await (await lab.ask("say")).outcome()).status == "completed"
+    assert not ended.exists()
+    go_on.touch()
+    await lab.until_published("bench", "once", "slow", "sure")
+    file.touch()
+    assert (await turn.outcome()).status == "completed"
 
 
 async def test_an_agent_taken_out_of_the_folder_is_retired_and_what_it_runs_goes_on(lab: Hosting) -> None:

@@ -78,6 +78,15 @@ async def test_the_tools_schema_takes_what_the_contract_lists_and_no_more(
         jsonschema.validate(json.loads(arguments), schema)
 
 
+@pytest.mark.parametrize("ends", ["raise SystemExit", "raise KeyboardInterrupt", "raise RuntimeError"])
+async def test_a_module_that_ends_its_import_fails_its_own_agent_only(tmp_path: Path, ends: str) -> None:
+    agents = "name: demo\nagents:\n  bad: {kind: function, module: bad.py}\n  good: {kind: function, module: good.py}\n"
+    module = "from agent_worker.functions import FunctionAgent\nagent = FunctionAgent()\n"
+    team = await a_team(tmp_path, {"agents.yaml": agents, "good.py": module, "bad.py": f"{ends}\n"})
+    await team.shared.close()
+    assert ([hosted.definition.agent for hosted in team.agents], list(team.failed)) == (["good"], ["bad"])
+
+
 async def test_an_agent_cannot_depend_on_a_function_agent(tmp_path: Path) -> None:
     agents = "name: demo\nagents:\n  harper: {depends_on: [tools]}\n  tools: {kind: function, module: tools.py}\n"
     module = "from agent_worker.functions import FunctionAgent\nagent = FunctionAgent()\n"

@@ -1,7 +1,7 @@
 """From a team folder to agents that can execute turns: definitions, runtimes, and what they share.
 
 An agent that cannot be made is reported and the others go on. LLM libraries are imported only for a team with an LLM
-agent, in a thread, because that takes seconds.
+agent, in a thread, because that takes seconds. Modules of function agents are imported in a thread, too.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def host_team(folder: TeamFolder, environ: Mapping[str, str], *, trace_con
         shared.open_models()
     host = _Host(folder, shared)
     for agent in folder.agents.values():
-        host.add(agent)
+        await host.add(agent)
     return HostedTeam(folder.name, folder.version, host.hosted, shared, host.failed, host.unstarted)
 
 
@@ -94,9 +94,9 @@ class _Host:
     unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
     _llm: "dict[str, LlmRuntime]" = field(default_factory=lambda: dict[str, "LlmRuntime"]())
 
-    def add(self, agent: AgentConfig) -> None:
+    async def add(self, agent: AgentConfig) -> None:
         try:
-            self.hosted.append(self._make(agent))
+            self.hosted.append(await self._make(agent))
         except PallasError as error:
             self._give_up(agent, error.message)
         except Exception as error:
@@ -109,13 +109,13 @@ class _Host:
         make = _llm_definition if agent.kind == "llm" else _definition
         self.unstarted.append(make(self.folder, agent))
 
-    def _make(self, agent: AgentConfig) -> HostedAgent:
+    async def _make(self, agent: AgentConfig) -> HostedAgent:
         if agent.kind == "llm":
             return HostedAgent(_llm_definition(self.folder, agent), self._llm_runtime(agent))
         from agent_worker.functions.load import load_function_agent
         from agent_worker.functions.runtime import FunctionRuntime
 
-        functions = load_function_agent(self.folder.name, agent.name, agent.module)
+        functions = await load_function_agent(self.folder.name, agent.name, agent.module)
         runtime: AgentRuntime = FunctionRuntime(agent.name, functions)
         return HostedAgent(_function_definition(self.folder, agent, functions), runtime)
 

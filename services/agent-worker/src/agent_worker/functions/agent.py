@@ -1,7 +1,7 @@
 """`FunctionAgent`: what an agent written in Python can be asked, and the functions that answer.
 
-Registration happens when the module is imported, so it must cost nothing; functions are async and share no state
-between calls unless they mean to.
+Registration happens when the module is imported, in a thread without an event loop. Functions are async and share no
+state between calls unless they mean to.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

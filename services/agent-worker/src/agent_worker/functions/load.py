@@ -1,8 +1,11 @@
 """Finds the `FunctionAgent` of an agent's module: a file of the team folder, or an importable name."""
 
+import asyncio
 import importlib
 import importlib.util
 import sys
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 
@@ -10,8 +13,11 @@ from agent_worker.functions.agent import FunctionAgent
 from pallas_contracts.errors import Rejected
 
 
-def load_function_agent(team: str, agent: str, module: Path | str | None) -> FunctionAgent:
+async def load_function_agent(team: str, agent: str, module: Path | str | None) -> FunctionAgent:
     """Import the module and return its `agent`.
+
+    The import runs in a thread, where no event loop runs: it may take long, and heartbeats and turns go on meanwhile.
+    The thread is a daemon, so an import that never ends does not hold up the end of the process.
 
     A file is imported under a name of its own, so that files of the same name in two teams do not meet, and anew each
     time, so that a changed folder brings changed code. An `__init__.py` is the package of the files beside it.
@@ -20,6 +26,21 @@ def load_function_agent(team: str, agent: str, module: Path | str | None) -> Fun
         Rejected: there is no module, or it has no `agent`.
         Exception: whatever the module raises when it is imported.
     """
+    loaded: Future[FunctionAgent] = Future()
+    loaded.set_running_or_notify_cancel()
+
+    def load() -> None:
+        try:
+            loaded.set_result(_load(team, agent, module))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where this is waited for
+            wanted_end = Rejected(f"its module could not be loaded: {type(error).__name__}")
+            loaded.set_exception(error if isinstance(error, Exception) else wanted_end)
+
+    threading.Thread(target=load, name=f"import {team}.{agent}", daemon=True).start()
+    return await asyncio.wrap_future(loaded)
+
+
+def _load(team: str, agent: str, module: Path | str | None) -> FunctionAgent:
     if module is None:
         raise Rejected(f"agent {agent!r} has no module")
     loaded = _load_file(f"pallas_team_{team}_{agent}", module) if isinstance(module, Path) else _load_name(module)

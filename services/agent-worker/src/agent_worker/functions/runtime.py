@@ -48,12 +48,11 @@ class FunctionRuntime:
             raise
         except PallasError as error:
             return Completed(_tool_error(error.message))
-        except TimeoutError:
-            if limit.expired():
+        except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
                 return Failed("turn_timeout", f"tool {turn.tool!r} took longer than a turn may")
-            return self._crashed(turn)
-        except Exception:  # noqa: BLE001 - somebody else's code ends here; its crash is that tool's error
-            return self._crashed(turn)
+            log.exception("function crashed", extra={"tool": turn.tool})
+            return Completed(_tool_error(f"tool {turn.tool!r} failed; the log has the reason"))
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Answer a prompt, resource or completion request with the MCP result.
@@ -80,10 +79,6 @@ class FunctionRuntime:
             raise Unavailable(f"{question.method} of agent {self.name!r} took too long", code="too_slow") from error
         except ProtocolFault as fault:
             raise Rejected(fault.message, code="protocol_fault", protocol_code=fault.code, data=fault.data) from fault
-
-    def _crashed(self, turn: Turn) -> Outcome:
-        log.exception("function crashed", extra={"tool": turn.tool})
-        return Completed(_tool_error(f"tool {turn.tool!r} failed; the log has the reason"))
 
     async def _get_prompt(self, ctx: ReadContext) -> JsonObject:
         name = str(ctx.params.get("name"))

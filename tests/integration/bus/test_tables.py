@@ -73,6 +73,25 @@ async def test_a_listener_hears_at_once_what_is_there(bus: Connecting) -> None:
         assert heard == [("k", asked("one"))]
 
 
+async def test_a_listener_that_fails_keeps_nothing_from_the_others_nor_from_the_table(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    for key in ("a", "bad", "c"):
+        await put(tester, bucket, asked(key), key=key)
+
+    def listen(key: str, _value: HealthAsked | None) -> None:
+        if key == "bad":
+            raise OverflowError
+
+    async with watch(tester, bucket) as table:
+        heard = Collected[str]()
+        table.on_change(listen)
+        table.on_change(lambda key, _value: heard.add(key))
+        await soon(table.synced.wait())
+        assert list(heard.items) == ["a", "bad", "c"]
+        assert len(table) == len(heard.items)
+
+
 async def test_a_table_may_be_watched_before_its_bucket_exists(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     async with watch(tester, bucket) as table:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from tests.builders import turn_requested
@@ -11,11 +12,12 @@ from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.waiting import Collected, soon
 
+from pallas_bus import turn_puller
 from pallas_bus.connection import Bus
 from pallas_bus.turn_puller import TurnPuller
 from pallas_bus.turn_queue import Delivery, delete_consumer, ensure_consumer, submit
 from pallas_contracts.catalog import TURN_QUEUE
-from pallas_contracts.errors import Rejected
+from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.turns import TurnRequested
 
 
@@ -192,6 +194,30 @@ async def test_no_more_turns_of_an_agent_run_than_it_allows_over_all_workers(
     await slots.finish(slots.taken.items[0][2])
     await slots.finish(slots.taken.items[1][2])
     await slots.taken.count(4)
+
+
+async def test_a_lost_pull_is_made_again_though_that_fails_at_first(
+    turns: Declaring, bus: Connecting, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
+    send, pulls = worker.send, list[str]()
+
+    async def losing(subject: str, *given: Any, **named: Any) -> None:
+        pulls.append(subject)
+        match pulls:
+            case [_]:
+                pass
+            case [_, _]:
+                raise Unavailable("its buffer is full")
+            case _:
+                await send(subject, *given, **named)
+
+    monkeypatch.setattr(turn_puller, "_LATE", 0.2)
+    await ensure_consumer(worker, team, "harper", max_concurrency=None)
+    monkeypatch.setattr(worker, "send", losing)
+    await slots.pull(worker, team, "harper")
+    await submit(gateway, turn_requested(team))
+    await slots.taken.count(1)
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])

@@ -1,35 +1,58 @@
 """A look that fails is taken again: what was missed is found when the broker answers."""
 
+import asyncio
+
 import pytest
-from tests.waiting import soon
+from tests.waiting import Collected, soon
 
 from pallas_bus.looks import keep_looking, look_now
 from pallas_contracts.errors import Unavailable
 
 
 class _Broker:
-    """One that does not answer the first questions; the question after the last answer that counts fails for good."""
+    """One that fails at the first looks, each with one of `failures`, and then answers."""
 
-    def __init__(self, refuses: int, answers: int) -> None:
-        self.refuses, self.answers = refuses, answers
+    def __init__(self, *failures: Exception) -> None:
+        self.failures, self.answers = list(failures), Collected[None]()
 
     async def look(self) -> None:
-        if self.refuses:
-            self.refuses -= 1
-            raise Unavailable("away")
-        if not self.answers:
-            raise KeyError("enough")
-        self.answers -= 1
+        if self.failures:
+            raise self.failures.pop(0)
+        self.answers.add(None)
 
 
-async def test_a_look_is_taken_until_the_broker_answers() -> None:
-    broker = _Broker(refuses=2, answers=1)
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses in order; each takes no time."""
+    kept, sleep = list[float](), asyncio.sleep
+
+    async def paused(seconds: float) -> None:
+        kept.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", paused)
+    return kept
+
+
+async def test_a_look_is_taken_until_the_broker_answers(pauses: list[float]) -> None:
+    broker = _Broker(Unavailable("away"), Unavailable("away"))
     await soon(look_now(broker.look))
-    assert (broker.refuses, broker.answers) == (0, 0)
+    assert (len(broker.answers.items), pauses) == (1, [0.5, 0.5])
 
 
 async def test_looks_go_on_after_one_that_failed() -> None:
-    broker = _Broker(refuses=1, answers=3)
-    with pytest.raises(KeyError):
-        await soon(keep_looking(broker.look, every=0.01))
-    assert (broker.refuses, broker.answers) == (0, 0)
+    broker = _Broker(Unavailable("away"))
+    looking = asyncio.create_task(keep_looking(broker.look))
+    await broker.answers.count(3)
+    looking.cancel()
+
+
+async def test_looks_go_on_after_a_bug_which_is_logged_each_time_and_later_each_time(
+    pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = _Broker(*(KeyError(number) for number in range(8)))
+    looking = asyncio.create_task(keep_looking(broker.look, every=1.5))
+    await broker.answers.count(2)
+    looking.cancel()
+    assert pauses[:10] == [1.5, 0.5, 1, 2, 4, 8, 16, 30, 30, 1.5]
+    assert [record.exc_info is not None for record in caplog.records] == [True] * 8

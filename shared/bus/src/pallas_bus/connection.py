@@ -23,6 +23,7 @@ from nats.errors import NoRespondersError
 
 from pallas_bus.access import Access
 from pallas_bus.client import ClosingClient
+from pallas_bus.looks import look_now
 from pallas_bus.replies import Stored, api_error, stored, too_large, translated
 from pallas_contracts.catalog import PER_TEAM
 from pallas_contracts.errors import Unavailable
@@ -75,7 +76,7 @@ class Bus:
         return self.client.max_payload
 
     def on_reconnect(self, action: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-        """Run `action` after every reconnect; returns what takes it off again."""
+        """Run `action` after every reconnect, until it works (`look_now`); returns what takes it off again."""
         self._on_reconnect.append(action)
 
         def remove() -> None:
@@ -228,7 +229,7 @@ class Bus:
         """Run what asked to be run after a reconnect; one failure does not keep the others from running."""
         log.info("reconnected", extra={"server": _server(self.client)})
         for action in list(self._on_reconnect):
-            self.spawn(action())
+            self.spawn(look_now(action))
 
     async def stop(self) -> None:
         """Stop background work, flush what was published and close."""

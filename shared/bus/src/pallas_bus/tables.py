@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
 from pallas_bus.direct import Record, read, read_last
-from pallas_bus.looks import looking
+from pallas_bus.looks import keep_looking, look_now, looking
 from pallas_bus.streams import bucket_subject, live_subject
 from pallas_contracts.contract import Bucket
 from pallas_contracts.errors import PallasError, Unavailable
@@ -25,7 +25,6 @@ from pallas_contracts.message import Message
 
 log = logging.getLogger(__name__)
 
-_RETRY = 0.5
 _EXPIRY_CHECK = 0.5
 LOOK_SECONDS = 30.0
 """For so long, about, a table may not know a change that was lost on a route between brokers."""
@@ -82,7 +81,7 @@ class Table[M: Message]:
         """Call `listener(key, value)` for every entry now and for each later change; None means it is gone."""
         self._listeners.append(listener)
         for key, value in self.items():
-            listener(key, value)
+            self._tell(key, value, listener)
 
     async def refresh(self, keys: str = ">") -> None:
         """Read a snapshot of those keys (wildcards allowed); what it does not hold any more is gone.
@@ -118,25 +117,17 @@ class Table[M: Message]:
     def _key(self, record: Record) -> str:
         return record.subject[len(bucket_subject(self.bucket, "")) :]
 
-    async def catch_up(self) -> None:
-        """Refresh until it works."""
-        while True:
-            try:
-                return await self.refresh()
-            except Unavailable as error:
-                log.debug("bucket not there yet", extra={"bucket": self.bucket.name, "reason": error.message})
-                await asyncio.sleep(_RETRY)
-
     async def keep(self) -> None:
-        """Catch up; then drop what expires, for ever."""
-        await self.catch_up()
-        if self.bucket.ttl is None:
-            return
-        while True:
-            await asyncio.sleep(_EXPIRY_CHECK)
-            oldest = time.monotonic() - self.bucket.ttl
-            for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
-                self._remove(key, self._entries[key].seq)
+        """Refresh until it works; then drop what expires, for ever."""
+        await look_now(self.refresh)
+        if self.bucket.ttl is not None:
+            await keep_looking(self._drop_expired, _EXPIRY_CHECK)
+
+    async def _drop_expired(self) -> None:
+        assert self.bucket.ttl is not None
+        oldest = time.monotonic() - self.bucket.ttl
+        for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
+            self._remove(key, self._entries[key].seq)
 
     async def changed(self, message: Msg) -> None:
         """Take one republished change."""
@@ -162,18 +153,21 @@ class Table[M: Message]:
         self._entries[key] = _Entry(value, seq, time.monotonic())
         self._gone.pop(key, None)
         if not same:
-            self._tell(key, value)
+            self._tell(key, value, *self._listeners)
 
     def _remove(self, key: str, seq: int) -> None:
         self._gone[key] = seq
         if len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
         if self._entries.pop(key, None) is not None:
-            self._tell(key, None)
+            self._tell(key, None, *self._listeners)
 
-    def _tell(self, key: str, value: M | None) -> None:
-        for listener in self._listeners:
-            listener(key, value)
+    def _tell(self, key: str, value: M | None, *listeners: Callable[[str, M | None], None]) -> None:
+        for listener in listeners:
+            try:
+                listener(key, value)
+            except Exception:  # one entry that one listener cannot handle keeps nothing from the others
+                log.exception("a listener failed", extra={"bucket": self.bucket.name, "key": key})
 
 
 @asynccontextmanager
@@ -184,7 +178,7 @@ async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = LOOK_
     """
     table = Table(bus, bucket)
     subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.changed)
-    remove = bus.on_reconnect(table.catch_up)
+    remove = bus.on_reconnect(table.refresh)
     keeper = bus.spawn(table.keep())
     try:
         async with looking(bus, table.look, every):

@@ -7,14 +7,13 @@ the broker checks it in the moment in which it stores the cancel.
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 
 from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.connection import Bus
 from pallas_bus.direct import read_last, read_newest
-from pallas_bus.looks import LOOK_SECONDS, look_now, looking
+from pallas_bus.looks import LOOK_SECONDS, looking
 from pallas_bus.streams import live_subject
 from pallas_bus.traces import trace_headers
 from pallas_bus.turn_claims import EXPECTED, EXPECTED_SUBJECT, Address, claim_state, stored_outcome
@@ -100,7 +99,7 @@ async def hear_left(
             _hear(left, record.subject, record.data, record.seq)
 
     subscription = await bus.subscribe(live_subject(TURN_LEFT.template.filter()), arrived)
-    remove = bus.on_reconnect(partial(look_now, look))
+    remove = bus.on_reconnect(look)
     try:
         async with looking(bus, look, every):
             yield

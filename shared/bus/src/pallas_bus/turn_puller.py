@@ -20,6 +20,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from pallas_bus.connection import Bus
+from pallas_bus.looks import keep_looking
 from pallas_bus.turn_queue import NANOSECONDS, Delivery, consumer_name
 from pallas_contracts.catalog import TURN_QUEUE
 
@@ -75,21 +76,19 @@ class TurnPuller:
     async def start(self) -> None:
         """Pull again after every reconnect, because waiting pulls die with the connection."""
         self.bus.on_reconnect(self._reconnected)
-        self.bus.spawn(self._mind_lost_pulls())
+        self.bus.spawn(keep_looking(self._find_lost_pulls, _LATE / 2))
 
-    async def _mind_lost_pulls(self) -> None:
-        while not self._stopped:
-            await asyncio.sleep(_LATE / 2)
-            late = [
-                source
-                for source in self._sources.values()
-                if source.state in (_Pull.ASKED, _Pull.WAITING) and source.answer_by < time.monotonic()
-            ]
-            for source in late:
-                log.warning("a pull was lost", extra={"agent": source.agent})
-                source.state = _Pull.NONE
-            if late:
-                await self.refill()
+    async def _find_lost_pulls(self) -> None:
+        late = [
+            source
+            for source in self._sources.values()
+            if source.state in (_Pull.ASKED, _Pull.WAITING) and source.answer_by < time.monotonic()
+        ]
+        for source in late:
+            log.warning("a pull was lost", extra={"agent": source.agent})
+            source.state = _Pull.NONE
+        if late:
+            await self.refill()
 
     async def add(self, key: str, team: str, agent: str) -> None:
         """Start to pull the turns of an agent, known as `key` to `room` and `take`."""

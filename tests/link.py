@@ -31,6 +31,11 @@ class Link:
         """From now on, until it is mended, lose what clients send; `swallowed` is set when something was lost."""
         self._swallows = True
 
+    def forward(self) -> None:
+        """Lose nothing any more, over the connections that are there."""
+        self._swallows = False
+        self.swallowed.clear()
+
     def say(self, data: bytes) -> None:
         """Say something to all clients as if the server had said it."""
         for client in self._clients:
@@ -39,8 +44,7 @@ class Link:
     async def mend(self, target: str | None = None) -> None:
         """Let connections through (again), to another server when `target` is one."""
         self._target = urlsplit(target) if target is not None else self._target
-        self._swallows = False
-        self.swallowed.clear()
+        self.forward()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
 

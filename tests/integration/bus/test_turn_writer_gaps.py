@@ -13,7 +13,9 @@ from tests.integration.bus.turns import TOOL, attempt_of, numbers, result, step,
 from tests.link import Link, linked
 from tests.waiting import eventually, soon
 
+from pallas_bus import turn_writer
 from pallas_bus.connection import Bus, connect
+from pallas_bus.direct import Record, read
 from pallas_bus.replies import Stored
 from pallas_bus.turn_writer import TurnWriter
 from pallas_contracts.errors import Unavailable
@@ -134,6 +136,40 @@ async def test_what_was_said_with_a_tool_start_that_was_given_up_is_not_lost(
         if breaks:
             await far.breaks()
             await far.comes_back_and_ends_without_a_gap()
+
+
+async def test_a_turn_reads_the_log_for_its_own_put_that_timed_out_and_not_for_anothers(
+    nats_server: NatsServer,
+    turns: Declaring,
+    team: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await turns(nats_server.url)
+    async with far_away(nats_server.url, team) as far:
+        readings = list[str]()
+
+        def counted(bus: Bus, stream: str, subject: str, *, timeout: float) -> AsyncGenerator[Record]:
+            readings.append(subject)
+            return read(bus, stream, subject, timeout=timeout)
+
+        monkeypatch.setattr(turn_writer, "read", counted)
+        far.writer.emit(step(1))
+        request = turn_requested(team)
+        other = await attempt_of(far.bus, request)
+        other.emit(text("hello"))
+        await eventually(lambda: other.early_content)
+        far.link.swallow()
+        far.writer.emit(step(2))
+        starting = asyncio.create_task(far.writer.tool_starting(TOOL))
+        await eventually(lambda: "a tool waits for the log" in caplog.messages)
+        far.link.forward()
+        await soon(starting)
+        assert await other.conclude(turn_outcome(request, events=1))
+        assert readings == []
+        await far.ends_without_a_gap()
+        assert len(readings) > 0
+        assert far.bus.breaks == 0
 
 
 async def test_an_event_that_is_too_large_says_so_and_leaves_no_gap_though_the_connection_breaks(

@@ -58,7 +58,10 @@ class Bus:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     breaks: int = 0
-    """How often the connection has broken: what was sent without waiting may be lost whenever this moves."""
+    """How often the connection has broken: what was sent without waiting may be lost whenever this moves.
+
+    A put that times out does not move it. The broker may be slow, and only who put it is unsure what has become of it.
+    """
 
     @property
     def connected(self) -> bool:
@@ -164,7 +167,6 @@ class Bus:
             async with asyncio.timeout(timeout or self.timeout):
                 message = await answer
         except TimeoutError as error:
-            self.breaks += 1
             raise Unavailable(f"the broker did not confirm a message on {subject!r} in time") from error
         except ConnectionError as error:
             raise Unavailable(f"the connection broke while a message on {subject!r} was being stored") from error

@@ -10,61 +10,71 @@ MAKEFLAGS += --no-print-directory
 UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 RUN := $(UV) run --frozen
 INSTALLED := .venv/.installed
+# Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
+COMPILE := $(RUN) python -m compileall -q -x node_modules shared services cli demo deploy tests
+# On two cores, tests of two groups (tests/groups.py) at once.
+PYTEST := $(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
 
-.PHONY: help install fmt check test integration e2e conformance bench chaos up demo gen secrets sim
+.PHONY: help install ready lint fmt check test integration e2e conformance bench chaos up demo gen secrets sim
 
 ## help         print this list
 help:
 	@sed -n 's/^## /  make /p' $(MAKEFILE_LIST)
 
 ## install      install uv, Python 3.13 and all packages of the lock, where they are missing
-install: $(INSTALLED)
+install: ready
+
+ready: $(INSTALLED)
+	@$(COMPILE)
 
 ## up           start everything, send a first turn, stay until Ctrl-C (options: make up ARGS="--workers 2")
-up: $(INSTALLED)
+up: ready
 	@$(RUN) pallas up $(ARGS)
 
 ## demo         the same without staying
-demo: $(INSTALLED)
+demo: ready
 	@$(RUN) pallas up --demo $(ARGS)
 
-## test         the whole suite
-test: $(INSTALLED)
-	@$(FETCH_TOOLS)
-	@$(RUN) pytest $(ARGS)
-
-## check        the quick subset: lint, format, types, unit and contract tests
-check: $(INSTALLED)
+## lint         lint, format and types
+lint: $(INSTALLED)
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	$(RUN) pyright
+
+## test         lint, format, types, then the whole suite; ends with the slowest 20 tests
+test: ready lint
 	@$(FETCH_TOOLS)
-	$(RUN) pytest tests/unit tests/contract $(ARGS)
+	@$(PYTEST) --durations 20 $(ARGS)
+
+## check        the quick subset: lint, format, types, unit and contract tests
+check: ready lint
+	@$(FETCH_TOOLS)
+	@$(PYTEST) tests/unit tests/contract $(ARGS)
 
 ## integration  one adapter or service at a time against real servers
-integration: $(INSTALLED)
-	@$(RUN) pytest tests/integration $(ARGS)
+integration: ready
+	@$(PYTEST) tests/integration $(ARGS)
 
 ## e2e          the public surface of a whole stack
-e2e: $(INSTALLED)
-	@$(RUN) pytest tests/e2e $(ARGS)
+e2e: ready
+	@$(PYTEST) tests/e2e $(ARGS)
 
 ## conformance  the official MCP conformance suites (downloaded with npm the first time)
-conformance: $(INSTALLED)
-	@$(RUN) pytest tests/conformance $(ARGS)
+conformance: ready
+	@$(PYTEST) tests/conformance $(ARGS)
 
 ## bench        measure against other servers, side by side; results go to bench/results/
-bench: $(INSTALLED)
+bench: ready
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
 
 ## sim          workers started and stopped by load as KEDA would, three minutes; results go to bench/results/
-sim: $(INSTALLED)
+sim: ready
 	@$(RUN) --group bench python -m tests.sim.scale
 
 ## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7")
-chaos: $(INSTALLED)
+chaos: ready
 	@$(RUN) python -m tests.chaos $(ARGS)
 
 ## secrets      make the secrets of compose and Kubernetes that are missing, in deploy/secrets
@@ -83,7 +93,7 @@ gen: $(INSTALLED)
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.
 $(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml cli/redis-server.txt
-	@$(UV) sync --frozen --inexact
+	@$(UV) sync --frozen --inexact --compile-bytecode
 	@./install-redis $(UV)
 	@touch $@
 

@@ -11,7 +11,8 @@ from contextlib import AsyncExitStack
 from typing import Protocol
 
 import pytest
-from tests import timeouts
+from tests import groups, timeouts
+from tests.conformance import tables
 from tests.embedded import NatsServer, nats_binary
 
 from pallas_bus.connection import Bus, connect
@@ -26,8 +27,9 @@ class Connecting(Protocol):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker of `tests.requirements` known, and let a test that takes too long fail without more ado."""
-    config.pluginmanager.register(timeouts)
+    """Make the marker of `tests.requirements` known, group the tests, and bound the time that each may take."""
+    for plugin in (groups, timeouts, tables):
+        config.pluginmanager.register(plugin)
     config.addinivalue_line("markers", "requirement(*ids): the rows of tests/requirements.py that the test shows")
 
 

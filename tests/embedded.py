@@ -34,8 +34,14 @@ jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: 8GB }}
 """
 
 
-_ports = itertools.cycle(_PORTS)
-_next_ports = itertools.islice(_ports, random.randrange(len(_PORTS)), None)
+def own_share(ports: range) -> range:
+    """Those of `ports` that nobody takes who runs other tests of this run at the same time."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return ports[worker :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
+
+
+_ports = own_share(_PORTS)
+_next_ports = itertools.islice(itertools.cycle(_ports), random.randrange(len(_ports)), None)
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""One stack with the conformance agent for all tests here, and the tables of the suites at the end of the run."""
+"""One stack with the conformance agent for all tests here."""
 
 import shutil
 from collections.abc import Callable, Generator
@@ -8,8 +8,6 @@ import pytest
 from tests.conformance.node import HERE, install
 from tests.conformance.suite import Run, Suite
 from tests.e2e.stack import Stack
-
-TABLES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -29,22 +27,11 @@ def conformance_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
 
 
 @pytest.fixture(scope="session")
-def run_of(
-    request: pytest.FixtureRequest, installed: None, conformance_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[Suite], Run]:
-    """Runs a suite, once however many tests ask for it; its table is shown at the end."""
+def run_of(installed: None, conformance_url: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite], Run]:
+    """Runs a suite, once however many tests ask for it."""
 
     @cache
     def run(suite: Suite) -> Run:
-        ran = suite.run(conformance_url, tmp_path_factory.mktemp("results"))
-        request.config.stash.setdefault(TABLES, []).extend(ran.table())
-        return ran
+        return suite.run(conformance_url, tmp_path_factory.mktemp("results"))
 
     return run
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Show the tables."""
-    if lines := config.stash.setdefault(TABLES, []):
-        terminalreporter.section("MCP conformance")
-        terminalreporter.write_line("\n".join(lines))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.conformance.suite import Run, Suite, required
+from tests.conformance.tables import PROPERTY
 
 SUITES = [
     Suite("conformance-0.1", "2025-06-18"),
@@ -21,9 +22,10 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: f"{suite.package}@{suite.revision}")
 def test_no_scenario_fails_but_those_of_the_file_and_those_do_fail(
-    suite: Suite, run_of: Callable[[Suite], Run]
+    suite: Suite, run_of: Callable[[Suite], Run], record_property: Callable[[str, object], None]
 ) -> None:
     run = run_of(suite)
+    record_property(PROPERTY, "\n".join(run.table()))
     assert run.failed == suite.expected_failures(), "\n".join(run.table())
     assert run.exit_code == 0, run.output
     assert len(run.scenarios) == run.output.count("=== Running scenario"), "a scenario left no result"

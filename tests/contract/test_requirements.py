@@ -5,12 +5,19 @@ Tests are read, not collected, so it does not matter which of them run.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.contract.tree import ROOT, source_files
 from tests.requirements import PENDING, REQUIREMENTS
 
-MARKER = "requirement"
+MARKER, MARKED = "requirement", "pytestmark"
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a source file."""
+    return list(ast.walk(ast.parse(path.read_text("utf-8"))))
 
 
 def shown() -> dict[str, list[str]]:
@@ -26,7 +33,7 @@ def shown() -> dict[str, list[str]]:
 def named_in(path: Path) -> Iterator[tuple[str, str]]:
     """Row and test, for every row that a test file names."""
     where = str(path.relative_to(ROOT))
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(path):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name.startswith("test_"):
                 yield from ((row, f"{where}::{name}") for row in rows_of(*node.decorator_list))
@@ -59,7 +66,7 @@ def test_the_marker_is_only_put_on_tests() -> None:
     calls = {
         path: sum(
             isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == MARKER
-            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            for node in nodes(path)
         )
         for path in source_files("tests")
     }
@@ -68,8 +75,8 @@ def test_the_marker_is_only_put_on_tests() -> None:
 
 
 def _marks(path: Path) -> Iterator[ast.AST]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield from (mark for mark in node.decorator_list if list(rows_of(mark)))
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == MARKED:
             yield from (mark for mark in ast.walk(node.value) if list(rows_of(mark)))

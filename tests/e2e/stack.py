@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import psutil
+from tests.embedded import own_share
 
 from pallas_cli.stack.ports import is_free
 
@@ -23,6 +24,7 @@ PALLAS = str(Path(sys.executable).parent / "pallas")
 _STARTS_WITHIN = 100.0
 _STOPS_WITHIN = 30.0
 _BLOCK = 40
+_BASES = range(26000, 31000, _BLOCK)
 _LAST_LINES = 15
 _DENIED = re.compile("violation|authorization|authentication error", re.IGNORECASE)
 
@@ -30,7 +32,7 @@ _DENIED = re.compile("violation|authorization|authentication error", re.IGNORECA
 def free_port_base() -> int:
     """Return a base from which all ports that a stack may use are free now."""
     for _ in range(200):
-        base = random.randrange(26000, 31000, _BLOCK)
+        base = random.choice(own_share(_BASES))
         if all(is_free(port) for port in range(base, base + _BLOCK)):
             return base
     raise RuntimeError("there is no free block of ports")

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,13 +82,6 @@ class Platform:
         """The sum over these processes (or all), as Prometheus makes it."""
         scraped = [await shown(self.services[name]) for name in names or self.services]
         return sum(each.value(series, **labels) for each in scraped)
-
-
-@pytest.fixture
-def postgres(tmp_path: Path) -> Generator[PostgresServer]:
-    """A Postgres of this test alone."""
-    with PostgresServer(tmp_path / "postgres") as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
 import httpx
@@ -27,17 +27,17 @@ CALL = REQUESTS["modern list"]
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """Postgres with the tables of team-lifecycle."""
-    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
+def database(postgres: PostgresServer) -> str:
+    """A database with the tables of team-lifecycle."""
 
-        async def make() -> None:
-            engine = open_engine(server.url, pool=1, service="tests")
-            await MIGRATIONS.run(engine)
-            await engine.dispose()
+    async def make() -> str:
+        url = await postgres.new_database()
+        engine = open_engine(url, pool=1, service="tests")
+        await MIGRATIONS.run(engine)
+        await engine.dispose()
+        return url
 
-        asyncio.run(make())
-        yield server.url
+    return asyncio.run(make())
 
 
 @pytest.fixture

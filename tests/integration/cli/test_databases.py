@@ -1,7 +1,6 @@
 """Databases of services, made on a real Postgres where they are missing."""
 
 import asyncio
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from pallas_cli.refused import Refused
 from pallas_cli.stack.databases import database_url, ensure_database
 from pallas_postgres.engine import open_engine
 from team_lifecycle.migrate import MIGRATIONS
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
-    """A Postgres of these tests alone."""
-    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
 
 
 async def test_a_database_is_made_once_and_kept(postgres: PostgresServer) -> None:

@@ -4,7 +4,7 @@ Numbers of changes begin anew in every database, so two of them cannot share a b
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 
 import pytest
 from tests.conftest import Connecting
@@ -18,11 +18,10 @@ from pallas_postgres.engine import open_engine
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
-    """The run's Postgres, for tests that leave it running. Its database `library_model` has the tables."""
-    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
-        asyncio.run(_make_model(server))
-        yield server
+def postgres(postgres: PostgresServer) -> PostgresServer:
+    """The shared Postgres. Its database `library_model` has the tables."""
+    asyncio.run(_make_model(postgres))
+    return postgres
 
 
 async def _make_model(server: PostgresServer) -> None:

@@ -18,11 +18,10 @@ from team_lifecycle.migrate import MIGRATIONS
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
-    """The run's Postgres, for tests that leave it running. Its database `model` has the tables."""
-    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
-        asyncio.run(_make_model(server))
-        yield server
+def postgres(postgres: PostgresServer) -> PostgresServer:
+    """The shared Postgres. Its database `model` has the tables."""
+    asyncio.run(_make_model(postgres))
+    return postgres
 
 
 async def _make_model(server: PostgresServer) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import uuid
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -26,7 +25,7 @@ from tests.waiting import eventually, soon, within
 
 from pallas_credentials.accounts import Admission
 
-ID = str(uuid.uuid4())
+ID = "60126f93-85e1-41f2-9a27-1e26eb3ad2a5"
 ROUTES = [
     ("POST", TEAMS),
     ("GET", f"{TEAMS}{ID}/"),

@@ -3,8 +3,6 @@
 import hashlib
 import re
 
-import pytest
-
 from pallas_contracts.opaque import is_opaque_token, new_opaque_token, token_digest
 
 
@@ -31,6 +29,6 @@ def swapped(token: str, place: int) -> str:
     return token[:place] + token[place + 1] + token[place] + token[place + 2 :]
 
 
-@pytest.mark.parametrize("text", ["", "pallas_", new_opaque_token()[:-1], new_opaque_token() + "\n", "ghp_" + "0" * 52])
-def test_anything_else_is_no_token(text: str) -> None:
-    assert not is_opaque_token(text)
+def test_anything_else_is_no_token() -> None:
+    for text in ("", "pallas_", new_opaque_token()[:-1], new_opaque_token() + "\n", "ghp_" + "0" * 52):
+        assert not is_opaque_token(text), text

@@ -5,6 +5,7 @@ takes `nats_server`, which is its own.
 """
 
 import os
+import signal
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import AsyncExitStack
@@ -16,6 +17,10 @@ from tests.conformance import tables
 from tests.embedded import NatsServer, nats_binary
 
 from pallas_bus.connection import Bus, connect
+
+# In the background of a shell Ctrl-C is ignored, by every child of a test, too, that is to end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Connecting(Protocol):

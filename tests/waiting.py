@@ -1,9 +1,11 @@
 """Waiting in tests: always for something to happen, and never longer than a bound."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 PATIENCE = 30.0
 """Seconds after which something that should happen soon counts as not happening, on a machine that is busy, too."""
@@ -53,40 +55,66 @@ async def eventually(condition: Callable[[], bool], within: float = PATIENCE) ->
             await asyncio.sleep(_LOOK_AGAIN)
 
 
+def run_delay() -> float:
+    """Seconds for which this thread could have run and had no processor, as Linux counts them; 0 elsewhere."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
+
+
 class Stopwatch:
-    """Made by `timing`; `seconds` is what it has counted so far."""
+    """Made by `timing`; `seconds` is what it has counted so far.
+
+    `stood_still` are the seconds for which nothing of the process could run, as another thread has found.
+    """
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self._at, self._used = time.monotonic(), time.process_time()
+        self.seconds = self.stood_still = 0.0
+        self._last = self._now()
+
+    def _now(self) -> tuple[float, float, float]:
+        return time.monotonic(), time.process_time(), run_delay() + self.stood_still
 
     def tick(self) -> None:
-        """Count the time since the last tick: all of it that was used, and of the rest no more than a tick takes."""
-        now, used = time.monotonic(), time.process_time()
-        self.seconds += max(used - self._used, min(now - self._at, 2 * _TICK))
-        self._at, self._used = now, used
+        """Count the time since the last tick: all of it that was used, and all but what the machine took."""
+        now = self._now()
+        passed, used, taken = (after - before for after, before in zip(now, self._last, strict=True))
+        self.seconds += max(used, min(passed, 2 * _TICK), passed - taken)
+        self._last = now
+
+    def look_for_standstills(self, ended: threading.Event) -> None:
+        """In a thread of its own: what sleeps for a tick and is late by more, with a processor to run on."""
+        while not ended.is_set():
+            at, delay = time.monotonic(), run_delay()
+            ended.wait(_TICK)
+            self.stood_still += max(0.0, time.monotonic() - at - (run_delay() - delay) - 2 * _TICK)
 
 
 @asynccontextmanager
 async def timing() -> AsyncGenerator[Stopwatch]:
     """How long the block takes, without the time for which the machine let this process wait for its turn.
 
-    What is waited for in the block counts, and so does the processor that this process uses. A machine that stands
-    still, or is busy with others, makes the ticks late, and of a late tick only the usual time counts.
+    What is waited for in the block counts, and so do the processor that this process uses and a call that blocks the
+    event loop. Of a tick that is late because the machine stands still, or is busy with others, the usual time counts.
     """
-    watch = Stopwatch()
+    watch, ended = Stopwatch(), threading.Event()
+    looking = threading.Thread(target=watch.look_for_standstills, args=(ended,))
 
     async def run() -> None:
         while True:
             watch.tick()
             await asyncio.sleep(_TICK)
 
+    looking.start()
     running = asyncio.create_task(run())
     try:
         yield watch
     finally:
         watch.tick()
         running.cancel()
+        ended.set()
+        looking.join()
 
 
 @asynccontextmanager

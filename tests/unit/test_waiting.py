@@ -1,17 +1,19 @@
 """The stopwatch of the tests: what counts of the time that passes."""
 
 import asyncio
+import threading
+import time
 
 import pytest
 from tests import waiting
-from tests.waiting import Stopwatch, within
+from tests.waiting import Stopwatch, timing, within
 
 
 class Machine:
-    """What a process sees of its machine: the time, and how much of it was its own."""
+    """What a process sees of its machine: the time, how much of it was its own, and how long it waited to run."""
 
     def __init__(self) -> None:
-        self.now = self.used = 0.0
+        self.now = self.used = self.delay = 0.0
 
     def monotonic(self) -> float:
         return self.now
@@ -25,6 +27,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine that does what it is told to."""
     machine = Machine()
     monkeypatch.setattr(waiting, "time", machine)
+    monkeypatch.setattr(waiting, "run_delay", lambda: machine.delay)
     return machine
 
 
@@ -39,14 +42,43 @@ def test_time_that_is_waited_for_counts(machine: Machine) -> None:
 def test_time_in_which_the_machine_stands_still_does_not_count(machine: Machine) -> None:
     watch = Stopwatch()
     machine.now += 2.0
+    watch.stood_still += 2.0
     watch.tick()
     assert watch.seconds <= 0.01
+
+
+def test_time_in_which_others_have_the_processor_does_not_count(machine: Machine) -> None:
+    watch = Stopwatch()
+    machine.now += 2.0
+    machine.delay += 2.0
+    watch.tick()
+    assert watch.seconds <= 0.01
+
+
+async def test_a_call_that_blocks_the_event_loop_counts() -> None:
+    async with timing() as watch:
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # noqa: ASYNC251 - what must not happen
+    assert 0.25 < watch.seconds < 0.5
+
+
+def test_a_process_that_is_stopped_finds_that_it_stood_still(machine: Machine) -> None:
+    class Ended(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            machine.now += 2.0
+            self.set()
+            return True
+
+    watch = Stopwatch()
+    watch.look_for_standstills(Ended())
+    assert watch.stood_still == pytest.approx(1.99)
 
 
 def test_time_that_the_process_uses_counts(machine: Machine) -> None:
     watch = Stopwatch()
     machine.now += 2.0
     machine.used += 1.5
+    watch.stood_still += 0.5
     watch.tick()
     assert watch.seconds == 1.5
 

@@ -14,6 +14,8 @@ INSTALLED := .venv/.installed
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services cli demo deploy tests
 # On two cores, tests of two groups (tests/groups.py) at once.
 PYTEST := $(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder
+# What `make test` runs with the same seed each time.
+RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life integration/team_lifecycle/test_fuzz.py unit)
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
 
@@ -73,9 +75,10 @@ bench: ready
 sim: ready
 	@$(RUN) --group bench python -m tests.sim.scale
 
-## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7")
+## chaos        calls in a storm of killed processes, then the log is checked (make chaos ARGS="--seed 7"); random tests
 chaos: ready
 	@$(RUN) python -m tests.chaos $(ARGS)
+	@PALLAS_TEST_SEED=$${PALLAS_TEST_SEED:-$$RANDOM} $(RUN) pytest $(RANDOM_TESTS)
 
 ## secrets      make the secrets of compose and Kubernetes that are missing, in deploy/secrets
 secrets: $(INSTALLED)

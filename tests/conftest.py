@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from typing import Protocol
 
 import pytest
-from tests import groups, timeouts
+from tests import groups, seed, timeouts
 from tests.conformance import tables
 from tests.embedded import NatsServer, nats_binary
 
@@ -33,7 +33,7 @@ class Connecting(Protocol):
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker of `tests.requirements` known, group the tests, and bound the time that each may take."""
-    for plugin in (groups, timeouts, tables):
+    for plugin in (groups, seed, timeouts, tables):
         config.pluginmanager.register(plugin)
     config.addinivalue_line("markers", "requirement(*ids): the rows of tests/requirements.py that the test shows")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench.auth.changing import PROTECTED
+from tests.bench.auth.changing import PROTECTED, UNPROTECTED
 from tests.bench.auth.resolving import ROUND_TRIP, WARM
 from tests.bench.auth.run import RESOLVE, STALE
 from tests.bench.figures import paired_ratio
@@ -89,6 +89,7 @@ TARGETS = (
     Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p99", lambda it: it["kill"]["p99_s"], 3.0, False, "s"),
     *(target for concurrency in (1, 64, 256) for target in _resolve_targets(concurrency)),
+    Target("stale answers, unprotected", lambda it: it[STALE][UNPROTECTED]["answers"]["stale"], 1.0, True, ""),
     Target("stale answers, protected", lambda it: it[STALE][PROTECTED]["answers"]["stale"], 0.0, False, ""),
     Target("1 -> 4 workers, of linear", lambda it: it["scaling"]["workers"]["4"]["of_linear"], 0.9, True, "x"),
 )

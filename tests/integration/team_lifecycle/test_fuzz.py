@@ -57,7 +57,6 @@ def test_no_input_of_its_own_document_makes_it_fail(service: str) -> None:
 
             @settings(
                 max_examples=EXAMPLES,
-                derandomize=True,
                 database=None,
                 deadline=None,
                 phases=[Phase.explicit, Phase.generate],

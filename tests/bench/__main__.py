@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import history, machine, memory, recovery, report, scaling, throughput, tracing
+from tests.bench import history, machine, memory, recovery, report, scaling, startup, throughput, tracing
 from tests.bench.auth import run as auth
 from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parents[2] / "bench" / "results"
 PARTS = ("throughput", "scaling", "memory")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
-ALONE = ("tracing",)
+ALONE = ("startup", "tracing")
 """Parts that have to be asked for, each with results of its own."""
 
 
@@ -38,14 +38,15 @@ class Extent:
     scaling_seconds: float
     modern: tuple[int, ...]
     legacy: tuple[int, ...]
+    starts: int
     kills: int
     resumes: int
     logged: int
     auth: auth.Extent
 
 
-WHOLE = Extent(6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 25, 100, 50_000, auth.WHOLE)
-QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 3, 10, 1_000, auth.QUICK)
+WHOLE = Extent(6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 7, 25, 100, 50_000, auth.WHOLE)
+QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, auth.QUICK)
 
 
 def main() -> None:
@@ -95,6 +96,8 @@ def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], No
             results |= auth.measure(folder, load, extent.auth, wanted, tell)
         if "tracing" in wanted:
             results["tracing"] = tracing.measure(folder, load, extent.rounds, extent.seconds, tell)
+    if "startup" in wanted:
+        results["startup"] = startup.measure(folder, extent.starts, tell)
     if "kill" in wanted:
         results["kill"] = recovery.measure_kills(folder, extent.kills, tell)
     if "resume" in wanted:

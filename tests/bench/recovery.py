@@ -31,20 +31,20 @@ def measure_kills(folder: Path, kills: int, tell: Callable[[str], None]) -> dict
         url, _ = parts.enter_context(stack.broker())
         gateway = parts.enter_context(stack.gateway(folder, url))
         workers = parts.enter_context(stack.workers(folder, url, count=3, team=TEAM))
-        _until_it_runs(http, gateway)
+        until_it_runs(http, gateway)
         silences: list[float] = []
         for number in range(1, kills + 1):
             tell(f"kill {number} of {kills}")
-            with _streamed(http, gateway) as response:
-                heard = _heard(response)
-                first = next(heard)
+            with streamed(http, gateway) as response:
+                pids = heard(response)
+                first = next(pids)
                 os.kill(int(first), signal.SIGKILL)
                 killed = time.perf_counter()
-                next(pid for pid in heard if pid != first)
+                next(pid for pid in pids if pid != first)
                 silences.append(time.perf_counter() - killed)
             workers[:] = [worker for worker in workers if worker.pid != int(first)]
             workers += parts.enter_context(stack.workers(folder, url, count=1, team=TEAM))
-    return _figures(silences)
+    return figures(silences)
 
 
 def measure_resumes(folder: Path, times: int, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -56,22 +56,22 @@ def measure_resumes(folder: Path, times: int, tell: Callable[[str], None]) -> di
         url, _ = parts.enter_context(stack.broker())
         one, other = (parts.enter_context(stack.gateway(folder, url)) for _ in range(2))
         parts.enter_context(stack.workers(folder, url, team=TEAM))
-        _until_it_runs(http, one)
-        _until_it_runs(http, other)
+        until_it_runs(http, one)
+        until_it_runs(http, other)
         tell(f"{times} calls are left at one gateway and made again at another")
         rejoined = [_rejoin(http, one, other) for _ in range(times)]
         tell(f"{times} streams are left at one gateway and resumed at another")
         resumed = [_resume(http, one, other) for _ in range(times)]
-    return {"key": _figures(rejoined), "event_id": _figures(resumed)}
+    return {"key": figures(rejoined), "event_id": figures(resumed)}
 
 
 def _rejoin(http: httpx.Client, one: Process, other: Process) -> float:
     key = uuid.uuid4().hex
-    with _streamed(http, one, key) as response:
-        next(_heard(response))
+    with streamed(http, one, key) as response:
+        next(heard(response))
     asked = time.perf_counter()
-    with _streamed(http, other, key) as response:
-        next(_heard(response))
+    with streamed(http, other, key) as response:
+        next(heard(response))
         return time.perf_counter() - asked
 
 
@@ -85,7 +85,7 @@ def _resume(http: httpx.Client, one: Process, other: Process) -> float:
     headers = {"accept": "text/event-stream", "mcp-protocol-version": headers["mcp-protocol-version"]}
     asked = time.perf_counter()
     with http.stream("GET", _url(other), headers=headers | {"last-event-id": last}) as response:
-        next(_heard(response))
+        next(heard(response))
         took = time.perf_counter() - asked
     cancel, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
     http.post(_url(other), json=cancel, headers=headers)
@@ -102,14 +102,14 @@ def _url(gateway: Process) -> str:
     return f"http://127.0.0.1:{gateway.port}/teams/steady/mcp/runner"
 
 
-def _streamed(http: httpx.Client, gateway: Process, key: str | None = None) -> AbstractContextManager[httpx.Response]:
+def streamed(http: httpx.Client, gateway: Process, key: str | None = None) -> AbstractContextManager[httpx.Response]:
     """A call whose stream is read as it comes; without a key, closing it cancels the turn."""
     meta = {"progressToken": 1} | ({"pallas/idempotency-key": key} if key is not None else {})
     body, headers = wire.modern("tools/call", {"name": "run", "arguments": {}, "_meta": meta})
     return http.stream("POST", _url(gateway), json=body, headers=headers)
 
 
-def _heard(response: httpx.Response) -> Iterator[str]:
+def heard(response: httpx.Response) -> Iterator[str]:
     """The process that each progress notification names."""
     for line in response.iter_lines():
         if line.startswith("data:") and line[5:].strip():
@@ -118,17 +118,23 @@ def _heard(response: httpx.Response) -> Iterator[str]:
                 yield message
 
 
-def _until_it_runs(http: httpx.Client, gateway: Process) -> None:
+def until_it_runs(http: httpx.Client, gateway: Process) -> None:
+    """Wait until a turn runs.
+
+    Raises:
+        RuntimeError: none does in time; with the end of what the gateway has printed.
+    """
     deadline = time.monotonic() + _ANSWERS_WITHIN
     while time.monotonic() < deadline:
-        with _streamed(http, gateway) as response:
-            if response.is_success and next(_heard(response), None) is not None:
+        with streamed(http, gateway) as response:
+            if response.is_success and next(heard(response), None) is not None:
                 return
         time.sleep(_RETRY)
     raise RuntimeError(f"nothing runs behind {gateway.name}: {gateway.output()[-1000:]}")
 
 
-def _figures(seconds: Sequence[float]) -> dict[str, Any]:
+def figures(seconds: Sequence[float]) -> dict[str, Any]:
+    """What is told of so many times."""
     return {
         "times": len(seconds),
         "p50_s": percentile(seconds, 0.5),

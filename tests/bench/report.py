@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import tests.bench.auth.tables as auth
-from tests.bench import tracing
+from tests.bench import startup, tracing
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
 
@@ -33,6 +33,8 @@ def markdown(results: Results) -> str:
         sections.append(_memory(results["memory"]))
     if any(part in results for part in ("kill", "resume", "history")):
         sections.append(_recovery(results))
+    if "startup" in results:
+        sections.append(startup.section(results["startup"]))
     sections += auth.sections(results)
     if "tracing" in results:
         sections.append(tracing.section(results["tracing"]))

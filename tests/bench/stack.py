@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,19 @@ def workers(
     team: Path = TEAM,
 ) -> Generator[list[Process]]:
     """Agent-workers that host the benchmark's team, or another; they start at once, for their imports take seconds."""
-    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(team), "PALLAS_SLOTS": str(slots)}
     with ExitStack() as parts:
         started = [
-            parts.enter_context(running("agent-worker", folder, "agent_worker", env={**env, **_QUICK, **told}))
-            for _ in range(count)
+            parts.enter_context(starting_worker(folder, nats_url, told, slots=slots, team=team)) for _ in range(count)
         ]
         yield [process.wait_for("readyz") for process in started]
+
+
+def starting_worker(
+    folder: Path, nats_url: str, told: Mapping[str, str] = _NOTHING, *, slots: int = 64, team: Path = TEAM
+) -> AbstractContextManager[Process]:
+    """An agent-worker that has just been started."""
+    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(team), "PALLAS_SLOTS": str(slots)}
+    return running("agent-worker", folder, "agent_worker", env={**env, **_QUICK, **told})
 
 
 _QUICK = {"PALLAS_DRAIN_SECONDS": "1"}

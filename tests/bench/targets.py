@@ -86,6 +86,8 @@ TARGETS = (
         False,
         "KiB",
     ),
+    Target("pallas up -> agents answer: p50", lambda it: it["startup"]["up"]["p50_s"], 3.0, False, "s"),
+    Target("worker started -> a waiting turn runs: p50", lambda it: it["startup"]["worker"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p99", lambda it: it["kill"]["p99_s"], 3.0, False, "s"),
     *(target for concurrency in (1, 64, 256) for target in _resolve_targets(concurrency)),

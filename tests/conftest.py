@@ -8,7 +8,7 @@ import os
 import signal
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Generator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from typing import Protocol
 
 import pytest
@@ -46,7 +46,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def nats_url() -> Generator[str]:
-    """The run's NATS server: PALLAS_TEST_NATS_URL, else an embedded one, else a container."""
+    """The run's NATS server."""
+    with a_nats() as url:
+        yield url
+
+
+@contextmanager
+def a_nats() -> Generator[str]:
+    """Where a NATS server is: PALLAS_TEST_NATS_URL, else an embedded one, else a container."""
     if given := os.environ.get("PALLAS_TEST_NATS_URL"):
         yield given
     elif nats_binary() is not None:

@@ -5,6 +5,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 from tests.contract.tree import Package, packages
+from tests.requirements import requirement
 
 OWN_MODULES = frozenset(package.module for package in packages())
 SERVICES = frozenset(package.module for package in packages() if package.is_service)
@@ -27,16 +28,18 @@ def test_no_service_is_imported_by_anybody_else(package: Package) -> None:
     assert wrong == []
 
 
+@requirement("K-pkg-1")
 @each_package
-def test_only_the_bus_imports_nats(package: Package) -> None:
-    wrong = [str(path) for name, path in package.imports() if name == "nats"]
-    assert wrong == [] or package.module == "pallas_bus"
+def test_the_bus_and_nothing_else_imports_nats(package: Package) -> None:
+    found = [str(path) for name, path in package.imports() if name == "nats"]
+    assert bool(found) == (package.module == "pallas_bus"), found
 
 
+@requirement("K-pkg-1")
 def test_the_contracts_need_pydantic_and_nothing_else() -> None:
     [contracts] = [package for package in packages() if package.module == "pallas_contracts"]
     foreign = {name for name, _ in contracts.imports() if name not in sys.stdlib_module_names}
-    assert foreign <= {"pydantic", "pallas_contracts"}
+    assert foreign == {"pydantic", "pallas_contracts"}
 
 
 def test_shared_packages_know_only_what_is_below_them() -> None:

@@ -1,9 +1,7 @@
 """Where things are and what they rest on."""
 
-import tomllib
-
 import pytest
-from tests.contract.tree import ROOT, Package, packages
+from tests.contract.tree import ROOT, packages
 from tests.requirements import requirement
 
 PACKAGES = {package.folder.name: package for package in packages()}
@@ -40,40 +38,3 @@ def test_tests_are_in_tests_and_nowhere_else() -> None:
     assert [
         path for folder in ("shared", "services", "cli", "demo") for path in (ROOT / folder).rglob("test_*.py")
     ] == []
-
-
-@requirement("K-pkg-1")
-@pytest.mark.parametrize(
-    ("package", "library"), [("bus", "nats-py"), ("agent-gateway", "mcp"), ("contracts", "pydantic")]
-)
-def test_bus_protocol_and_contracts_rest_on_their_libraries(package: str, library: str) -> None:
-    assert library in PACKAGES[package].declared
-
-
-@requirement("K-pkg-2")
-def test_http_is_served_by_fastapi_and_uvicorn() -> None:
-    assert "uvicorn" in PACKAGES["runtime"].declared
-    assert "fastapi" in PACKAGES["registry"].declared
-
-
-@requirement("K-pkg-3")
-def test_bearers_are_resolved_with_pyjwt_and_redis() -> None:
-    assert "pyjwt" in PACKAGES["auth-resolver"].declared
-    assert "redis" in PACKAGES["lookups"].declared
-
-
-@requirement("K-pkg-4")
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.folder.name)
-def test_every_service_starts_through_the_runtime_which_traces(service: Package) -> None:
-    assert "opentelemetry-sdk" in PACKAGES["runtime"].declared
-    main = (service.folder / "src" / service.module / "__main__.py").read_text("utf-8")
-    assert "pallas_runtime.run" in main
-
-
-@requirement("K-pkg-5")
-def test_the_tests_need_pytest_and_can_use_containers() -> None:
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
-    wanted = " ".join(groups["dev"])
-    assert "pytest" in wanted
-    assert "testcontainers" in wanted
-    assert "NatsContainer" in (ROOT / "tests" / "conftest.py").read_text("utf-8")

@@ -96,7 +96,7 @@ async def test_a_failure_has_the_contracts_words_and_is_counted(resolver: Replic
         assert resolver.failures() == {reason: times}
 
 
-@requirement("A-3.2.1", "A-5.3.1", "A-14.1.1", "A-6.1.2", "A-6.2.1", "A-5.1.1", "A-11.2.1", "K-shape-4")
+@requirement("A-3.2.1", "A-5.3.1", "A-14.1.1", "A-6.1.2", "A-6.2.1", "A-5.1.1", "A-11.2.1", "K-shape-4", "K-pkg-3")
 async def test_all_three_kinds_of_bearer_resolve(resolver: Replica, gateway: Bus) -> None:
     answers = [
         await resolved(gateway, bearer)

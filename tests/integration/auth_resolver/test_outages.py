@@ -34,7 +34,7 @@ def a_team() -> str:
     return TEAM_KEY.sign(team_claims())
 
 
-@requirement("K-shape-5")
+@requirement("K-shape-5", "K-pkg-3")
 async def test_a_warm_answer_asks_nobody(resolver: Replica, gateway: Bus, truth: Truth) -> None:
     truth.know(token := opaque("a token"))
     for bearer in (a_team(), TURN_KEY.sign(turn_claims()), token.text):

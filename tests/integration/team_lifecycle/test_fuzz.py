@@ -17,6 +17,7 @@ from tests.embedded import NatsServer, RedisServer
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, SERVICE_PASSWORD, environment
 from tests.integration.team_lifecycle.replica import Replica
 from tests.postgres import PostgresServer
+from tests.requirements import requirement
 
 EXAMPLES = 12
 CHECKS = [
@@ -44,6 +45,7 @@ def service(postgres: PostgresServer, redis: RedisServer, nats_server: NatsServe
             assert "Traceback" not in (tmp_path / "log").read_text("utf-8")
 
 
+@requirement("K-pkg-2")
 @pytest.mark.timeout(300)
 def test_no_input_of_its_own_document_makes_it_fail(service: str) -> None:
     document: dict[str, Any] = httpx.get(f"{service}/openapi.json", trust_env=False).json()

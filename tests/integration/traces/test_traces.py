@@ -17,6 +17,7 @@ from tests.integration.traces.stage import Stage, a_stage
 from tests.journeys import TURN, Edge
 from tests.otlp import Span
 from tests.postgres import PostgresServer
+from tests.requirements import requirement
 
 from pallas_bus.connection import connect
 from pallas_bus.direct import Record, read
@@ -119,6 +120,7 @@ async def test_a_turn_is_one_tree_below_its_callers_span(story: Story) -> None:
     assert {span.service for span in story.spans} == PARTS
 
 
+@requirement("K-pkg-4")
 @pytest.mark.parametrize("edge", TRACED, ids=lambda edge: f"{edge.source}-{edge.destination}-{edge.what}")
 async def test_every_edge_of_a_turn_is_in_its_trace(story: Story, edge: Edge) -> None:
     assert [pair for pair in steps(story) if pair == (edge.source, edge.destination, edge.what)]

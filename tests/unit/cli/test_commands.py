@@ -22,12 +22,6 @@ def run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_help_names_every_command() -> None:
-    code, output = run("--help")
-    assert code == 0
-    assert all(name in output for name in ("up", "chat", "agents"))
-
-
 def test_every_command_that_connects_to_a_stack_takes_its_data_folder() -> None:
     """Its broker is at `--nats`, team-lifecycle or the library search at `--url`. A chat is with any gateway."""
     whole, options = get_command(main.commands), dict[str, set[str]]()

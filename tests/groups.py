@@ -13,6 +13,7 @@ _WHOLE_MACHINE = (
     "tests/e2e/",
     "tests/integration/deploy/",
     "tests/integration/stale/",
+    "tests/integration/agent_gateway/test_fairness.py",
 )
 
 

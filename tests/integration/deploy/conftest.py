@@ -13,7 +13,7 @@ from tests.deployment import image
 from tests.deployment.compose import containers
 from tests.deployment.services import SERVICES
 from tests.embedded import free_port
-from tests.integration.deploy.installed import Site, install
+from tests.integration.deploy.installed import Site, install, kept_folder
 from tests.integration.deploy.servers import compose_nats, compose_redis
 from tests.postgres import PostgresServer
 
@@ -25,8 +25,8 @@ IMAGES = (*SERVICES, "demo-tools", "demo-library")
 
 @pytest.fixture(scope="session")
 def pythons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The Python of each image, by a container of it."""
-    sources, folder = tmp_path_factory.mktemp("src"), tmp_path_factory.mktemp("app")
+    """The Python of each image, by a container. Our packages are installed anew: their folder is another each time."""
+    sources, folder = tmp_path_factory.mktemp("src"), kept_folder()
     image.copy_sources(sources)
     return {name: install(name, sources, folder) for name in IMAGES}
 

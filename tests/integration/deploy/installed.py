@@ -1,12 +1,15 @@
 """Packages installed as the image installs them, and their containers run as compose runs them, without Docker.
 
-Files are linked, not copied, and nothing is compiled ahead: that saves minutes and changes no package.
+Files are linked, not copied, and nothing is compiled ahead: that saves minutes and changes no package. What others made
+stays for the next run, with its bytecode, until the lock or the way of installing changes; Pallas' own is always new.
 """
 
 import asyncio
+import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,12 +22,23 @@ from tests.deployment.compose import PATH, SECRETS, containers, environment
 from tests.integration.processes import Service
 
 _QUICKER = {"UV_LINK_MODE": "hardlink", "UV_COMPILE_BYTECODE": "0"}
+_KEPT = Path(sys.prefix) / "images"
 _OF_THE_MACHINE = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
 def uv() -> str:
     """The uv of whoever runs the tests, else that of the project folder."""
     return os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".tools/uv/bin/uv")
+
+
+def kept_folder() -> Path:
+    """Where the environments of images are kept, for this lock and this way of installing alone."""
+    way = repr((image.install_command("any"), image.build_environment())).encode()
+    digest = hashlib.sha256((ROOT / "uv.lock").read_bytes() + way).hexdigest()[:12]
+    folder = _KEPT / digest
+    for other in set(_KEPT.glob("*")) - {folder}:
+        shutil.rmtree(other, ignore_errors=True)
+    return folder
 
 
 def install(container: str, sources: Path, folder: Path) -> Path:

@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the marker of `tests.requirements` known, group the tests, and bound the time that each may take."""
     for plugin in (groups, seed, timeouts, tables):
         config.pluginmanager.register(plugin)
+    config.addinivalue_line("markers", "one_era: what the test is about lies behind the wire, so one era is enough")
     config.addinivalue_line("markers", "requirement(*ids): the rows of tests/requirements.py that the test shows")
 
 

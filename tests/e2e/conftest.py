@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 from tests.e2e.auth_stack import AuthStack, running_auth_stack
-from tests.e2e.lab import ERAS, Era, Lab, running_lab
+from tests.e2e.lab import ERAS, Lab, running_lab
 from tests.e2e.stack import Stack
 from tests.e2e.turns import Turns, following
 
@@ -16,6 +16,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.failed:
         report.sections.extend((f"Logs of {stack.folder.name}", stack.last_lines()) for stack in Stack.running)
     return report
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let the official client talk to the server in both ways, or in one where a test is not about the wire."""
+    if "era" in metafunc.fixturenames:
+        eras = ERAS[:1] if metafunc.definition.get_closest_marker("one_era") else ERAS
+        metafunc.parametrize("era", eras, ids=("modern", "legacy")[: len(eras)])
 
 
 @pytest.fixture(scope="session")
@@ -32,12 +39,6 @@ def auth_stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[AuthStack]
     with running_auth_stack(tmp_path_factory.mktemp("auth")) as running:
         yield running
         assert running.stack.denied() == []
-
-
-@pytest.fixture(params=ERAS, ids=["modern", "legacy"])
-def era(request: pytest.FixtureRequest) -> Era:
-    """Both ways in which the official client talks to a server."""
-    return request.param
 
 
 @pytest.fixture

@@ -116,6 +116,11 @@ class Stack:
             self._process.send_signal(signal.SIGINT)
         return self._process.wait(_STOPS_WITHIN)
 
+    def children(self) -> list[int]:
+        """Return the processes that the command has started and that run now, with theirs."""
+        assert self._process is not None
+        return [child.pid for child in psutil.Process(self._process.pid).children(recursive=True)]
+
     def kill9(self) -> None:
         """End the supervisor as a crash would."""
         assert self._process is not None

@@ -10,6 +10,8 @@ from tests.e2e.turns import Turns
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
+pytestmark = pytest.mark.one_era
+
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n a picture").decode()
 IMAGE = {"data": PIXEL, "mime_type": "image/png"}
 SIZE = len(base64.b64decode(PIXEL))

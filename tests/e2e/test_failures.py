@@ -7,6 +7,8 @@ from tests.e2e.turns import Turns
 
 from pallas_bus.turn_claims import Address
 
+pytestmark = pytest.mark.one_era
+
 AGAIN = '/tool toolbox/add {"a": 1, "b": 1}'
 
 

@@ -63,6 +63,7 @@ async def test_health_is_answered_within_a_second_by_every_replica(lab: Lab, era
 
 
 @requirement("P-3.8")
+@pytest.mark.one_era
 async def test_asking_for_health_makes_no_turn_and_asks_no_model(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("seer", era) as client:
         await soon(turns.queue_is_empty())
@@ -75,6 +76,7 @@ async def test_asking_for_health_makes_no_turn_and_asks_no_model(lab: Lab, turns
 
 
 @requirement("P-3.5", "P-3.7", "P-3.13", "P-3.15", "K-shape-6", "K-shape-7")
+@pytest.mark.one_era
 async def test_health_goes_from_ok_to_degraded_and_back_with_a_downstream_server(
     lab: Lab, turns: Turns, era: Era
 ) -> None:
@@ -117,6 +119,7 @@ async def listed_health(lab: Lab, agent: str, status: str) -> None:
 
 
 @pytest.mark.parametrize("message", ['/tool shaky/add {"a": 1, "b": 2}'])
+@pytest.mark.one_era
 async def test_a_server_that_was_away_can_be_called_again(lab: Lab, era: Era, message: str) -> None:
     async with lab.client("frail", era) as client:
 

@@ -18,6 +18,8 @@ from tests.waiting import eventually, soon, within
 from pallas_bus import tables
 from pallas_contracts.catalog import AGENTS
 
+pytestmark = pytest.mark.one_era
+
 CATALOGUE = "/teams/live/.well-known/mcp/server.json"
 GUEST = """
   guest:

@@ -41,6 +41,7 @@ async def test_fifty_conversations_at_once_never_see_each_other(lab: Lab, era: E
         assert all(f"conversation {number} " in row["content"] for row in history)
 
 
+@pytest.mark.one_era
 async def test_progress_goes_to_the_call_it_belongs_to(lab: Lab, era: Era) -> None:
     agents = ["plain", "seer", "reader", "maker"] * 5
 
@@ -81,6 +82,7 @@ async def test_any_replica_serves_any_request_of_a_session(lab: Lab) -> None:
 
 
 @requirement("K-shape-1", "K-shape-3")
+@pytest.mark.one_era
 async def test_a_turn_goes_through_the_log_from_request_to_outcome(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("maker", era) as client:
         answer = await call(client, "maker", '/tool add {"a": 2, "b": 3}')
@@ -98,6 +100,7 @@ async def test_a_turn_goes_through_the_log_from_request_to_outcome(lab: Lab, tur
     ]
 
 
+@pytest.mark.one_era
 async def test_a_killed_workers_turn_is_executed_again_where_that_is_safe(lab: Lab, turns: Turns, era: Era) -> None:
     heard = Collected[Line]()
     async with lab.client("sturdy", era) as client:
@@ -139,6 +142,7 @@ async def test_a_gateway_that_is_told_to_stop_finishes_the_turns_it_follows(lab:
     assert answer.text.endswith("finished")
 
 
+@pytest.mark.one_era
 async def test_a_worker_that_is_told_to_stop_finishes_the_turns_it_has(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("plain", era) as client:
         calling = asyncio.create_task(call(client, "plain", "/sleep 1.5\n/say finished"))
@@ -151,6 +155,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_the_turns_it_has(lab: Lab,
 
 @requirement("P-0.4")
 @pytest.mark.parametrize("service", ["agent-worker", "agent-gateway", "registry", "health-monitor", "nats-server"])
+@pytest.mark.one_era
 async def test_a_restart_costs_no_conversation_anything(lab: Lab, era: Era, service: str) -> None:
     history = [{"role": "user", "content": "I am Ada."}, {"role": "assistant", "content": "Hello Ada."}]
     with ExitStack() as all_at_once:

@@ -58,8 +58,9 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
-    """A running stack with two gateways, which tests may hurt as long as it heals."""
-    with Stack(tmp_path_factory.mktemp("stack"), "--gateways", "2", "--no-turn") as running:
+    """A running stack with two of some services, which tests may hurt as long as it heals. The last one stops it."""
+    options = ("--gateways", "2", "--workers", "2", "--with", "redis,postgres", "--no-turn")
+    with Stack(tmp_path_factory.mktemp("stack"), *options) as running:
         running.until_ready()
         yield running
 
@@ -83,7 +84,10 @@ def test_the_ready_file_names_addresses_that_answer(stack: Stack) -> None:
     assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
     assert len(ready["gateways"]) == 2
-    assert {ready[name] for name in ("redis", "postgres", *services)} == {None}
+    assert {ready[name] for name in services} == {None}
+    redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
+    assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"
+    assert ready["postgres"] == f"postgresql://postgres:{postgres}@127.0.0.1:{stack.base + 33}/postgres"
     assert {get(f"{url}/readyz") for url in (ready["registry"], *ready["gateways"])} == {200}
     assert get(f"{ready['registry']}/.well-known/mcp/server.json") == 200
 
@@ -91,8 +95,8 @@ def test_the_ready_file_names_addresses_that_answer(stack: Stack) -> None:
 def test_every_process_is_listed_and_has_a_log(stack: Stack) -> None:
     ready = stack.ready()
     counts = {name: len(pids) for name, pids in ready["pids"].items()}
-    one_each = ("agent-worker", "registry", "health-monitor", "demo-tools", "nats-server")
-    assert counts == {"agent-gateway": 2, **dict.fromkeys(one_each, 1)}
+    one_each = ("registry", "health-monitor", "demo-tools", "nats-server", "redis-server", "postgres")
+    assert counts == {"agent-gateway": 2, "agent-worker": 2, **dict.fromkeys(one_each, 1)}
     logs = {path.name for path in Path(ready["log"]).iterdir()}
     assert logs == {f"{name}-{n}.log" for name, count in counts.items() for n in range(1, count + 1)}
 
@@ -170,52 +174,23 @@ def test_a_killed_process_is_replaced_in_the_ready_file_and_the_stack_answers(st
     assert "still here" in chat(stack, "/say still here").stdout
 
 
-def test_a_demo_sends_a_turn_prints_progress_and_addresses_and_leaves_nothing(tmp_path: Path) -> None:
-    with Stack(tmp_path, "--demo") as demo:
-        demo.until_ready()
-        assert demo.wait() == 0, demo.text()
-    text = demo.text()
-    assert f"A first turn, to http://127.0.0.1:{demo.base + 20}/mcp/harper" in text
-    assert "harper step 1 (llm)" in text
-    assert "research/research__research: completed" in text
-    assert "toolbox/add: completed" in text
-    assert f"http://127.0.0.1:{demo.base}/.well-known/mcp/server.json" in text
-    assert demo.left_over() == []
-    assert not demo.ready_file.exists()
-
-
-def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
-    with Stack(tmp_path, "--no-turn", "--workers", "2") as stack:
-        ready = stack.until_ready()
-        assert len(ready["pids"]["agent-worker"]) == 2
-        assert stack.interrupt(times=2) == 0
+def test_ctrl_c_stops_everything(stack: Stack) -> None:
+    logs, before = Path(stack.ready()["log"]), len(stack.text())
+    assert stack.interrupt(times=2) == 0
     assert stack.left_over() == []
     assert not stack.ready_file.exists()
-    logs = Path(ready["log"])
     assert all("draining" in (logs / f"{name}-1.log").read_text() for name in ("agent-gateway", "agent-worker"))
     assert "Server Exiting" in (logs / "nats-server-1.log").read_text()
-    assert "was killed" not in stack.text()
+    assert "was killed" not in stack.text()[before:]
 
 
-def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
-    with Stack(tmp_path, "--no-turn") as stack:
-        pids = [pid for pids in stack.until_ready()["pids"].values() for pid in pids]
+def test_a_first_start_that_is_killed_leaves_nothing_and_every_later_one_has_the_same_secrets(tmp_path: Path) -> None:
+    with Stack(tmp_path, "--no-turn", auth=True) as stack:
+        wait_until(lambda: "agents answer after" in stack.text(), "the agents", 90)
+        pids = stack.children()
+        assert len(pids) > 5
         stack.kill9()
     wait_until(lambda: all(map(is_gone, pids)), "the end of every process", 10)
-
-
-def test_redis_and_postgres_are_started_without_the_auth_side_when_asked_for(tmp_path: Path) -> None:
-    with Stack(tmp_path, "--no-turn", "--with", "redis,postgres") as stack:
-        ready = stack.until_ready()
-        redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
-        assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"
-        assert ready["postgres"] == f"postgresql://postgres:{postgres}@127.0.0.1:{stack.base + 33}/postgres"
-        assert len(ready["pids"]["redis-server"]) == len(ready["pids"]["postgres"]) == 1
-        assert stack.interrupt() == 0
-    assert stack.left_over() == []
-
-
-def test_a_stack_with_its_auth_side_tells_where_it_is_and_starts_again_with_the_same_secrets(tmp_path: Path) -> None:
     first, second = a_run_with_auth(tmp_path), a_run_with_auth(tmp_path)
     assert first == second
     logs = "".join(path.read_text() for path in (tmp_path / "data" / "log").iterdir())
@@ -264,17 +239,7 @@ def what_a_foreign_account_gets(stack: Stack) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
 
 
-def test_a_first_start_that_is_killed_in_the_middle_is_gone_on_with_by_the_next(tmp_path: Path) -> None:
-    with Stack(tmp_path, "--no-turn", auth=True) as stack:
-        wait_until(lambda: "agents answer after" in stack.text(), "the agents", 90)
-        stack.kill9()
-    with Stack(tmp_path, "--demo", auth=True) as stack:
-        stack.until_ready()
-        assert stack.wait() == 0, stack.text()
-    assert "library-search/search: completed" in stack.text()
-
-
-def test_servers_that_run_elsewhere_are_used_and_get_the_databases_that_they_lack(tmp_path: Path) -> None:
+def test_a_demo_on_servers_that_run_elsewhere_makes_its_databases_and_leaves_nothing(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as redis, PostgresServer(tmp_path / "postgres") as postgres:
         env = {"PALLAS_REDIS_URL": redis.url, "PALLAS_POSTGRES_URL": postgres.url}
         with Stack(tmp_path, "--demo", auth=True, env=env) as stack:
@@ -282,7 +247,14 @@ def test_servers_that_run_elsewhere_are_used_and_get_the_databases_that_they_lac
             assert (ready["redis"], ready["postgres"]) == (redis.url, postgres.url)
             assert not {"redis-server", "postgres"} & set(ready["pids"])
             assert stack.wait() == 0, stack.text()
-        assert "library-search/search: completed" in stack.text()
+        text = stack.text()
+        assert f"A first turn, to http://127.0.0.1:{stack.base + 20}/mcp/harper" in text
+        assert "harper step 1 (llm)" in text
+        for tool in ("research/research__research", "toolbox/add", "library-search/search"):
+            assert f"{tool}: completed" in text
+        assert f"http://127.0.0.1:{stack.base}/.well-known/mcp/server.json" in text
+        assert stack.left_over() == []
+        assert not stack.ready_file.exists()
         databases = {row[0] for row in asyncio.run(postgres.say("select datname from pg_database"))}
         assert databases >= {"team_lifecycle", "library_search"}
         assert "pallas:lookup" in redis.say("KEYS", "*")

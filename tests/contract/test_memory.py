@@ -4,7 +4,7 @@ import pytest
 from tests.deployment import compose
 from tests.deployment.kubernetes import OVERLAYS, container, pods
 
-from library_search.reading.pdf import LIMITS
+from library_search.reading.child import LIMITS
 
 SERVICE = 1024**3
 """What library-search itself takes with two documents of the largest size at once: 600 MiB measured, and some more."""
@@ -17,11 +17,11 @@ def in_bytes(written: str) -> int:
     return int(number) * _UNITS[written.removeprefix(number)]
 
 
-def test_in_compose_the_reader_of_pdf_meets_its_limit_before_the_container_does() -> None:
+def test_in_compose_the_reading_process_meets_its_limit_before_the_container_does() -> None:
     assert in_bytes(compose.containers()["library-search"]["mem_limit"]) >= SERVICE + LIMITS.memory
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_in_kubernetes_the_reader_of_pdf_meets_its_limit_before_the_pod_does(overlay: str) -> None:
+def test_in_kubernetes_the_reading_process_meets_its_limit_before_the_pod_does(overlay: str) -> None:
     limits = container(pods(overlay)["library-search"])["resources"]["limits"]
     assert in_bytes(limits["memory"]) >= SERVICE + LIMITS.memory

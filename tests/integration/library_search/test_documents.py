@@ -1,19 +1,14 @@
 """Documents from admins."""
 
 import asyncio
-import io
 import logging
 import uuid
 
 import httpx
 import pytest
-from pypdf import PdfWriter
-from pypdf.generic import NameObject, StreamObject
+from tests.integration.library_search.files import a_pdf
 from tests.integration.library_search.lab import DOCUMENTS, PASSWORD, Search, StandIn, Truth, a_search
 
-from library_search.model import DocumentText
-from library_search.reading.files import read_file
-from library_search.reading.pdf import TOO_MUCH, Limits, read_pdf
 from pallas_contracts.errors import Rejected
 
 
@@ -23,44 +18,6 @@ async def shelf(search: Search, truth: Truth, callers: StandIn) -> str:
     await truth.say("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     return "shelf"
-
-
-def a_pdf(*pages: str, title: str | None = None, password: str | None = None) -> bytes:
-    """A PDF with a line on each page."""
-    streams = [f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode() for text in pages]
-    count = len(pages)
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Count {count} /Kids [{' '.join(f'{4 + n} 0 R' for n in range(count))}] >>".encode(),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-        *(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {4 + count + n} 0 R"
-            f" /Resources << /Font << /F1 3 0 R >> >> >>".encode()
-            for n in range(count)
-        ),
-        *(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream) for stream in streams),
-    ]
-    body = b"%PDF-1.4\n"
-    offsets: list[int] = []
-    for number, each in enumerate(objects, 1):
-        offsets.append(len(body))
-        body += b"%d 0 obj\n%s\nendobj\n" % (number, each)
-    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    body += b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table)
-    body += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
-        len(objects) + 1,
-        body.index(b"xref\n0"),
-    )
-    if title is None and password is None:
-        return body
-    writer = PdfWriter(clone_from=io.BytesIO(body))
-    if title is not None:
-        writer.add_metadata({"/Title": title})
-    if password is not None:
-        writer.encrypt(password)
-    written = io.BytesIO()
-    writer.write(written)
-    return written.getvalue()
 
 
 async def test_the_same_file_again_changes_nothing_and_another_one_takes_its_place(search: Search, shelf: str) -> None:
@@ -97,52 +54,6 @@ async def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(search: Se
         assert refused.status_code == 422
         assert reason in refused.json()["error"]
     assert (await search.call("ann", "list_items"))["items"] == []
-
-
-async def test_a_pdf_that_takes_too_long_is_refused() -> None:
-    with pytest.raises(Rejected, match="could not be read within"):
-        await read_pdf(a_pdf("text"), Limits(seconds=0.001))
-
-
-def a_bomb(content: bytes, times: int) -> bytes:
-    """A small PDF of one page on which `content` stands so many times."""
-    writer = PdfWriter(clone_from=io.BytesIO(a_pdf("text")))
-    stream = StreamObject()
-    stream.set_data(b"BT /F1 12 Tf " + content * times + b" ET")
-    writer.pages[0][NameObject("/Contents")] = stream.flate_encode()
-    written = io.BytesIO()
-    writer.write(written)
-    return written.getvalue()
-
-
-async def test_a_pdf_that_takes_too_much_memory_is_refused() -> None:
-    bomb = a_bomb(b"(a) Tj\n", 400_000)
-    assert len(bomb) < 20_000
-    with pytest.raises(Rejected, match=TOO_MUCH):
-        await read_pdf(bomb, Limits(memory=160 * 1024**2))
-    assert (await read_pdf(a_pdf("Cats."), Limits(memory=160 * 1024**2))).text == "Cats.\n\n"
-
-
-async def test_a_small_pdf_with_very_much_text_is_refused() -> None:
-    with pytest.raises(Rejected, match="too much text"):
-        await read_pdf(a_pdf(*["x" * 100] * 20), Limits(text=1500))
-
-
-async def test_only_one_pdf_is_read_at_a_time(search: Search, shelf: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once, most = 0, 0
-
-    async def watched(content: bytes, kind: str) -> DocumentText:
-        nonlocal at_once, most
-        at_once += 1
-        most = max(most, at_once)
-        try:
-            return await read_file(content, kind)
-        finally:
-            at_once -= 1
-
-    monkeypatch.setattr("library_search.handlers.ingest_document.read_file", watched)
-    await asyncio.gather(*(search.document(shelf, f"{number}.pdf", a_pdf(f"Page {number}.")) for number in range(3)))
-    assert most == 1
 
 
 async def test_a_file_that_is_too_large_is_refused(environ: dict[str, str], truth: Truth, callers: StandIn) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from library_search.model import DocumentText, Section
 from library_search.reading.chunks import chunks_of
-from library_search.reading.files import PLAIN, kind_of, read_file
+from library_search.reading.files import PLAIN, kind_of, read_document
 from library_search.reading.markdown import read_markdown
 from pallas_contracts.errors import Rejected
 
@@ -56,6 +56,11 @@ def test_the_sections_of_markdown_are_named_by_all_headings_above_them() -> None
     assert read.title == "One code"
 
 
+def test_a_heading_is_named_by_its_text_without_links_and_cut_where_it_is_very_long() -> None:
+    read = read_markdown(f"# A [link][1]\n\n## {'x' * 300}\n\n[1]: https://a.test\n")
+    assert [section.heading for section in read.sections] == ["A link", "A link > " + "x" * 200]
+
+
 def test_what_only_looks_like_a_heading_is_none() -> None:
     read = read_markdown("```\n# a\n```\n\n    # b\n\n- # c\n\n> # d\n\n#e\n")
     assert [section.heading for section in read.sections] == [""]
@@ -71,17 +76,17 @@ def test_front_matter_is_no_heading_and_may_name_the_document(front: str, title:
     assert [section.heading for section in read.sections] == ["", "Heading"]
 
 
-async def test_a_mark_of_byte_order_and_foreign_ends_of_lines_are_taken_off() -> None:
-    assert (await read_file(b"\xef\xbb\xbfa\r\nb\rc", PLAIN)).text == "a\nb\nc"
+def test_a_mark_of_byte_order_and_foreign_ends_of_lines_are_taken_off() -> None:
+    assert read_document(b"\xef\xbb\xbfa\r\nb\rc", PLAIN, 100).text == "a\nb\nc"
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [(b"\xff\xfe", "not UTF-8 text .byte 0."), (b"a\0b", "a NUL character"), (b" \n\t", "no text in it")],
 )
-async def test_what_is_no_text_is_refused_with_the_reason(content: bytes, reason: str) -> None:
+def test_what_is_no_text_is_refused_with_the_reason(content: bytes, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
-        await read_file(content, PLAIN)
+        read_document(content, PLAIN, 100)
 
 
 @pytest.mark.parametrize("path", ["a.docx", "a", ".md", "dir.md/file"])

@@ -28,6 +28,7 @@ from library_search.handlers.ingest_document import IngestDocument
 from library_search.health import Needs
 from library_search.metrics import make_metrics
 from library_search.migrate import MIGRATIONS
+from library_search.reading.reader import Reader
 from library_search.settings import LibrarySearchSettings, languages_of
 from pallas_bus.access import Access
 from pallas_bus.ask import ask
@@ -87,7 +88,9 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         metrics = make_metrics(process.probes.metrics)
         tools = make_tools(Shelves(engine, languages), partial(ping, engine), lambda: following.missing)
         mcp = await _serve_mcp(stack, process, ToolServer(tools, metrics).server, _security(settings))
-        admin = _admin(settings, Documents(engine, languages))
+        reader = Reader()
+        stack.push_async_callback(reader.close)
+        admin = _admin(settings, Documents(engine, languages), reader)
         yield LibrarySearch(Http(mcp, admin, Bearers(partial(ask, bus, RESOLVE), metrics)))
 
 
@@ -148,12 +151,12 @@ async def _serve_mcp(
     return manager.handle_request
 
 
-def _admin(settings: LibrarySearchSettings, documents: Documents) -> Admin:
+def _admin(settings: LibrarySearchSettings, documents: Documents, reader: Reader) -> Admin:
     password_hash = settings.admin_password_hash
     if password_hash is None:
         log.warning("no PALLAS_ADMIN_PASSWORD_HASH: no documents can be added")
     account = Account("admin", password_hash.get_secret_value() if password_hash else None)
-    return Admin(account, IngestDocument(documents), documents, settings.max_document_bytes)
+    return Admin(account, IngestDocument(documents, reader), documents, settings.max_document_bytes)
 
 
 def _security(settings: LibrarySearchSettings) -> TransportSecuritySettings:

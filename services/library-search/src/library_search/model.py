@@ -16,7 +16,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """What was read of a file. The sections follow each other and cover the text."""
+    """A file as text. The sections follow each other and cover the text."""
 
     text: str
     sections: tuple[Section, ...]
@@ -31,6 +31,15 @@ class Chunk:
     text: str
     heading: str = ""
     page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A file as text, and the chunks that it is cut into, in its order."""
+
+    text: str
+    chunks: tuple[Chunk, ...]
+    title: str | None = None
 
 
 type Readable = frozenset[str]

@@ -4,13 +4,12 @@ import asyncio
 import hashlib
 import logging
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from library_search.adapters.documents import Contents, Documents, Done, Place, no_library
-from library_search.reading.chunks import chunks_of
-from library_search.reading.files import PDF, READER, kind_of, read_file
+from library_search.reading.files import READER, kind_of
+from library_search.reading.reader import Reader
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +28,12 @@ class Ingested:
 
 
 class IngestDocument:
-    """Takes files. Only `at_once` of them are read at the same time, and only one PDF: it may use much memory."""
+    """Takes files. At most `at_once` of them are read or stored at the same time."""
 
-    def __init__(self, documents: Documents, *, at_once: int = 2) -> None:
+    def __init__(self, documents: Documents, reader: Reader, *, at_once: int = 2) -> None:
         self._documents = documents
+        self._reader = reader
         self._slots = asyncio.Semaphore(at_once)
-        self._pdf = asyncio.Lock()
 
     async def check_library(self, library: str) -> None:
         """Wait for a library that may have been made a moment ago.
@@ -63,13 +62,11 @@ class IngestDocument:
         if found is not None and found[1] == digest:
             return Ingested(found[0], "unchanged", found[2])
         async with self._slots:
-            async with self._pdf if kind == PDF else nullcontext():
-                read = await read_file(content, kind)
-            chunks = await asyncio.to_thread(chunks_of, read)
+            read = await self._reader.read(content, kind)
             title = (read.title or PurePosixPath(place.path).stem)[:300]
-            contents = Contents(title, kind, digest, len(content), read.text, chunks)
+            contents = Contents(title, kind, digest, len(content), read.text, read.chunks)
             document = await self._documents.put(place, contents)
         status: Done = "updated" if found else "created"
-        facts = {"library": place.library, "document": document, "chunks": len(chunks), "status": status}
+        facts = {"library": place.library, "document": document, "chunks": len(read.chunks), "status": status}
         log.info("document_ingested", extra=facts)
-        return Ingested(document, status, len(chunks))
+        return Ingested(document, status, len(read.chunks))

@@ -1,6 +1,5 @@
 """A file's bytes into its text, by the kind that its name tells."""
 
-import asyncio
 from pathlib import PurePosixPath
 
 from library_search.model import DocumentText, Section
@@ -28,19 +27,20 @@ def kind_of(path: str) -> str:
     return KINDS[ending]
 
 
-async def read_file(content: bytes, kind: str) -> DocumentText:
-    """Read a file of that media type.
+def read_document(content: bytes, kind: str, longest: int) -> DocumentText:
+    """Read a file of that media type; of a PDF at most `longest` bytes of text are read.
+
+    Only the reading process does this: a file may be made to use up time and memory.
 
     Raises:
         Rejected: it cannot be read, or there is no text in it.
-        Unavailable: it cannot be read right now.
+        MemoryError: it takes more memory than the process may use.
     """
     if kind == PDF:
-        read = await read_pdf(content)
+        read = read_pdf(content, longest)
     else:
         text = _decoded(content)
-        whole = DocumentText(text, (Section(0, len(text)),))
-        read = await asyncio.to_thread(read_markdown, text) if kind == MARKDOWN else whole
+        read = read_markdown(text) if kind == MARKDOWN else DocumentText(text, (Section(0, len(text)),))
     if not read.text.strip():
         hint = " (of a scanned PDF, text has to be recognised first)" if kind == PDF else ""
         raise Rejected(f"there is no text in it{hint}", code="no_text")

@@ -2,13 +2,15 @@
 
 import re
 from itertools import pairwise
+from typing import Any
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from library_search.model import DocumentText, Section
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_LONGEST_HEADING = 200
+"""Characters of a heading. Every section repeats the headings above it, and markup takes time that grows faster."""
 _TITLE = re.compile(r"^title:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 
 
@@ -32,14 +34,18 @@ def read_markdown(text: str) -> DocumentText:
 def _headings(text: str, begin: int) -> list[tuple[int, int, str]]:
     """Where each heading begins, its level and its name. What only looks like one, in a block of code, is none."""
     lines = [begin, *(begin + found.end() for found in re.finditer("\n", text[begin:]))]
-    tokens = MarkdownIt("commonmark").parse(text[begin:])
+    # Only headings are read for their markup: that takes most of the time, and of some texts hours.
+    references: dict[str, Any] = {}
+    tokens = MarkdownIt("commonmark").disable("inline").parse(text[begin:], references)
+    markup = MarkdownIt("commonmark")
     return [
-        (lines[token.map[0]], int(token.tag[1:]), _plain(inline))
+        (lines[token.map[0]], int(token.tag[1:]), _plain(markup, inline.content, references))
         for token, inline in pairwise(tokens)
         if token.type == "heading_open" and token.level == 0 and token.map
     ]
 
 
-def _plain(inline: Token) -> str:
+def _plain(markup: MarkdownIt, heading: str, references: dict[str, Any]) -> str:
     """A heading without its markup."""
+    [inline] = markup.parseInline(heading[:_LONGEST_HEADING], references)
     return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline")).strip()

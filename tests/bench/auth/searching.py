@@ -78,7 +78,7 @@ async def _fill(database: str, libraries: Sequence[str], documents: int) -> None
 
     async def work() -> None:
         for number in numbers:
-            place = Place(libraries[number % len(libraries)], "books", f"{number}.txt")
+            place = Place(libraries[number % len(libraries)], None, "books", f"{number}.txt")
             await shelf.put(place, _contents(number))
 
     async with asyncio.TaskGroup() as group:
@@ -109,7 +109,7 @@ def _over_mcp(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 async def _postgres_alone(database: str, team: Team, query: str, seconds: float) -> list[float]:
     engine = open_engine(database, pool=1, service="bench", options=PLANS)
-    search = partial(Shelves(engine, LANGUAGES).search, frozenset(team.libraries), parse_query(query), None)
+    search = partial(Shelves(engine, LANGUAGES).search, dict.fromkeys(team.libraries), parse_query(query), None)
     await search(limit=11, offset=0)  # connects
     latencies: list[float] = []
     until = time.perf_counter() + seconds

@@ -12,7 +12,10 @@ from tests.integration.auth_resolver.lab import Replica, Truth, a_resolver, reso
 from tests.requirements import requirement
 from tests.waiting import eventually
 
+from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
+from pallas_contracts.auth import LibraryRecord, LookupKey, ResolveBearer
+from pallas_contracts.catalog import RESOLVE
 from pallas_contracts.errors import Denied, Unavailable
 
 
@@ -43,6 +46,22 @@ async def test_a_per_turn_token_is_used_up_once_over_all_replicas(
         counted = [replica.failures().get("replay", 0) for replica in (resolver, second)]
         assert sum(counted) == 35
         assert all(counted), "both replicas were asked"
+
+
+async def test_whoever_asks_is_told_the_identities_of_the_libraries_of_a_per_turn_token(
+    resolver: Replica, gateway: Bus, truth: Truth
+) -> None:
+    truth.rows |= {
+        LookupKey(kind="library", id="lib_xxx"): LibraryRecord(uid="lib_xxx", identity="one"),
+        LookupKey(kind="library", id="lib_old"): LibraryRecord(uid="lib_old"),
+    }
+    bearer = TURN_KEY.sign(turn_claims(libs=["lib_xxx", "lib_old", "lib_unknown"]))
+    assert (await resolved(gateway, bearer)).identities == {}
+    assert not any(key.kind == "library" for asked in truth.asked for key in asked)
+    told = await ask(gateway, RESOLVE, ResolveBearer(bearer=bearer, identities=True))
+    assert (told.libraries, told.identities) == (("lib_xxx", "lib_old", "lib_unknown"), {"lib_xxx": "one"})
+    nothing = ResolveBearer(bearer=TURN_KEY.sign(turn_claims(libs=[])), identities=True)
+    assert (await ask(gateway, RESOLVE, nothing)).identities == {}
 
 
 async def test_only_what_uses_up_uses_up(resolver: Replica, gateway: Bus) -> None:

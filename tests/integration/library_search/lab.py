@@ -55,9 +55,13 @@ def structured(result: CallToolResult) -> dict[str, Any]:
 
 @dataclass
 class StandIn:
-    """Says who may read what, from `libraries` and `refused`, by bearer; keeps what it was asked."""
+    """Says who may read what, from `libraries` and `refused`, by bearer; keeps what it was asked.
+
+    `identities` are those of libraries.
+    """
 
     libraries: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    identities: dict[str, str] = field(default_factory=dict[str, str])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     failing: dict[str, PallasError] = field(default_factory=dict[str, PallasError])
     asked: list[ResolveBearer] = field(default_factory=list[ResolveBearer])
@@ -71,7 +75,8 @@ class StandIn:
             reason = self.refused.get(question.bearer, "token_not_found")
             raise Denied(AUTH_FAILURES[reason], code=reason)
         caller = Principal(type="token", id=question.bearer)
-        return Resolved(principal=caller, libraries=self.libraries[question.bearer], cache="hit")
+        libraries = self.libraries[question.bearer]
+        return Resolved(principal=caller, libraries=libraries, identities=self.identities, cache="hit")
 
 
 @asynccontextmanager

@@ -7,6 +7,8 @@ from tests.integration.library_search.lab import Search, StandIn, Truth, a_searc
 from tests.integration.real_parts import until
 from tests.waiting import eventually
 
+from library_search.model import FileText
+from library_search.reading.reader import Reader
 from pallas_contracts.catalog import SEARCH
 
 
@@ -54,6 +56,68 @@ async def test_a_library_that_goes_takes_its_documents_with_it(search: Search, t
     await truth.say("created", "l0")
     await until(lambda: _has(search, "l0"))
     assert (await search.call(ann, "search", query="cats"))["results"] == []
+
+
+async def test_documents_of_a_library_that_is_known_by_another_identity_are_not_found(
+    search: Search, truth: Truth, callers: StandIn, ann: str
+) -> None:
+    await truth.say("created", "l0", name="Old", identity="one")
+    await truth.say("created", "l1")
+    callers.identities["l0"] = "one"
+    document = await search.document("l0", "a.txt", "Cats.")
+    await search.document("l1", "b.txt", "Cats.")
+    await truth.say("renamed", "l0", name="Renamed", identity="one")
+    await until(lambda: _has(search, "l1"))
+
+    async def shown() -> set[str]:
+        lists = {"search": "results", "list_libraries": "libraries", "list_collections": "collections"}
+        tools = [
+            (await search.call(ann, tool, "auto", **({"query": "cats"} if tool == "search" else {})))[name]
+            for tool, name in {**lists, "list_items": "items"}.items()
+        ]
+        sets = [{line["library"] for line in lines} for lines in tools]
+        async with search.client(ann) as client:
+            results = [
+                await client.call_tool("get_document", {"document": document}),
+                await client.call_tool("get_chunk", {"chunk": f"{document}:0"}),
+            ]
+        assert all(each == sets[0] for each in sets)
+        assert {result.is_error for result in results} == {"l0" not in sets[0]}
+        return sets[0]
+
+    assert await shown() == {"l0", "l1"}
+    callers.identities["l0"] = "two"
+    assert await shown() == {"l1"}
+    callers.identities.clear()
+    assert await shown() == {"l1"}
+    callers.identities["l0"] = "two"
+    # The deletion was missed: what was there goes nevertheless.
+    await truth.say("created", "l0", name="New", identity="two")
+    await until(lambda: _has(search, "l0"))
+    assert (await search.call(ann, "search", query="cats", libraries=["l0"]))["results"] == []
+
+
+async def test_a_document_that_is_read_while_its_library_is_made_anew_is_not_taken(
+    search: Search, truth: Truth, ann: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await truth.say("created", "l0", name="Old", identity="one")
+    await until(lambda: _known(search, "l0", "a.txt"))
+    read = Reader.read
+
+    async def replaced(reader: Reader, content: bytes, kind: str) -> FileText:
+        await truth.say("deleted", "l0")
+        await truth.say("created", "l0", name="New", identity="two")
+        await truth.say("created", "l1")
+        await until(lambda: _has(search, "l1"))
+        return await read(reader, content, kind)
+
+    monkeypatch.setattr(Reader, "read", replaced)
+    refused = await search.put("l0", "b.txt", "Dogs.")
+    assert (refused.status_code, refused.json()["code"]) == (404, "no_library")
+
+
+async def _known(search: Search, uid: str, path: str) -> bool:
+    return (await search.put(uid, path, "Text.")).status_code in (200, 201)
 
 
 async def _has(search: Search, uid: str) -> bool:

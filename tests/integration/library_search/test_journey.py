@@ -1,12 +1,16 @@
 """The whole way (contract, section 14.3): a token or a team's JWT, the resolver, the search, on real servers."""
 
 import re
+import time
+import uuid
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import jwt as jwt_of
 import pytest
 from mcp.shared.exceptions import MCPError
+from tests.conftest import Connecting
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.library_search.lab import Era, Search, a_resolver, a_search, structured
 from tests.integration.real_parts import until
@@ -127,3 +131,59 @@ async def test_a_renamed_library_shows_its_new_name(parts: tuple[Lifecycle, Sear
         return (await search.call(token, "list_libraries"))["libraries"][0]["name"] == "Journal"
 
     await until(renamed)
+
+
+def per_turn(key: dict[str, str], *libraries: str) -> str:
+    """A per-turn JWT as Daedalus makes one. It is of a moment ahead, so that it is younger than Redis."""
+    now = int(time.time()) + 5
+    claims = {"iss": "daedalus", "aud": "mnemosyne", "sub": "daedalus-chat", "ws": "ws_work", "libs": libraries}
+    claims |= {"iat": now, "exp": now + 600, "jti": str(uuid.uuid4())}
+    return jwt_of.encode(claims, bytes.fromhex(key["secret"]), "HS256", {"kid": key["kid"]})
+
+
+async def test_a_library_under_the_uid_of_a_deleted_one_never_shows_its_documents_while_the_stream_is_full(
+    parts: tuple[Lifecycle, Search], bus: Connecting, nats_server: NatsServer
+) -> None:
+    lifecycle, search = parts
+    key = (await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "turn"})).json()
+    team, team_jwt = await lifecycle.team()
+    await lifecycle.attach(team, "ws_work")
+    token = (await lifecycle.token("ann", "manuals", "papers")).json()
+
+    tools = {"search": "results", "list_libraries": "libraries", "list_items": "items"}
+
+    async def found() -> list[set[str]]:
+        found: list[set[str]] = []
+        for bearer in (team_jwt, token["token"], None):
+            for tool, name in tools.items():
+                used, query = (
+                    bearer or per_turn(key, "manuals", "papers"),
+                    {"query": "page"} if tool == "search" else {},
+                )
+                found.append({line["library"] for line in (await search.call(used, tool, "auto", **query))[name]})
+        return found
+
+    assert await found() == [{"manuals", "papers"}] * 9
+    await until(lambda: _all_sent(lifecycle))
+    operator = await bus("test", url=nats_server.url)
+    info = await operator.api("STREAM.INFO.CHANGES", {})
+    full = {"max_msgs": info["state"]["messages"], "discard": "new"}
+    await operator.api("STREAM.UPDATE.CHANGES", {**info["config"], **full})
+    assert (await lifecycle.admin.delete(f"{ADMIN}/libraries/manuals")).status_code == 204
+    await lifecycle.library("manuals", "ws_work", owner="ann")
+    body = {"allowed_libraries": ["manuals", "papers"]}
+    assert (await lifecycle.admin.put(f"{ADMIN}/tokens/{token['id']}/libraries", json=body)).status_code == 200
+    assert await found() == [{"papers"}] * 9
+    await operator.api("STREAM.UPDATE.CHANGES", info["config"])
+
+    async def is_there() -> bool:
+        listed = (await search.call(team_jwt, "list_libraries"))["libraries"]
+        return {line["library"]: line["documents"] for line in listed} == {"manuals": 0, "papers": 1}
+
+    await until(is_there, within=20)
+    await search.document("manuals", "page.md", "# Page\nAnother page.\n")
+    assert await found() == [{"manuals", "papers"}] * 9
+
+
+async def _all_sent(lifecycle: Lifecycle) -> bool:
+    return lifecycle.measured("pallas_lifecycle_unsent_events") == 0

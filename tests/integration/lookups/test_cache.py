@@ -10,12 +10,13 @@ import pytest
 from tests.embedded import RedisServer
 from tests.waiting import soon, within
 
-from pallas_contracts.auth import LookupKey, Record, TeamRecord, TokenRecord
+from pallas_contracts.auth import LibraryRecord, LookupKey, Record, TeamRecord, TokenRecord
 from pallas_contracts.errors import Unavailable
-from pallas_lookups.cache import CONNECTIONS, TIMEOUT, LookupCache, Snapshot, open_cache
+from pallas_lookups.cache import CONNECTIONS, PREFIX, TIMEOUT, LookupCache, Snapshot, open_cache
 
 TEAM = LookupKey(kind="team", id="t-1")
 TOKEN = LookupKey(kind="token", id="d-1")
+LIBRARY = LookupKey(kind="library", id="l-1")
 
 
 def team(*libraries: str) -> TeamRecord:
@@ -37,6 +38,23 @@ async def test_what_was_filled_in_is_read_back(cache: LookupCache) -> None:
 async def test_that_there_is_no_such_row_is_kept_too(cache: LookupCache) -> None:
     await looked_up(cache, TOKEN, None)
     assert (await cache.read([TOKEN])).records == {TOKEN: None}
+
+
+async def test_that_there_is_no_such_library_is_not_kept_so_one_can_be_made_without_telling(cache: LookupCache) -> None:
+    await looked_up(cache, LIBRARY, None)
+    assert (await cache.read([LIBRARY])).missing == (LIBRARY,)
+    old, new = LibraryRecord(uid="l-1", identity="old"), LibraryRecord(uid="l-1", identity="new")
+    await looked_up(cache, LIBRARY, old)
+    assert (await cache.read([LIBRARY])).records == {LIBRARY: old}
+    condemned = await cache.condemn([LIBRARY])
+    asked = await cache.read([LIBRARY])
+    await cache.renew(condemned, 2, {LIBRARY: None})
+    # What was asked before it was deleted is not kept after that, also when the tombstone has gone.
+    await cache.redis.delete(f"{PREFIX}:{LIBRARY.text}")
+    await cache.fill(asked, 1, {LIBRARY: old})
+    assert (await cache.read([LIBRARY])).missing == (LIBRARY,)
+    await looked_up(cache, LIBRARY, new, version=3)
+    assert (await cache.read([LIBRARY])).records == {LIBRARY: new}
 
 
 async def test_reads_of_one_moment_are_one_command(cache: LookupCache, redis_server: RedisServer) -> None:

@@ -13,11 +13,21 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle
+from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
 from pallas_bus.ask import ask
 from pallas_bus.connection import Bus
-from pallas_contracts.auth import KeyRecord, LookedUp, LookupKey, Lookups, Record, TeamRecord, TokenRecord
+from pallas_contracts.auth import (
+    KeyRecord,
+    LibraryRecord,
+    LookedUp,
+    LookupKey,
+    Lookups,
+    Record,
+    TeamRecord,
+    TokenRecord,
+)
 from pallas_contracts.catalog import LOOK_UP
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.opaque import token_digest
@@ -55,6 +65,10 @@ def key(kid: str) -> LookupKey:
     return LookupKey(kind="key", id=kid)
 
 
+def library(uid: str) -> LookupKey:
+    return LookupKey(kind="library", id=uid)
+
+
 def token(text: str) -> LookupKey:
     return LookupKey(kind="token", id=token_digest(text))
 
@@ -75,6 +89,11 @@ async def token_record(resolver: Bus, text: str) -> TokenRecord:
     return record
 
 
+async def identities_of(resolver: Bus, *uids: str) -> dict[str, str | None]:
+    records = (await looked_up(resolver, *map(library, uids))).records
+    return {record.uid: record.identity for record in records if isinstance(record, LibraryRecord)}
+
+
 @requirement("A-4.1.11", "A-5.3.5", "A-13.5.2", "A-3.1.2")
 async def test_a_team_reads_the_libraries_of_its_workspaces_and_no_others(lifecycle: Lifecycle, resolver: Bus) -> None:
     team_id, jwt_text = await lifecycle.team("Kottos")
@@ -83,7 +102,9 @@ async def test_a_team_reads_the_libraries_of_its_workspaces_and_no_others(lifecy
     assert (await team_record(resolver, team_id)).libraries == ()
     await lifecycle.attach(team_id, "a", "later")
     jti = jwt.decode(jwt_text, options={"verify_signature": False})["jti"]
+    identities = await identities_of(resolver, "a1", "a2")
     expected = TeamRecord(id=team_id, name="Kottos", active=True, active_jti=jti, libraries=("a1", "a2"))
+    expected = expected.model_copy(update={"identities": identities})
     assert await team_record(resolver, team_id) == expected
     await lifecycle.library("l1", "later")
     assert (await team_record(resolver, team_id)).libraries == ("a1", "a2", "l1")
@@ -107,6 +128,47 @@ async def test_a_token_reads_what_it_was_allowed_and_nothing_else(lifecycle: Lif
     assert (await token_record(resolver, texts[1])).user_active is False
     await lifecycle.admin.delete(f"{ADMIN}/tokens/{records[1].id}")
     assert (await token_record(resolver, texts[1])).revoked is True
+
+
+async def test_a_library_under_the_uid_of_a_deleted_one_has_another_identity_for_everybody_at_once(
+    lifecycle: Lifecycle, resolver: Bus, cache: LookupCache, postgres: PostgresServer, addresses: dict[str, str]
+) -> None:
+    await lifecycle.user("olga")
+    team_id, _ = await lifecycle.team()
+    await lifecycle.attach(team_id, "ws")
+
+    async def seen_of(text: str) -> list[str | None]:
+        """The identity by the library, and by the team and the token as a resolver with a warm cache sees them."""
+        wanted = (team(team_id), token(text))
+        snapshot, answer = await cache.read(wanted), await looked_up(resolver, *wanted)
+        await cache.fill(snapshot, answer.version, dict(zip(wanted, answer.records, strict=True)))
+        others = await seen(cache, *wanted)
+        read = [each.identities.get("lib") for each in others if isinstance(each, TeamRecord | TokenRecord)]
+        assert len(read) == 2
+        return [*(await identities_of(resolver, "lib")).values(), *read]
+
+    made: list[str] = []
+    for _ in range(2):
+        await lifecycle.library("lib", "ws", owner="olga")
+        text = (await lifecycle.token("olga", "lib")).json()["token"]
+        [identity] = set(await seen_of(text))
+        assert identity
+        made.append(identity)
+        await lifecycle.admin.put(f"{ADMIN}/libraries/lib/name", json={"name": "Other"})
+        assert set(await seen_of(text)) == {identity}
+        assert (await lifecycle.admin.delete(f"{ADMIN}/libraries/lib")).status_code == 204
+        assert (await cache.read([library("lib")])).missing == (library("lib"),)
+        assert (await looked_up(resolver, library("lib"))).records == (None,)
+    assert made[0] != made[1]
+    events = (await lifecycle.admin.get(f"{ADMIN}/changes?limit=1000")).json()["items"]
+    told = [event["data"]["identity"] for event in events if event["kind"] == "library"]
+    assert told == [made[0]] * 3 + [made[1]] * 3
+    await lifecycle.library("lib", "ws", owner="olga")
+    text = (await lifecycle.token("olga", "lib")).json()["token"]
+    await postgres.say("update libraries set identity = null", addresses["postgres_url"])
+    answer = (await looked_up(resolver, library("lib"), team(team_id), token(text))).records
+    assert answer[0] == LibraryRecord(uid="lib")
+    assert [each.libraries for each in answer if isinstance(each, TeamRecord | TokenRecord)] == [("lib",)] * 2
 
 
 async def test_a_key_is_told_with_its_purpose_and_sealed(lifecycle: Lifecycle, resolver: Bus) -> None:

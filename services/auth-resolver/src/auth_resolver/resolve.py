@@ -3,8 +3,10 @@
 Nothing is asked of the truth for a bearer whose form or signature is wrong, and an empty set of libraries is an answer.
 """
 
+import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,7 +14,16 @@ from auth_resolver.claims import LONGEST, Parts, TeamClaims, TurnClaims, check_c
 from auth_resolver.failures import refused
 from auth_resolver.lookups import ReadThrough, Verdict
 from auth_resolver.signatures import Signatures
-from pallas_contracts.auth import KeyRecord, LookupKey, Record, ResolveBearer, Resolved, TeamRecord, TokenRecord
+from pallas_contracts.auth import (
+    KeyRecord,
+    LibraryRecord,
+    LookupKey,
+    Record,
+    ResolveBearer,
+    Resolved,
+    TeamRecord,
+    TokenRecord,
+)
 from pallas_contracts.opaque import is_opaque_token, token_digest
 from pallas_contracts.turns import Principal
 
@@ -47,7 +58,7 @@ class Resolver:
             raise refused("malformed")
         parts = self.signatures.known(bearer) or take_apart(bearer)
         if parts is not None:
-            resolved = await self._jwt(bearer, parts, uses_up=question.uses_up)
+            resolved = await self._jwt(bearer, parts, question)
         elif "." in bearer:
             raise refused("malformed")
         else:
@@ -71,15 +82,21 @@ class Resolver:
         if not record.user_active:
             raise refused("user_disabled")
         principal = Principal(type="token", id=record.id, name=record.name)
-        return Resolved(principal=principal, libraries=record.libraries, cache=verdict, expires_at=record.expires_at)
+        return Resolved(
+            principal=principal,
+            libraries=record.libraries,
+            identities=record.identities,
+            cache=verdict,
+            expires_at=record.expires_at,
+        )
 
-    async def _jwt(self, bearer: str, parts: Parts, *, uses_up: bool) -> Resolved:
+    async def _jwt(self, bearer: str, parts: Parts, question: ResolveBearer) -> Resolved:
         found = await self.lookups.cached(parts.rows)
         key, verdict = await self.lookups.row(found, parts.rows[0])
         self.signatures.check(bearer, parts, key if isinstance(key, KeyRecord) else None)
         claims = check_claims(parts, time.time(), per_turn=self.per_turn)
         if isinstance(claims, TurnClaims):
-            return await self._turn(claims, verdict, uses_up=uses_up)
+            return await self._turn(claims, verdict, question)
         return self._team(claims, await self.lookups.row(found, parts.rows[1]), verdict)
 
     @staticmethod
@@ -94,19 +111,28 @@ class Resolver:
         return Resolved(
             principal=record.principal,
             libraries=record.libraries,
+            identities=record.identities,
             cache=_worse(verdict, second),
             expires_at=datetime.fromtimestamp(claims.expires_at, UTC),
         )
 
-    async def _turn(self, claims: TurnClaims, verdict: Verdict, *, uses_up: bool) -> Resolved:
+    async def _turn(self, claims: TurnClaims, verdict: Verdict, question: ResolveBearer) -> Resolved:
         """A per-turn token. Only Redis knows whether it was used: without it nobody can say, so it is not accepted."""
-        if uses_up:
+        identities = await self._identities(claims.libraries) if question.identities and claims.libraries else {}
+        if question.uses_up:
             left = claims.expires_at - time.time() + 60
             if not await self.lookups.cache.use_up(token_digest(claims.jti), claims.issued_at, left):
                 raise refused("replay")
         return Resolved(
             principal=Principal(type="turn", id=claims.subject, name=claims.workspace),
             libraries=claims.libraries,
+            identities=identities,
             cache=verdict,
             expires_at=datetime.fromtimestamp(claims.expires_at, UTC),
         )
+
+    async def _identities(self, uids: Sequence[str]) -> dict[str, str]:
+        keys = [LookupKey(kind="library", id=uid) for uid in uids]
+        found = await self.lookups.cached(keys)
+        rows = await asyncio.gather(*(self.lookups.row(found, key) for key in keys))
+        return {row.uid: row.identity for row, _ in rows if isinstance(row, LibraryRecord) and row.identity}

@@ -1,6 +1,7 @@
 """What documents are made of, and who may read them."""
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -42,8 +43,16 @@ class FileText:
     title: str | None = None
 
 
-type Readable = frozenset[str]
-"""The uids of the libraries that a caller may read. An empty set is nothing, never everything."""
+type Readable = Mapping[str, str | None]
+"""The libraries that a caller may read: their identities by uid. Without any it is nothing, never everything.
+
+A library that was made under the uid of a deleted one has another identity; one from before there were any has None.
+"""
+
+
+def narrowed(readable: Readable, uids: Iterable[str]) -> Readable:
+    """Those of the libraries that have one of these uids."""
+    return {uid: readable[uid] for uid in uids if uid in readable}
 
 
 _DOCUMENT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

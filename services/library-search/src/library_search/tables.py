@@ -15,12 +15,13 @@ class Base(DeclarativeBase):
 
 
 class Library(Base):
-    """A library, as the last event about it says."""
+    """A library, as the last event about it says. One from before there were identities has none."""
 
     __tablename__ = "libraries"
     uid: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
     workspace_id: Mapped[str | None]
+    identity: Mapped[str | None]
 
 
 class Document(Base):

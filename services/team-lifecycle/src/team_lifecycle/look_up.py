@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from pallas_contracts.auth import KeyRecord, LookupKey, Record, TeamRecord, TokenRecord
+from pallas_contracts.auth import KeyRecord, LibraryRecord, LookupKey, Record, TeamRecord, TokenRecord
 
 MOST_WANTED = 1000
 """Rows that one question may ask for."""
@@ -28,16 +28,23 @@ select
     from signing_keys where kid = any((:keys)::text[])) as keys,
   (select coalesce(jsonb_agg(jsonb_build_object(
       'id', id, 'name', name, 'active', active, 'active_jti', active_jti,
-      'libraries', case when active then (
-        select coalesce(jsonb_agg(uid order by uid), '[]')
-        from libraries join team_workspaces using (workspace_id) where team_id = teams.id) else '[]' end)), '[]')
-    from teams where id = any((:teams)::uuid[])) as teams,
+      'libraries', coalesce(uids, '[]'), 'identities', coalesce(identities, '{}'))), '[]')
+    from teams left join lateral (
+      select jsonb_agg(uid order by uid) as uids, jsonb_object_agg(uid, identity) filter (where identity is not null)
+        as identities
+      from libraries join team_workspaces using (workspace_id) where team_id = teams.id) as readable on active
+    where id = any((:teams)::uuid[])) as teams,
   (select coalesce(jsonb_agg(jsonb_build_object(
       'digest', digest, 'id', id, 'name', tokens.name, 'user', user_name, 'user_active', active,
       'revoked', revoked_at is not null, 'expires_at', expires_at,
-      'libraries', (select coalesce(jsonb_agg(library_uid order by library_uid), '[]')
-                    from token_libraries where token_id = tokens.id))), '[]')
-    from tokens join users on users.name = user_name where digest = any((:tokens)::text[])) as tokens
+      'libraries', coalesce(uids, '[]'), 'identities', coalesce(identities, '{}'))), '[]')
+    from tokens join users on users.name = user_name left join lateral (
+      select jsonb_agg(uid order by uid) as uids, jsonb_object_agg(uid, identity) filter (where identity is not null)
+        as identities
+      from token_libraries join libraries on uid = library_uid where token_id = tokens.id) as readable on true
+    where digest = any((:tokens)::text[])) as tokens,
+  (select coalesce(jsonb_agg(jsonb_build_object('uid', uid, 'identity', identity)), '[]')
+    from libraries where uid = any((:libraries)::text[])) as libraries
 """)
 
 
@@ -58,6 +65,8 @@ class _Digested(TokenRecord):
 _KEYS = TypeAdapter(list[KeyRecord])
 _TEAMS = TypeAdapter(list[TeamRecord])
 _TOKENS = TypeAdapter(list[_Digested])
+_LIBRARIES = TypeAdapter(list[LibraryRecord])
+_KINDS = {"key": "keys", "team": "teams", "token": "tokens", "library": "libraries"}
 
 
 async def look_up(session: AsyncSession, wanted: Sequence[LookupKey]) -> Rows:
@@ -65,7 +74,7 @@ async def look_up(session: AsyncSession, wanted: Sequence[LookupKey]) -> Rows:
     plain = [key for key in wanted if _may_exist(key)]
     row = (
         await session.execute(
-            _STATEMENT, {f"{kind}s": [key.id for key in plain if key.kind == kind] for kind in _KINDS}
+            _STATEMENT, {name: [key.id for key in plain if key.kind == kind] for kind, name in _KINDS.items()}
         )
     ).one()
     found: dict[LookupKey, Record] = {}
@@ -75,10 +84,9 @@ async def look_up(session: AsyncSession, wanted: Sequence[LookupKey]) -> Rows:
         found[LookupKey(kind="team", id=record.id)] = record
     for record in _TOKENS.validate_python(row.tokens):
         found[LookupKey(kind="token", id=record.digest)] = TokenRecord.model_validate(record.model_dump())
+    for record in _LIBRARIES.validate_python(row.libraries):
+        found[LookupKey(kind="library", id=record.uid)] = record
     return Rows(row.version, {key: found.get(key) for key in wanted})
-
-
-_KINDS = ("key", "team", "token")
 
 
 def _may_exist(key: LookupKey) -> bool:

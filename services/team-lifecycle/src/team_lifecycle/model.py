@@ -70,6 +70,11 @@ def token_key(digest: str) -> LookupKey:
     return LookupKey(kind="token", id=digest)
 
 
+def library_key(uid: str) -> LookupKey:
+    """The look-up of a library."""
+    return LookupKey(kind="library", id=uid)
+
+
 def signing_key(kid: str) -> LookupKey:
     """The look-up of a signing key."""
     return LookupKey(kind="key", id=kid)

@@ -51,12 +51,13 @@ class User(Base):
 
 
 class Library(Base):
-    """A library; without a workspace no team reads it."""
+    """A library; without a workspace no team reads it. One from before there were identities has none."""
 
     __tablename__ = "libraries"
     uid: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
     workspace_id: Mapped[str | None] = mapped_column(index=True)
+    identity: Mapped[str | None]
     created_at: Mapped[datetime] = _created()
 
 

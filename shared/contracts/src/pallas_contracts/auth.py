@@ -1,8 +1,12 @@
 """Who a bearer is and what it may read, and what changes that.
 
 A look-up is one row of the truth, with everything that is needed to judge a bearer: a signing key by its `kid`, a team
-by its id, an opaque token by the digest of its text. The truth is team-lifecycle's database; its records are also what
-Redis keeps. Failures are `Denied` errors: the code is one of `AUTH_FAILURES`, the message the contract's (section 6.4).
+by its id, an opaque token by the digest of its text, a library by its uid. The truth is team-lifecycle's database; its
+records are also what Redis keeps. Failures are `Denied` errors: the code is one of `AUTH_FAILURES`, the message the
+contract's (section 6.4).
+
+A library has an identity beside its uid, a random word: another library may get the uid of one that was deleted. A
+library that was made before there were identities has none.
 """
 
 from datetime import datetime
@@ -14,7 +18,7 @@ from pydantic import Field
 from pallas_contracts.message import Message
 from pallas_contracts.turns import Principal
 
-type LookupKind = Literal["key", "team", "token"]
+type LookupKind = Literal["key", "team", "token", "library"]
 type KeyPurpose = Literal["team", "turn"]
 
 
@@ -33,7 +37,10 @@ class KeyRecord(Message):
 
 
 class TeamRecord(Message):
-    """A team, by its id. `libraries` are the uids of all libraries in the workspaces it is attached to."""
+    """A team, by its id. `libraries` are the uids of all libraries in the workspaces it is attached to.
+
+    `identities` are those of these libraries, by uid.
+    """
 
     kind: Literal["team"] = "team"
     id: str
@@ -41,6 +48,7 @@ class TeamRecord(Message):
     active: bool
     active_jti: str | None = None
     libraries: tuple[str, ...] = ()
+    identities: dict[str, str] = Field(default_factory=dict[str, str])
 
     @cached_property
     def principal(self) -> Principal:
@@ -49,7 +57,10 @@ class TeamRecord(Message):
 
 
 class TokenRecord(Message):
-    """An opaque token, by the SHA-256 of its text in hex. `libraries` are those that it was allowed and still is."""
+    """An opaque token, by the SHA-256 of its text in hex. `libraries` are those that it was allowed and still is.
+
+    `identities` are those of these libraries, by uid.
+    """
 
     kind: Literal["token"] = "token"
     id: str
@@ -59,13 +70,22 @@ class TokenRecord(Message):
     revoked: bool = False
     expires_at: datetime | None = None
     libraries: tuple[str, ...] = ()
+    identities: dict[str, str] = Field(default_factory=dict[str, str])
 
 
-type Record = Annotated[KeyRecord | TeamRecord | TokenRecord, Field(discriminator="kind")]
+class LibraryRecord(Message):
+    """A library, by its uid."""
+
+    kind: Literal["library"] = "library"
+    uid: str
+    identity: str | None = None
+
+
+type Record = Annotated[KeyRecord | TeamRecord | TokenRecord | LibraryRecord, Field(discriminator="kind")]
 
 
 class LookupKey(Message):
-    """What is looked up: `id` is a kid, a team's id or a token's digest."""
+    """What is looked up: `id` is a kid, a team's id, a token's digest or a library's uid."""
 
     kind: LookupKind
     id: str
@@ -96,14 +116,18 @@ class LookedUp(Message):
 
 
 class ResolveBearer(Message):
-    """Whose is this bearer, and what may it read? `uses_up` says that a per-turn token counts as used by this."""
+    """Whose is this bearer, and what may it read? `uses_up` says that a per-turn token counts as used by this.
+
+    `identities` says that those of the libraries are asked for, too. Per-turn tokens do not have them.
+    """
 
     bearer: str = Field(repr=False)
     uses_up: bool = False
+    identities: bool = False
 
 
 class Resolved(Message):
-    """The answer. An empty set is an answer: the caller may read nothing.
+    """The answer. An empty set is an answer: the caller may read nothing. `identities` are by uid.
 
     `cache` says where it came from: Redis (`hit`), the truth because Redis had not all of it (`miss`), or the truth
     because Redis cannot be used (`bypass`).
@@ -111,6 +135,7 @@ class Resolved(Message):
 
     principal: Principal
     libraries: tuple[str, ...] = ()
+    identities: dict[str, str] = Field(default_factory=dict[str, str])
     cache: Literal["hit", "miss", "bypass"]
     expires_at: datetime | None = None
 
@@ -119,7 +144,7 @@ class LifecycleChanged(Message):
     """Something about teams, tokens, keys, users, memberships or libraries changed (audit line and event in one).
 
     `number` counts all changes without a gap. `id` is what changed, `data` what it is now, without any secret.
-    `correlation` is the caller's request id.
+    `correlation` is the caller's request id. Of a library, `data` has the `identity`.
     """
 
     number: int

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from redis.asyncio import BlockingConnectionPool, Connection, Redis
 from redis.exceptions import RedisError
 
-from pallas_contracts.auth import KeyRecord, LookupKey, Record, TeamRecord, TokenRecord
+from pallas_contracts.auth import LookupKey, Record
 from pallas_contracts.errors import Unavailable
 from pallas_lookups import scripts
 from pallas_lookups.together import Together
@@ -48,7 +48,7 @@ _GENERATION_KEPT, _ASKED_KEPT = 3600.0, 60.0
 """Seconds for which the generation of a change, and that of a reader, is kept: longer than any fill takes."""
 _PARSED = 10_000
 
-_record = TypeAdapter[KeyRecord | TeamRecord | TokenRecord](Record)
+_record: TypeAdapter[Record] = TypeAdapter(Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class LookupCache:
         Raises:
             Unavailable: Redis does not answer.
         """
-        missing = [key for key in snapshot.missing if key in records]
+        missing = [key for key in snapshot.missing if key in records and _is_kept(key, records[key])]
         if not self.protect:
             return await self._fill_blindly(missing, version, records)
         if not missing or time.monotonic() - snapshot.taken_at > FILL_WITHIN:
@@ -169,10 +169,12 @@ class LookupCache:
         if not self.protect:
             await self._ask(self.redis.delete(*map(_entry, condemned.keys)))
             return
+        kept = [key for key in condemned.keys if _is_kept(key, records.get(key))]
+        await self.condemn(set(condemned.keys).difference(kept))
         values = [condemned.generation, secrets.token_hex(8), _ms(TOMBSTONE), _ms(_GENERATION_KEPT)]
-        for key in condemned.keys:
+        for key in kept:
             values += _value(version, records.get(key))
-        if not await self._ask(self._renew(_pairs(condemned.keys), values)):
+        if not await self._ask(self._renew(_pairs(kept), values)):
             log.info("entries were condemned again", extra={"version": version})
 
     async def use_up(self, jti: str, issued_at: float, seconds: float) -> bool:
@@ -268,6 +270,11 @@ async def _answer[T](command: Awaitable[T]) -> T:
 _EPOCH = f"{PREFIX}:epoch"
 _LIFE = f"{PREFIX}:life"
 _CONDEMNED = "T"
+
+
+def _is_kept(key: LookupKey, record: Record | None) -> bool:
+    """That there is no such library is not kept, so one can be made while Redis is away."""
+    return record is not None or key.kind != "library"
 
 
 def _entry(key: LookupKey) -> str:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from library_search.adapters.chunk_rows import put_chunks
@@ -22,9 +21,10 @@ type Done = Literal["created", "updated", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a document stands."""
+    """Where a document stands: the library by its uid and identity."""
 
     library: str
+    identity: str | None
     collection: str
     path: str
 
@@ -48,10 +48,10 @@ class Documents:
         self._engine = engine
         self._languages = languages
 
-    async def has_library(self, uid: str) -> bool:
-        """Whether there is such a library."""
+    async def library(self, uid: str) -> Library | None:
+        """The library of that uid."""
         async with reading(self._engine) as session:
-            return await session.get(Library, uid) is not None
+            return await session.get(Library, uid)
 
     async def find(self, place: Place) -> tuple[str, str, int] | None:
         """Id, digest and number of chunks of the document that stands there."""
@@ -72,11 +72,12 @@ class Documents:
             NotFound: there is no such library (any more).
             Unavailable: Postgres cannot be used right now.
         """
-        try:
-            async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
-                return await self._put(session, place, contents)
-        except IntegrityError as error:
-            raise no_library(place.library) from error
+        same = (Library.uid == place.library) & Library.identity.is_not_distinct_from(place.identity)
+        async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
+            # Locked, so that the library stays until the document is there, and is deleted with it.
+            if await session.scalar(select(Library.uid).where(same).with_for_update(read=True, key_share=True)) is None:
+                raise no_library(place.library)
+            return await self._put(session, place, contents)
 
     async def _put(self, session: AsyncSession, place: Place, contents: Contents) -> str:
         facts = {

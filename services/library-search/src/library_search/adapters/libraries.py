@@ -58,9 +58,11 @@ async def _locked(session: AsyncSession) -> ChangesPosition:
 
 
 async def _apply(session: AsyncSession, event: LifecycleChanged) -> None:
-    if event.action == "deleted":
+    if event.action in ("deleted", "created"):
+        # A library that was deleted unnoticed leaves nothing to one that is made under its uid.
         await session.execute(delete(Library).where(Library.uid == event.id))
+    if event.action == "deleted":
         return
     facts = {"name": event.data.get("name") or event.id, "workspace_id": event.data.get("workspace_id")}
-    new = insert(Library).values(uid=event.id, **facts)
+    new = insert(Library).values(uid=event.id, identity=event.data.get("identity"), **facts)
     await session.execute(new.on_conflict_do_update(index_elements=[Library.uid], set_=facts))

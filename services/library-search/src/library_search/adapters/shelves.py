@@ -12,6 +12,7 @@ from sqlalchemy import (
     Select,
     Text,
     any_,
+    column,
     exists,
     func,
     literal,
@@ -19,7 +20,7 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from library_search.adapters.words import Query, highlighted, match_of
 from library_search.model import ChunkId, Readable, is_document_id
@@ -139,8 +140,14 @@ class Shelves:
             return [dict(row) for row in (await session.execute(statement)).mappings()]
 
 
-def _in(column: InstrumentedAttribute[str], readable: Readable) -> ColumnElement[bool]:
-    return column == any_(literal(sorted(readable), ARRAY(Text)))
+def _in(uid: InstrumentedAttribute[str], readable: Readable) -> ColumnElement[bool]:
+    """Whether a library may be read. One that is known here by another identity is not: its deletion is on its way."""
+    uids = sorted(readable)
+    here = aliased(Library)
+    told = func.unnest(literal(uids, ARRAY(Text)), literal([readable[uid] for uid in uids], ARRAY(Text)))
+    told = told.table_valued(column("uid", Text), column("identity", Text), name="told").render_derived()
+    other = select(here.uid).join(told, here.uid == told.c.uid).where(here.identity.is_distinct_from(told.c.identity))
+    return (uid == any_(literal(uids, ARRAY(Text)))) & uid.not_in(other)
 
 
 def _behind(key: Key, *columns: InstrumentedAttribute[str]) -> list[ColumnElement[bool]]:

@@ -71,9 +71,9 @@ class Admin:
             raise Rejected("the query of the address cannot be read", code="invalid") from error
         collection = _checked("collection", asked.get("collection", ["default"])[-1], LONGEST_COLLECTION)
         path = _checked("path", asked.get("path", [""])[-1], LONGEST_PATH)
-        await self._ingest.check_library(library)
+        found = await self._ingest.find_library(library)
         content = await read_body(scope, receive, self._max_bytes)
-        done = await self._ingest.ingest(Place(library, collection, path), content)
+        done = await self._ingest.ingest(Place(found.uid, found.identity, collection, path), content)
         return Response(
             json.dumps(asdict(done)), 201 if done.status == "created" else 200, media_type="application/json"
         )

@@ -51,8 +51,9 @@ class Bearers:
             Denied: the bearer is refused, in the words of the contract.
             PallasError: it cannot be judged right now.
         """
-        resolved = await self._resolve(ResolveBearer(bearer=bearer, uses_up=calls_a_tool(body)))
-        return frozenset(resolved.libraries)
+        question = ResolveBearer(bearer=bearer, uses_up=calls_a_tool(body), identities=True)
+        resolved = await self._resolve(question)
+        return {uid: resolved.identities.get(uid) for uid in resolved.libraries}
 
     def _refused(self, reason: str) -> Denied:
         self._failures.labels(reason).inc()

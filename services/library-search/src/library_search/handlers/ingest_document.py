@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from library_search.adapters.documents import Contents, Documents, Done, Place, no_library
 from library_search.reading.files import READER, kind_of
 from library_search.reading.reader import Reader
+from library_search.tables import Library
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +36,19 @@ class IngestDocument:
         self._reader = reader
         self._slots = asyncio.Semaphore(at_once)
 
-    async def check_library(self, library: str) -> None:
-        """Wait for a library that may have been made a moment ago.
+    async def find_library(self, uid: str) -> Library:
+        """The library of that uid, which may have been made a moment ago.
 
         Raises:
             NotFound: there is no such library.
             Unavailable: Postgres cannot be used right now.
         """
         until = time.monotonic() + KNOWN_WITHIN
-        while not await self._documents.has_library(library):
+        while (library := await self._documents.library(uid)) is None:
             if time.monotonic() > until:
-                raise no_library(library)
+                raise no_library(uid)
             await asyncio.sleep(_LOOK_AGAIN)
+        return library
 
     async def ingest(self, place: Place, content: bytes) -> Ingested:
         """Take a file.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from library_search.adapters.shelves import Line, Shelves
 from library_search.answers import CollectionLine, CollectionList, ItemLine, ItemList, LibraryLine, LibraryList
 from library_search.arguments import ListCollections, ListItems, ListLibraries, cursor_of, key_of
-from library_search.model import Readable
+from library_search.model import Readable, narrowed
 
 
 async def list_libraries(asked: ListLibraries, readable: Readable, shelves: Shelves) -> LibraryList:
@@ -48,7 +48,7 @@ async def list_items(asked: ListItems, readable: Readable, shelves: Shelves) -> 
 
 def _only(library: str | None, readable: Readable) -> Readable:
     """A library that the caller may not read is left out, like one that does not exist."""
-    return readable if library is None else readable & {library}
+    return readable if library is None else narrowed(readable, [library])
 
 
 def _behind(rows: Sequence[Line], limit: int, *key: str) -> str | None:

@@ -4,7 +4,7 @@ from library_search.adapters.shelves import Shelves
 from library_search.adapters.words import parse_query
 from library_search.answers import Found, Passage
 from library_search.arguments import LARGEST_OFFSET, Search
-from library_search.model import ChunkId, Readable
+from library_search.model import ChunkId, Readable, narrowed
 
 
 async def search(asked: Search, readable: Readable, shelves: Shelves) -> Found:
@@ -15,7 +15,7 @@ async def search(asked: Search, readable: Readable, shelves: Shelves) -> Found:
         Unavailable: Postgres cannot be used right now.
     """
     query = parse_query(asked.query)
-    within = readable if asked.libraries is None else readable.intersection(asked.libraries)
+    within = readable if asked.libraries is None else narrowed(readable, asked.libraries)
     if not within:
         return Found(results=[])
     rows = await shelves.search(within, query, asked.collection, limit=asked.limit + 1, offset=asked.offset)

@@ -1,5 +1,6 @@
 """Libraries. A change of workspace touches the teams of both."""
 
+import secrets
 from typing import Any
 
 from sqlalchemy import select
@@ -10,7 +11,7 @@ from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
 from team_lifecycle.answers import LibraryDetail
 from team_lifecycle.handlers.users import find_user
-from team_lifecycle.model import Decision, Event, Who, team_key, token_key
+from team_lifecycle.model import Decision, Event, Who, library_key, team_key, token_key
 from team_lifecycle.roles import check_owner, check_places, check_self
 from team_lifecycle.tables import Library, Membership, OpaqueToken, TeamWorkspace, TokenLibrary
 
@@ -35,7 +36,8 @@ async def create_library(
         if (library.name, library.workspace_id) != (name, workspace_id):
             raise Conflict(f"there is another library {uid!r}", code="library_exists")
         return Decision((LibraryDetail.model_validate(library), False), keys=await _readers(session, workspace_id))
-    library = Library(uid=uid, name=name, workspace_id=workspace_id, created_at=utc_now())
+    identity = secrets.token_hex(8)
+    library = Library(uid=uid, name=name, workspace_id=workspace_id, identity=identity, created_at=utc_now())
     session.add(library)
     await session.flush()
     if owner is not None:
@@ -87,7 +89,7 @@ async def delete_library(session: AsyncSession, who: Who, uid: str) -> Decision[
     await check_owner(session, who, uid)
     allowed = select(OpaqueToken.digest).join(TokenLibrary, TokenLibrary.token_id == OpaqueToken.id)
     tokens = await session.scalars(allowed.where(TokenLibrary.library_uid == uid))
-    keys = frozenset(map(token_key, tokens)) | await _readers(session, library.workspace_id)
+    keys = frozenset({library_key(uid), *map(token_key, tokens)}) | await _readers(session, library.workspace_id)
     data = _data(library)
     await session.delete(library)
     return Decision(None, Event("library", "deleted", uid, data), keys)
@@ -111,4 +113,4 @@ async def _readers(session: AsyncSession, workspace_id: str | None) -> frozenset
 
 
 def _data(library: Library) -> dict[str, Any]:
-    return {"name": library.name, "workspace_id": library.workspace_id}
+    return {"name": library.name, "workspace_id": library.workspace_id, "identity": library.identity}

@@ -33,6 +33,7 @@ from pallas_contracts.errors import Rejected
         (Search, {"query": "x", "libraries": "animals"}, "libraries", "valid list"),
         (Search, {"query": "x", "libraries": ["a", ""]}, "libraries.1", "at least 1 character"),
         (Search, {"query": "x", "speed": 1}, "speed", "not permitted"),
+        (GetDocument, {"document": "d", "offset": 2**31 - 1}, "offset", "less than or equal to 1073741824"),
         (GetDocument, {"document": "d", "offset": -1}, "offset", "greater than or equal to 0"),
         (GetDocument, {"document": "d", "limit": 50_001}, "limit", "less than or equal to 50000"),
         (GetChunk, {"chunk": "c", "before": 11}, "before", "less than or equal to 10"),

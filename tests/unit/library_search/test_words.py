@@ -29,3 +29,11 @@ def test_what_is_to_be_left_out_is_told_from_what_is_wanted(text: str, query: Qu
 def test_a_query_without_a_word_to_look_for_is_refused(text: str) -> None:
     with pytest.raises(Rejected, match="query: there is no word"):
         parse_query(text)
+
+
+@pytest.mark.parametrize("between", [" ", "-", "_", '" "', "/"])
+def test_a_query_has_at_most_32_words_however_they_are_written(between: str) -> None:
+    parse_query(between.join(["word"] * 32))
+    with pytest.raises(Rejected, match="query: must have at most 32 words") as refused:
+        parse_query(between.join(["word"] * 33))
+    assert (refused.value.code, refused.value.facts["field"]) == ("bad_arguments", "query")

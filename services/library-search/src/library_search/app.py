@@ -21,11 +21,12 @@ from library_search.adapters.shelves import Shelves
 from library_search.entry.admin import Admin
 from library_search.entry.bearers import Bearers
 from library_search.entry.http import LARGEST_MESSAGE, Http
+from library_search.entry.per_caller import PerCaller
 from library_search.entry.tool_server import ToolServer
 from library_search.entry.tools import make_tools
 from library_search.handlers.follow_libraries import FollowLibraries
 from library_search.handlers.ingest_document import IngestDocument
-from library_search.health import Needs
+from library_search.health import ANSWER_SECONDS, Needs
 from library_search.metrics import make_metrics
 from library_search.migrate import MIGRATIONS
 from library_search.reading.reader import Reader
@@ -75,10 +76,13 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         database, pool = settings.postgres_url.get_secret_value(), settings.postgres_pool
         engine = open_engine(database, pool=pool, service="library-search", options=PLANS)
         stack.push_async_callback(engine.dispose)
-        needs = Needs(partial(ping, engine))
+        looking = open_engine(database, pool=1, service="library-search", command_seconds=ANSWER_SECONDS)
+        stack.push_async_callback(looking.dispose)
+        needs = Needs(partial(ping, looking))
         process.probes.checks["postgres"] = needs.missing
         await _spawn(stack, process, needs.watch(), "look at the database")
         await _prepare(engine, languages, process)
+        await needs.look()
         bus = await stack.enter_async_context(connect_when_possible(access, SEARCH, instance=process.instance))
         await stack.enter_async_context(process.without(bus.closed, BROKER))
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
@@ -86,8 +90,9 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         process.probes.checks["changes"] = lambda: following.missing
         await _spawn(stack, process, following.run(bus), "changes of libraries")
         metrics = make_metrics(process.probes.metrics)
-        tools = make_tools(Shelves(engine, languages), partial(ping, engine), lambda: following.missing)
-        mcp = await _serve_mcp(stack, process, ToolServer(tools, metrics).server, _security(settings))
+        tools = make_tools(Shelves(engine, languages), needs.missing, lambda: following.missing)
+        server = ToolServer(tools, metrics, PerCaller(max(1, pool // 3))).server
+        mcp = await _serve_mcp(stack, process, server, _security(settings))
         reader = Reader()
         stack.push_async_callback(reader.close)
         admin = _admin(settings, Documents(engine, languages), reader)

@@ -12,8 +12,9 @@ from pallas_contracts.errors import Rejected
 LONGEST_NAME, LONGEST_CURSOR = 1000, 16_384
 LARGEST_OFFSET = 1000
 MOST_RESULTS, MOST_LINES = 50, 200
-MOST_CHARACTERS = 50_000
-LARGEST_POSITION = 2**31 - 1
+MOST_CHARACTERS, MOST_WORDS = 50_000, 32
+LARGEST_POSITION = 2**30
+"""A text of Postgres has less than 1 GiB."""
 
 _KEY = TypeAdapter(list[str], config=ConfigDict(strict=True))
 
@@ -39,7 +40,8 @@ class Search(Arguments):
     """Arguments of `search`."""
 
     query: Name = Field(
-        description='What to look for: words, "a phrase", one or another, -without. All words have to be there.'
+        description='What to look for: words, "a phrase", one or another, -without. All words have to be there. '
+        f"At most {MOST_WORDS} words."
     )
     libraries: Annotated[list[Name], Field(max_length=200)] | None = Field(
         None, description="Only in these libraries, by uid."

@@ -1,4 +1,7 @@
-"""Looks once a second whether the database is there, for the service's readiness and for nothing else."""
+"""Looks once a second whether the database is there, for the service's readiness and for `get_health`.
+
+It does so by a connection of its own: queries of callers do not delay it.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +9,7 @@ from dataclasses import dataclass
 
 from pallas_contracts.errors import Unavailable
 
-INTERVAL = 1.0
+INTERVAL, ANSWER_SECONDS = 1.0, 3.0
 
 
 @dataclass
@@ -23,10 +26,14 @@ class Needs:
     async def watch(self) -> None:
         """Look again and again."""
         while True:
-            try:
-                await self.ping()
-            except Unavailable as error:
-                self._wrong = error.message
-            else:
-                self._wrong = None
+            await self.look()
             await asyncio.sleep(INTERVAL)
+
+    async def look(self) -> None:
+        """Look once."""
+        try:
+            await self.ping()
+        except Unavailable as error:
+            self._wrong = error.message
+        else:
+            self._wrong = None

@@ -24,6 +24,9 @@ _PASSING = ("08", "25006", "25P03", "40", "53", "55P03", "57")
 """Classes of SQLSTATE that pass: connections, a read-only standby, a transaction that was idle for too long, conflicts,
 resources, locks, operators."""
 
+_CANCELLED = "57014"
+"""SQLSTATE of a statement that took longer than `statement_timeout`."""
+
 
 def open_engine(
     url: str,
@@ -61,12 +64,14 @@ async def postgres_errors() -> AsyncGenerator[None]:
     """Say `Unavailable` for what passes; anything else is a fault of ours and goes on as it is.
 
     Raises:
-        Unavailable: Postgres cannot be used right now.
+        Unavailable: Postgres cannot be used right now, or has given up a statement after its time (`too_slow`).
     """
     try:
         yield
     except DBAPIError as error:
         state: str = getattr(error.orig, "sqlstate", None) or ""
+        if state == _CANCELLED:
+            raise Unavailable("this took too long and was given up; try again", code="too_slow") from error
         if error.connection_invalidated or state.startswith(_PASSING) or isinstance(error.__cause__, OSError):
             raise _away() from error
         if not state and not error.statement:

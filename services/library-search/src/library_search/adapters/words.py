@@ -13,10 +13,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, String, case, func, literal, literal_column
 from sqlalchemy.dialects.postgresql import REGCONFIG, TSQUERY, TSVECTOR
 
+from library_search.arguments import MOST_WORDS
 from pallas_contracts.errors import Rejected
 
 _PARTS = re.compile(r'-?"[^"]*"?|\S+')
-_WORD = re.compile(r"\w")
+_WORD = re.compile(r"[^\W_]+")
 _HIGHLIGHT = "MinWords=25, MaxWords=60, ShortWord=0, StartSel=**, StopSel=**"
 
 
@@ -32,8 +33,10 @@ def parse_query(text: str) -> Query:
     """Take a query apart: words, "phrases", `or`, and `-` before what is to be left out.
 
     Raises:
-        Rejected: there is no word in it that could be found.
+        Rejected: there is no word in it that could be found, or there are too many.
     """
+    if len(_WORD.findall(text)) > MOST_WORDS:
+        raise Rejected(f"query: must have at most {MOST_WORDS} words", code="bad_arguments", field="query")
     wanted: list[str] = []
     without: list[str] = []
     for part in _PARTS.findall(text):

@@ -44,8 +44,8 @@ class Bearers:
             raise self._refused("malformed")
         return bearer
 
-    async def readable(self, bearer: str, body: bytes) -> Readable:
-        """The libraries that the bearer may read. A per-turn token is used up by a call of a tool.
+    async def resolve(self, bearer: str, body: bytes) -> tuple[str, Readable]:
+        """Whose the bearer is and what it may read. A per-turn token is used up by a call of a tool.
 
         Raises:
             Denied: the bearer is refused, in the words of the contract.
@@ -53,7 +53,8 @@ class Bearers:
         """
         question = ResolveBearer(bearer=bearer, uses_up=calls_a_tool(body), identities=True)
         resolved = await self._resolve(question)
-        return {uid: resolved.identities.get(uid) for uid in resolved.libraries}
+        who = resolved.principal
+        return f"{who.type} {who.id} {who.name}", {uid: resolved.identities.get(uid) for uid in resolved.libraries}
 
     def _refused(self, reason: str) -> Denied:
         self._failures.labels(reason).inc()

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from library_search.entry.bearers import Bearers
 from library_search.entry.bodies import TooLarge, TooSlow, read_body, replayed
 from library_search.entry.refusals import mcp_error, unauthorized, unavailable
-from library_search.entry.tool_server import READABLE
+from library_search.entry.tool_server import CALLER, READABLE
 from library_search.entry.under_way import UnderWay
 from pallas_contracts.errors import Denied, PallasError
 from pallas_runtime.caller_trace import of_caller
@@ -82,10 +82,10 @@ class Http:
     async def _admit(self, scope: Scope, bearer: str, body: bytes) -> Response | None:
         """Find out what the bearer may read, for the tools; or how it is refused."""
         try:
-            readable = await self._bearers.readable(bearer, body)
+            caller, readable = await self._bearers.resolve(bearer, body)
         except Denied as error:
             return unauthorized(error)
         except PallasError:  # `Rejected` too: only `Denied` is about the bearer
             return unavailable("Whose the bearer is cannot be found out right now. Try again shortly.")
-        scope["state"] = {**scope.get("state", {}), READABLE: readable}
+        scope["state"] = {**scope.get("state", {}), READABLE: readable, CALLER: caller}
         return None

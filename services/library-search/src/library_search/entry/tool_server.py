@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from library_search.arguments import Arguments, parse, schema_of
+from library_search.entry.per_caller import PerCaller
 from library_search.metrics import Metrics
 from library_search.model import Readable
 from pallas_contracts.errors import PallasError, find_error
@@ -27,8 +29,8 @@ log = logging.getLogger(__name__)
 
 type Context = ServerRequestContext[Any, Request]
 
-READABLE = "readable"
-"""Where a request has the libraries that its caller may read."""
+READABLE, CALLER = "readable", "caller"
+"""Where a request has the libraries that its caller may read, and who that is, which no tool is told."""
 
 ERROR_META = "pallas/error"
 _LIST = CacheHint(5_000, "public")
@@ -45,6 +47,8 @@ class Tool[A: Arguments]:
     arguments: type[A]
     answer: type[BaseModel]
     run: Callable[[A, Readable], Awaitable[BaseModel]]
+    limited: bool = True
+    """Whether calls count against the limit of their caller."""
 
     async def call(self, given: Mapping[str, Any], readable: Readable) -> BaseModel:
         """Run it.
@@ -69,11 +73,12 @@ class Tool[A: Arguments]:
 class ToolServer:
     """Serves the tools."""
 
-    def __init__(self, tools: Sequence[Tool[Any]], metrics: Metrics) -> None:
+    def __init__(self, tools: Sequence[Tool[Any]], metrics: Metrics, per_caller: PerCaller) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._listed = types.ListToolsResult(tools=[tool.described() for tool in tools])
         self._schemas = {tool.name: tool.input_schema for tool in self._listed.tools}
         self._seconds = metrics.tool_seconds
+        self._per_caller = per_caller
         self.server = Server[Any](
             "library-search",
             version="0.1.0",
@@ -95,7 +100,9 @@ class ToolServer:
         began, outcome = time.perf_counter(), "answered"
         try:
             assert context.request is not None, "calls come over HTTP"
-            answer = await tool.call(params.arguments or {}, context.request.scope["state"][READABLE])
+            state = context.request.scope["state"]
+            async with self._per_caller.slot(state[CALLER]) if tool.limited else nullcontext():
+                answer = await tool.call(params.arguments or {}, state[READABLE])
         except PallasError as error:
             outcome = error.code if error.kind in ("unavailable", "internal") else error.kind
             return tool_error(error)

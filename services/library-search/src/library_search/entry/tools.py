@@ -19,9 +19,9 @@ type Handler[A: Arguments] = Callable[[A, Readable, Shelves], Awaitable[BaseMode
 
 
 def make_tools(
-    shelves: Shelves, ping: Callable[[], Awaitable[None]], behind: Callable[[], str | None]
+    shelves: Shelves, database: Callable[[], str | None], behind: Callable[[], str | None]
 ) -> tuple[Tool[Any], ...]:
-    """All tools. `ping` raises when the database is not there, `behind` says what is not known yet."""
+    """All tools. `database` says what is wrong with it, `behind` what is not known yet."""
 
     def on_shelves[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
         async def run(asked: A, readable: Readable) -> BaseModel:
@@ -30,7 +30,7 @@ def make_tools(
         return run
 
     async def health(_asked: arguments.GetHealth, _readable: Readable) -> BaseModel:
-        return await get_health(ping, behind)
+        return await get_health(database, behind)
 
     return (
         Tool(
@@ -88,5 +88,6 @@ def make_tools(
             arguments.GetHealth,
             answers.Health,
             health,
+            limited=False,
         ),
     )

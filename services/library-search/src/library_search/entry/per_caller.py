@@ -1,0 +1,38 @@
+"""Limits how many calls of one caller use the database at a time, so that no caller takes the connections of all."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
+
+from pallas_contracts.errors import Unavailable
+
+WAIT_SECONDS = 5.0
+
+
+class PerCaller:
+    """Lets `at_once` calls of each caller in; more of them wait."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def slot(self, caller: str) -> AsyncGenerator[None]:
+        """Wait for a slot of the caller, and hold it in the block.
+
+        Raises:
+            Unavailable: there was none for `WAIT_SECONDS`.
+        """
+        slots = self._slots.get(caller)
+        if slots is None:
+            slots = self._slots[caller] = asyncio.Semaphore(self._at_once)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await slots.acquire()
+        except TimeoutError as error:
+            raise Unavailable("too many calls of this caller at once; try again", code="busy") from error
+        try:
+            yield
+        finally:
+            slots.release()

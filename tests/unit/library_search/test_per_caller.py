@@ -1,0 +1,28 @@
+"""The limit of calls that one caller has under way."""
+
+import asyncio
+
+import pytest
+
+from library_search.entry import per_caller
+from library_search.entry.per_caller import PerCaller
+from pallas_contracts.errors import Unavailable
+
+
+async def test_a_caller_waits_for_its_own_calls_only_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(per_caller, "WAIT_SECONDS", 0.05)
+    slots, entered = PerCaller(2), asyncio.Event()
+
+    async def third() -> None:
+        async with slots.slot("ann"):
+            entered.set()
+
+    async with slots.slot("ann"):
+        async with slots.slot("ann"), slots.slot("bob"):
+            with pytest.raises(Unavailable, match="too many calls of this caller at once") as refused:
+                await third()
+            assert refused.value.code == "busy"
+            waiting = asyncio.create_task(third())
+            await asyncio.sleep(0)
+            assert not entered.is_set()
+        await waiting

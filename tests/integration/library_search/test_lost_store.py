@@ -38,6 +38,13 @@ def lose_everything(server: NatsServer) -> None:
             shutil.rmtree(stored)
 
 
+async def make(lifecycle: Lifecycle, callers: StandIn, uid: str) -> None:
+    """Make a library that callers read by its identity."""
+    await lifecycle.library(uid, "ws")
+    changes = (await lifecycle.admin.get(f"{ADMIN}/changes?limit=1000")).json()["items"]
+    callers.identities |= {each["id"]: each["data"]["identity"] for each in changes if each["action"] == "created"}
+
+
 async def remove(lifecycle: Lifecycle, uid: str) -> None:
     """Remove a library."""
     assert (await lifecycle.admin.delete(f"{ADMIN}/libraries/{uid}")).status_code == 204
@@ -80,33 +87,35 @@ async def test_after_the_store_was_lost_the_search_has_exactly_the_libraries_tha
     callers.libraries["ann"] = EVERY
     async with a_search(environ) as search:
         for uid in ("l0", "l1", "l2"):
-            await lifecycle.library(uid, "ws")
+            await make(lifecycle, callers, uid)
             await search.document(uid, "page.md", f"# Page\nA page of {uid}.\n")
         if running:
-            await _lose_and_change(lifecycle, bus, nats_server)
-            await _all_is_there(lifecycle, search, bus, nats_server)
+            await _lose_and_change(lifecycle, callers, bus, nats_server)
+            await _all_is_there(lifecycle, callers, search, bus, nats_server)
     if not running:
-        await _lose_and_change(lifecycle, bus, nats_server)
+        await _lose_and_change(lifecycle, callers, bus, nats_server)
         async with a_search(environ) as search:
-            await _all_is_there(lifecycle, search, bus, nats_server)
+            await _all_is_there(lifecycle, callers, search, bus, nats_server)
 
 
-async def _lose_and_change(lifecycle: Lifecycle, bus: Connecting, server: NatsServer) -> None:
+async def _lose_and_change(lifecycle: Lifecycle, callers: StandIn, bus: Connecting, server: NatsServer) -> None:
     await asyncio.to_thread(server.stop)
     await remove(lifecycle, "l0")
-    await lifecycle.library("l3", "ws")
+    await make(lifecycle, callers, "l3")
     lose_everything(server)
     await asyncio.to_thread(server.start)
     await callers_are_known(await bus(SEARCH, url=server.url))
 
 
-async def _all_is_there(lifecycle: Lifecycle, search: Search, bus: Connecting, server: NatsServer) -> None:
+async def _all_is_there(
+    lifecycle: Lifecycle, callers: StandIn, search: Search, bus: Connecting, server: NatsServer
+) -> None:
     await search.connected()
     await shows(search, "l1", "l2", "l3")
     await eventually(lambda: search.process.probes.missing() == {})
     assert await passages(search) == {"l1", "l2"}
     assert (await search.call("ann", "get_health"))["status"] == "ok"
-    await lifecycle.library("l4", "ws")
+    await make(lifecycle, callers, "l4")
     await remove(lifecycle, "l1")
     await shows(search, "l2", "l3", "l4")
     assert await passages(search) == {"l2"}
@@ -120,11 +129,11 @@ async def test_a_stream_that_is_deleted_under_a_connected_relay_is_made_and_fill
 ) -> None:
     callers.libraries["ann"] = EVERY
     async with a_search(environ) as search:
-        await lifecycle.library("l0", "ws")
+        await make(lifecycle, callers, "l0")
         await shows(search, "l0")
         operator = await bus("test", url=nats_server.url)
         await operator.api("STREAM.DELETE.CHANGES", {})
-        await lifecycle.library("l1", "ws")
+        await make(lifecycle, callers, "l1")
         await remove(lifecycle, "l0")
         await shows(search, "l1")
         stored = await numbers(bus, nats_server)

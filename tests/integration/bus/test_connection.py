@@ -1,7 +1,10 @@
 """The connection against a real server: what it translates, and that it survives what happens to servers."""
 
 import asyncio
+import gc
+import ssl
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from tests.waiting import Collected, eventually, soon
 from pallas_bus.access import Access
 from pallas_bus.connection import connect
 from pallas_bus.streams import declare
-from pallas_cli.broker_config.authority import AUTHORITY, make_certificate
+from pallas_cli.broker_config.authority import AUTHORITY, CERTIFICATE, KEY, make_certificate
 from pallas_cli.private_files import PRIVATE
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 
@@ -128,6 +131,44 @@ async def test_a_refused_connection_is_closed_although_the_deadline_comes_while_
         finally:
             server.close_clients()
     assert refused.value.code == "unavailable"
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
+async def test_every_refused_reconnect_is_closed_before_the_next_one(tmp_path: Path, tls: bool) -> None:
+    """What is collected as garbage later fails the test, too."""
+    refused, ended, lost = Collected[bool](), Collected[bool](), asyncio.Event()
+    make_certificate(tmp_path, ["127.0.0.1"], mode=PRIVATE)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / CERTIFICATE, tmp_path / KEY)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = not lost.is_set()
+        writer.write(b"INFO {}\r\n")
+        await reader.readuntil(b"PING\r\n")
+        writer.write(b"PONG\r\n" if first else b"-ERR 'Authorization Violation'\r\n")
+        if first:
+            await lost.wait()
+        else:
+            refused.add(True)
+            with suppress(OSError):
+                while await reader.read(1000):
+                    pass
+            ended.add(True)
+        writer.close()
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context if tls else None) as server:
+            url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with connect(Access(url, ca=(tmp_path / AUTHORITY).read_text("ascii") if tls else None), "tester"):
+                lost.set()
+                await refused.count(3)
+                await ended.count(2)
+            await ended.until(lambda closed: len(closed) == len(refused.items))
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])

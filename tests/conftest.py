@@ -16,7 +16,7 @@ from tests import groups, seed, timeouts
 from tests.conformance import tables
 from tests.embedded import NatsServer, nats_binary
 
-from pallas_bus.connection import Bus, connect
+from pallas_bus.transport.connection import Bus, connect
 
 # In the background of a shell Ctrl-C is ignored, by every child of a test, too, that is to end by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -12,10 +12,11 @@ from typing import Any
 from tests.embedded import accepts, free_port
 from tests.waiting import PATIENCE
 
-from agent_worker.hosting import host_team
-from agent_worker.ports import Completed, HostedTeam, Outcome, Turn
+from agent_worker.teams.hosted_team import HostedTeam
+from agent_worker.teams.make_agents import host_team
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import AnyEvent, ClientContext, ToolStarted, TurnEvent
+from pallas_executor.agent_runtime import Completed, Outcome, Turn
 from pallas_teams import load_team
 
 

@@ -99,14 +99,14 @@ async def timing() -> AsyncGenerator[Stopwatch]:
     event loop. Of a tick that is late because the machine stands still, or is busy with others, the usual time counts.
     """
     watch, ended = Stopwatch(), threading.Event()
-    looking = threading.Thread(target=watch.look_for_standstills, args=(ended,))
+    polling = threading.Thread(target=watch.look_for_standstills, args=(ended,))
 
     async def run() -> None:
         while True:
             watch.tick()
             await asyncio.sleep(_TICK)
 
-    looking.start()
+    polling.start()
     running = asyncio.create_task(run())
     try:
         yield watch
@@ -114,7 +114,7 @@ async def timing() -> AsyncGenerator[Stopwatch]:
         watch.tick()
         running.cancel()
         ended.set()
-        looking.join()
+        polling.join()
 
 
 @asynccontextmanager

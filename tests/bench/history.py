@@ -9,11 +9,11 @@ from typing import Any
 from tests.bench import stack
 from tests.bench.figures import percentile
 
-from pallas_bus.connection import Bus, connect
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_history import read_turn
+from pallas_bus.history.turns import read_turn
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY, TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
@@ -35,58 +35,58 @@ async def _measure(url: str, turns: int, reads: int, tell: Callable[[str], None]
     async with connect(url, GATEWAY) as bus:
         await declare(bus, TURN_QUEUE, TURN_LOG)
         tell(f"filling a log with {turns * (EVENTS + 2)} messages of {turns} turns")
-        addresses = [Address("bench", f"agent{number % _AGENTS}", new_turn_id()) for number in range(turns)]
+        refs = [TurnRef("bench", f"agent{number % _AGENTS}", new_turn_id()) for number in range(turns)]
         for start in range(0, turns, _TURNS_AT_ONCE):
-            await _fill(bus, addresses[start : start + _TURNS_AT_ONCE])
-        picked = random.choices(addresses, k=reads)
+            await _fill(bus, refs[start : start + _TURNS_AT_ONCE])
+        picked = random.choices(refs, k=reads)
         return {
             "messages": turns * (EVENTS + 2),
             "turns": turns,
-            "by_address": _figures([await _by_address(bus, address) for address in picked]),
-            "by_id": _figures([await _by_id(bus, address) for address in picked]),
+            "by_address": _figures([await _by_address(bus, ref) for ref in picked]),
+            "by_id": _figures([await _by_id(bus, ref) for ref in picked]),
         }
 
 
-async def _fill(bus: Bus, addresses: list[Address]) -> None:
+async def _fill(bus: Bus, refs: list[TurnRef]) -> None:
     """Store some turns. Only the last message is waited for: what was sent before it is stored before it."""
-    for address in addresses:
-        names = {"turn_id": address.turn_id, "team": address.team, "agent": address.agent}
+    for ref in refs:
+        names = {"turn_id": ref.turn_id, "team": ref.team, "agent": ref.agent}
         claim = TurnClaim(**names, claim=Claimed(attempt=1, worker="w1", tool="run", at=utc_now()))
-        await bus.send(address.on(TURN_CLAIM.template), claim.model_dump_json().encode())
+        await bus.send(ref.on(TURN_CLAIM.template), claim.model_dump_json().encode())
         for number in range(1, EVENTS + 1):
-            event = Step(seq=number, at=time.time_ns() // 1_000_000, agent=address.agent, n=number, kind="llm")
+            event = Step(seq=number, at=time.time_ns() // 1_000_000, agent=ref.agent, n=number, kind="llm")
             batch = TurnEvents(**names, attempt=1, events=(event,))
-            await bus.send(address.on(TURN_EVENT.template), batch.model_dump_json().encode())
+            await bus.send(ref.on(TURN_EVENT.template), batch.model_dump_json().encode())
         ended = utc_now()
         outcome = TurnOutcome(
-            turn_id=address.turn_id,
-            team=address.team,
-            agent=address.agent,
+            turn_id=ref.turn_id,
+            team=ref.team,
+            agent=ref.agent,
             attempt=1,
             status="completed",
             events=EVENTS,
             requested_at=ended,
             ended_at=ended,
         ).model_dump_json()
-        if address is addresses[-1]:
-            await bus.put(address.on(TURN_OUTCOME.template), outcome.encode())
+        if ref is refs[-1]:
+            await bus.put(ref.on(TURN_OUTCOME.template), outcome.encode())
         else:
-            await bus.send(address.on(TURN_OUTCOME.template), outcome.encode())
+            await bus.send(ref.on(TURN_OUTCOME.template), outcome.encode())
 
 
-async def _by_address(bus: Bus, address: Address) -> float:
+async def _by_address(bus: Bus, ref: TurnRef) -> float:
     """Seconds to read a turn of which team and agent are known, as when a stream is resumed."""
     began = time.perf_counter()
-    count = len([record async for record in read(bus, TURN_LOG.name, address.everything)])
+    count = len([record async for record in read(bus, TURN_LOG.name, ref.everything)])
     took = time.perf_counter() - began
     assert count == EVENTS + 2, count
     return took
 
 
-async def _by_id(bus: Bus, address: Address) -> float:
+async def _by_id(bus: Bus, ref: TurnRef) -> float:
     """Seconds to read a turn of which the id is all that is known, as a person does."""
     began = time.perf_counter()
-    turn = await read_turn(bus, address.turn_id)
+    turn = await read_turn(bus, ref.turn_id)
     took = time.perf_counter() - began
     assert turn is not None
     assert turn.state == "completed"

@@ -21,7 +21,7 @@ from tests.chaos.storm import Fallen, Storm
 from tests.chaos.witness import Witness, witnessing
 from tests.integration.real_parts import until
 
-from pallas_bus.connection import Bus, connect_when_possible
+from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_contracts.keyed import LogKey
 
 TEAM = Path(__file__).parent / "team"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pallas_bus import ask
+from pallas_bus.transport import ask
 from pallas_contracts.errors import PallasError, find_error
 from team_lifecycle.entry.errors import status_of
 

@@ -5,7 +5,7 @@ from tests.e2e.calls import Answer, call
 from tests.e2e.lab import Era, Lab
 from tests.e2e.turns import Turns
 
-from pallas_bus.turn_claims import Address
+from pallas_bus.turnlog.ref import TurnRef
 
 pytestmark = pytest.mark.one_era
 
@@ -17,7 +17,7 @@ async def check(turns: Turns, answer: Answer, agent: str, code: str) -> None:
     assert answer.error["code"] == code
     assert answer.text.startswith(f"{code}: ")
     assert answer.turn in answer.text
-    outcome = await turns.outcome(Address("lab", agent, answer.turn))
+    outcome = await turns.outcome(TurnRef("lab", agent, answer.turn))
     assert (outcome.status, outcome.code) == ("failed", code)
 
 

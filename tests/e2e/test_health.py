@@ -15,7 +15,7 @@ from tests.e2e.turns import Turns
 from tests.requirements import requirement
 from tests.waiting import eventually, soon, within
 
-from pallas_bus import tables
+from pallas_bus.transport import kv
 from pallas_contracts.catalog import HEALTH
 
 
@@ -80,7 +80,7 @@ async def test_asking_for_health_makes_no_turn_and_asks_no_model(lab: Lab, turns
 async def test_health_goes_from_ok_to_degraded_and_back_with_a_downstream_server(
     lab: Lab, turns: Turns, era: Era
 ) -> None:
-    async with lab.client("frail", era) as client, tables.watch(turns.bus, HEALTH) as published:
+    async with lab.client("frail", era) as client, kv.watch(turns.bus, HEALTH) as published:
         await until_status(client, "ok")
         lab.shaky.kill()
         try:

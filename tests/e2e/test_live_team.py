@@ -15,7 +15,7 @@ from tests.e2e.turns import Turns
 from tests.requirements import requirement
 from tests.waiting import eventually, soon, within
 
-from pallas_bus import tables
+from pallas_bus.transport import kv
 from pallas_contracts.catalog import AGENTS
 
 pytestmark = pytest.mark.one_era
@@ -64,7 +64,7 @@ async def test_an_agent_that_is_added_is_listed_and_served_at_once_and_gone_when
 ) -> None:
     agents = edited / "agents.yaml"
     before = agents.read_text()
-    async with tables.watch(turns.bus, AGENTS) as known:
+    async with kv.watch(turns.bus, AGENTS) as known:
         await soon(known.synced.wait())
         assert status(lab, 0) == 404
         agents.write_text(before + GUEST)

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from tests.waiting import Collected, soon
 
-from pallas_bus.access import Access
-from pallas_bus.connection import Bus, connect
-from pallas_bus.direct import Record, read
-from pallas_bus.turn_claims import Address, hear_claims
-from pallas_bus.turn_feed import Said
-from pallas_bus.turn_feeds import TurnFeeds, follow_turns
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.reads import Record, read
+from pallas_bus.turnlog.claims import watch_claims
+from pallas_bus.turnlog.feed import Said
+from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Claimed, TurnClaim, TurnOutcome
 
@@ -27,7 +28,7 @@ class Turns:
     feeds: TurnFeeds
     claims: Collected[TurnClaim] = field(default_factory=Collected[TurnClaim])
 
-    async def claimed(self, agent: str, *, attempt: int = 1) -> tuple[Address, Claimed]:
+    async def claimed(self, agent: str, *, attempt: int = 1) -> tuple[TurnRef, Claimed]:
         """Wait for the first claim of a turn of `agent` for this attempt."""
 
         def found(claims: list[TurnClaim]) -> list[tuple[TurnClaim, Claimed]]:
@@ -38,15 +39,15 @@ class Turns:
         return self.address_of(said), claim
 
     @staticmethod
-    def address_of(said: TurnClaim) -> Address:
+    def address_of(said: TurnClaim) -> TurnRef:
         """Where the turn of a claim lives in the log."""
-        return Address(said.team, said.agent, said.turn_id)
+        return TurnRef(said.team, said.agent, said.turn_id)
 
-    async def story(self, address: Address, within: float = 30.0) -> list[Said]:
+    async def story(self, ref: TurnRef, within: float = 30.0) -> list[Said]:
         """Everything that counts in a turn, once it has ended; the outcome is the last."""
 
         async def read() -> list[Said]:
-            feed = await self.feeds.resume(address)
+            feed = await self.feeds.resume(ref)
             try:
                 return [said async for said in feed]
             finally:
@@ -54,11 +55,11 @@ class Turns:
 
         return await soon(read(), within)
 
-    async def until[S](self, address: Address, kind: type[S], within: float = 30.0) -> S:
+    async def until[S](self, ref: TurnRef, kind: type[S], within: float = 30.0) -> S:
         """Wait for the first thing of a kind in a turn."""
 
         async def look() -> S:
-            feed = await self.feeds.resume(address)
+            feed = await self.feeds.resume(ref)
             try:
                 async for said in feed:
                     if isinstance(said, kind):
@@ -69,9 +70,9 @@ class Turns:
 
         return await soon(look(), within)
 
-    async def outcome(self, address: Address, within: float = 30.0) -> TurnOutcome:
+    async def outcome(self, ref: TurnRef, within: float = 30.0) -> TurnOutcome:
         """Wait for the end of a turn."""
-        return await self.until(address, TurnOutcome, within)
+        return await self.until(ref, TurnOutcome, within)
 
     async def queue_is_empty(self) -> None:
         """Wait until no turn waits or runs: a turn leaves the queue a moment after its caller has the answer."""
@@ -89,6 +90,6 @@ async def following(nats: Access) -> AsyncGenerator[Turns]:
     """Connect to the broker of a stack and listen."""
     async with connect(nats, "cli") as bus, follow_turns(bus) as feeds:
         turns = Turns(bus, feeds)
-        async with hear_claims(bus, lambda said, _: turns.claims.add(said)):
+        async with watch_claims(bus, lambda said, _: turns.claims.add(said)):
             await bus.client.flush()
             yield turns

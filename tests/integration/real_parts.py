@@ -15,9 +15,9 @@ from tests.waiting import PATIENCE
 from agent_gateway.app import Gateway
 from agent_gateway.app import build as build_gateway
 from agent_gateway.settings import GatewaySettings
-from agent_worker.app import Worker
 from agent_worker.app import build as build_worker
 from agent_worker.settings import WorkerSettings
+from pallas_executor.executor import Executor
 from pallas_runtime.http import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.run import Process
@@ -48,7 +48,7 @@ def measured(process: Process, metric: str, **labels: str) -> float:
 @asynccontextmanager
 async def a_worker(
     url: str, *folders: Path, slots: int = 8, process: Process | None = None, **settings: str
-) -> AsyncGenerator[Worker]:
+) -> AsyncGenerator[Executor]:
     """A worker at work; `settings` are its variables without their prefix.
 
     Leaving the block gives back what it runs, as at the end of a drain.

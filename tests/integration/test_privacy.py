@@ -22,8 +22,8 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from tests.runtimes import DemoServer
 
-from pallas_bus.connection import Bus, connect
-from pallas_bus.direct import read
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.reads import read
 from pallas_contracts.catalog import CLI, TURN_OBJECTS
 from pallas_runtime.http import bind, listening
 

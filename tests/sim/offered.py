@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from tests.builders import turn_requested
 
-from pallas_bus.connection import Bus
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_feeds import TurnFeeds
-from pallas_bus.turn_queue import submit
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.feeds import TurnFeeds
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.turns import Claimed, TurnOutcome
 
 type Schedule = Sequence[tuple[float, int]]
@@ -64,7 +64,7 @@ class Offered:
 
     async def _turn(self) -> Turn:
         request = turn_requested(self.team, self.agent)
-        feed = self.feeds.open(Address.of(request))
+        feed = self.feeds.open(TurnRef.of(request))
         try:
             await submit(self.bus, request)
             claims: list[Claimed] = []

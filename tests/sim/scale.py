@@ -29,9 +29,9 @@ from tests.sim.report import write
 from tests.sim.workers import Workers, workers
 from tests.waiting import eventually
 
-from pallas_bus.connection import connect
-from pallas_bus.streams import declare
-from pallas_bus.turn_feeds import follow_turns
+from pallas_bus.transport.connection import connect
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.feeds import follow_turns
 from pallas_cli.scaled_object import Scaling, scaled_object
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 

@@ -4,12 +4,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_bus import tables
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.turn_claims import Address, request_cancel
-from pallas_bus.turn_queue import delete_consumer
-from pallas_bus.turn_withdraw import withdraw_turn
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.queue import delete_consumer
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.plain_table import print_table
 from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
@@ -54,9 +55,9 @@ class AgentRow:
 
 async def agent_rows(bus: Bus) -> list[AgentRow]:
     """All agents, by team and name."""
-    definitions = await tables.snapshot(bus, AGENTS)
-    healths = await tables.snapshot(bus, HEALTH)
-    presences = (await tables.snapshot(bus, WORKERS)).values()
+    definitions = await kv.snapshot(bus, AGENTS)
+    healths = await kv.snapshot(bus, HEALTH)
+    presences = (await kv.snapshot(bus, WORKERS)).values()
     hosted = [key for presence in presences for key in presence.agents]
     return [AgentRow(definitions[key], healths.get(key), hosted.count(key)) for key in sorted(definitions)]
 
@@ -129,7 +130,7 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
         raise Refused(f"a worker still hosts team {team!r}; stop it, or take the folder away from it, first")
     cancelled = 0
     for row in rows:
-        await tables.delete(bus, AGENTS, team=team, agent=row.definition.agent)
+        await kv.delete(bus, AGENTS, team=team, agent=row.definition.agent)
         cancelled += await _cancel_waiting(bus, team, row.definition.agent)
         try:
             await delete_consumer(bus, team, row.definition.agent)
@@ -147,7 +148,7 @@ async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:
     count = 0
     async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent)):
         request = TurnRequested.model_validate_json(record.data)
-        await request_cancel(bus, Address.of(request), "its agent was retired")
+        await request_cancel(bus, TurnRef.of(request), "its agent was retired")
         await withdraw_turn(bus, request, record.seq)
         count += 1
     return count

@@ -12,8 +12,8 @@ import typer
 from pallas_cli.refused import Refused
 
 if TYPE_CHECKING:
-    from pallas_bus.access import Access
-    from pallas_bus.connection import Bus
+    from pallas_bus.transport.access import Access
+    from pallas_bus.transport.connection import Bus
 
 DEFAULT_NATS = "nats://127.0.0.1:23060"
 
@@ -34,7 +34,7 @@ def access_to(url: str, data: Path) -> "Access":
     Raises:
         Refused: a variable does not fit.
     """
-    from pallas_bus.access import Access
+    from pallas_bus.transport.access import Access
     from pallas_contracts.errors import Rejected
     from pallas_runtime.settings import BrokerSettings
 
@@ -55,7 +55,7 @@ async def platform(access: "Access") -> AsyncGenerator["Bus"]:
     Raises:
         Refused: nothing answers there.
     """
-    from pallas_bus.connection import connect
+    from pallas_bus.transport.connection import connect
     from pallas_contracts.catalog import CLI
     from pallas_contracts.errors import Rejected, Unavailable
 

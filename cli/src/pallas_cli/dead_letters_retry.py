@@ -8,11 +8,11 @@ import hashlib
 import json
 from typing import Any
 
-from pallas_bus import tables
-from pallas_bus.claim_checks import stow_request, whole_request
-from pallas_bus.connection import Bus
-from pallas_bus.dead_letters import drop_letter, request_of
-from pallas_bus.turn_queue import submit
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
+from pallas_bus.turnlog.dead_letters import drop_letter, request_of
+from pallas_bus.turnlog.queue import submit
 from pallas_cli.dead_letters_view import letter_of, letters_of
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import AGENTS
@@ -62,7 +62,7 @@ async def _retry(bus: Bus, name: str) -> str:
         raise Refused(f"{name}: content_expired: the original message is not kept any more", code=1)
     request = await _as_new_turn(bus, letter, original)
     try:
-        await submit(bus, await stow_request(bus, request))
+        await submit(bus, await offload_request(bus, request))
     except PallasError as error:
         raise Refused(f"{name}: {error.code}: {error.message}; it may be retried again", code=1) from error
     try:
@@ -83,7 +83,7 @@ async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal) -> 
         asked = await whole_request(bus, request_of(original))
     except (Rejected, NotFound) as error:
         raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
-    if await tables.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
+    if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
         raise Refused(f"{letter.letter}: there is no agent {asked.agent!r} of team {asked.team!r} any more", code=1)
     # No caller's idempotency key leads to the new turn, so it has no digest either.
     changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "digest": None, "requested_at": utc_now()}

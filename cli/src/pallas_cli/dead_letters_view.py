@@ -4,8 +4,13 @@ import base64
 import json
 from typing import Any
 
-from pallas_bus.connection import Bus
-from pallas_bus.dead_letters import KeptLetter, drop_letter, read_letter, read_letters
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.dead_letters import (
+    KeptLetter,
+    drop_letter,
+    read_letter,
+    read_letters,
+)
 from pallas_cli.moments import moment_of
 from pallas_cli.plain_table import print_table
 from pallas_cli.refused import Refused

@@ -5,9 +5,9 @@ import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from pallas_bus.connection import Bus
-from pallas_bus.recorded import Recorded, recorded
-from pallas_bus.replayed import Target, check_unstored, publish_again
+from pallas_bus.history.recorded import Recorded, recorded
+from pallas_bus.history.replayed import Target, check_unstored, publish_again
+from pallas_bus.transport.connection import Bus
 from pallas_cli.events_tail import filter_of
 from pallas_cli.moments import span_of
 from pallas_cli.refused import Refused

@@ -3,10 +3,10 @@
 import json
 from datetime import UTC
 
-from pallas_bus.connection import Bus
-from pallas_bus.recorded import Recorded, streams_of
-from pallas_bus.stream_tail import tail_streams
-from pallas_bus.subjects import subject_filter
+from pallas_bus.history.recorded import Recorded, streams_of
+from pallas_bus.history.tail import tail_streams
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.subjects import subject_filter
 from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pallas_bus import tables
-from pallas_bus.connection import Bus
-from pallas_bus.turn_history import TurnHistory
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
 from pallas_cli.refused import Refused
 from pallas_cli.turn_answer import with_content
 from pallas_cli.turns_view import find_turn
@@ -98,7 +98,7 @@ async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str |
 
 async def _definition(bus: Bus, team: str, agent: str) -> AgentDefinition:
     try:
-        definition = await tables.get(bus, AGENTS, team=team, agent=agent)
+        definition = await kv.get(bus, AGENTS, team=team, agent=agent)
     except Rejected as error:
         raise Refused(error.message) from error
     if definition is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from pallas_bus.turn_queue import consumer_name
+from pallas_bus.turnlog.queue import consumer_name
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_teams import TeamFaults, TeamFolder, load_teams

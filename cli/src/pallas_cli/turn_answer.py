@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_bus.claim_checks import whole_request, whole_result
-from pallas_bus.connection import Bus
-from pallas_bus.turn_history import TurnHistory
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.content.claim_checks import whole_request, whole_result
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import Fault, InputRequired, Result, TextDelta
 
@@ -69,7 +69,7 @@ async def with_content(bus: Bus, turn: TurnHistory) -> TurnHistory:
         for number, event in list(attempt.events.items()):
             if isinstance(event, Result):
                 try:
-                    attempt.events[number] = await whole_result(bus, turn.address, event)
+                    attempt.events[number] = await whole_result(bus, turn.ref, event)
                 except (NotFound, Rejected):
                     del attempt.events[number]
     return turn

@@ -4,11 +4,11 @@ import asyncio
 import json
 from contextlib import suppress
 
-from pallas_bus.connection import Bus
-from pallas_bus.turn_claims import request_cancel
-from pallas_bus.turn_feeds import follow_turns
-from pallas_bus.turn_history import TurnHistory
-from pallas_bus.turn_withdraw import withdraw_turn
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.refused import Refused
 from pallas_cli.turns_view import find_turn
 from pallas_contracts.turns import TurnOutcome
@@ -28,7 +28,7 @@ async def cancel(bus: Bus, turn_id: str, *, as_json: bool, patience: float = _PA
     turn = await find_turn(bus, turn_id)
     if turn.outcome is not None:
         raise Refused(f"turn {turn_id} is over: {turn.outcome.status}")
-    first = await request_cancel(bus, turn.address, "cancelled by an operator")
+    first = await request_cancel(bus, turn.ref, "cancelled by an operator")
     if turn.request is not None:
         await withdraw_turn(bus, turn.request, turn.position)
     outcome = await _outcome(bus, turn, patience)
@@ -43,7 +43,7 @@ async def _outcome(bus: Bus, turn: TurnHistory, patience: float) -> TurnOutcome 
     async with follow_turns(bus) as feeds:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                async for said in await feeds.resume(turn.address):
+                async for said in await feeds.resume(turn.ref):
                     if isinstance(said, TurnOutcome):
                         return said
     return None

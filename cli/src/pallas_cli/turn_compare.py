@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from pallas_bus.turn_history import TurnHistory
+from pallas_bus.history.turns import TurnHistory
 from pallas_cli.turn_answer import said_in
 from pallas_cli.turn_show import document_of
 from pallas_cli.turn_timeline import lines_of, timeline, times_of

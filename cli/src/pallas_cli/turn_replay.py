@@ -7,15 +7,16 @@ from contextlib import suppress
 
 import typer
 
-from pallas_bus import tables
-from pallas_bus.claim_checks import stow_request
-from pallas_bus.connection import Bus
-from pallas_bus.turn_claims import Address, request_cancel
-from pallas_bus.turn_feed import Said
-from pallas_bus.turn_feeds import follow_turns
-from pallas_bus.turn_history import TurnHistory
-from pallas_bus.turn_queue import submit
-from pallas_bus.turn_withdraw import withdraw_turn
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.feed import Said
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.refused import Refused
 from pallas_cli.replay_plan import Plan, plan_replay
 from pallas_cli.turn_answer import said_in, with_content
@@ -72,7 +73,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
 
     async with follow_turns(bus) as feeds:
         await bus.flush()
-        feed = feeds.open(Address.of(request))
+        feed = feeds.open(TurnRef.of(request))
         position = 0
         try:
             position = await _submit(bus, request)
@@ -84,7 +85,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
                     tell(line)
         except asyncio.CancelledError:
             with suppress(PallasError):
-                await request_cancel(bus, Address.of(request), "its replay was interrupted")
+                await request_cancel(bus, TurnRef.of(request), "its replay was interrupted")
                 await withdraw_turn(bus, request, position)
                 tell(f"turn {request.turn_id} cancelled")
             raise
@@ -93,7 +94,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
 async def _submit(bus: Bus, request: TurnRequested) -> int:
     """Put the turn into its queue, with what is too big for a message beside it; returns its position there."""
     try:
-        return (await submit(bus, await stow_request(bus, request))).seq
+        return (await submit(bus, await offload_request(bus, request))).seq
     except Rejected as error:
         raise Refused(error.message) from error
     except Unavailable as error:
@@ -101,12 +102,12 @@ async def _submit(bus: Bus, request: TurnRequested) -> int:
             raise Refused(f"busy: too many turns of {request.team}/{request.agent} are waiting") from error
         # It may be in there: what was refused must not be executed.
         with suppress(PallasError):
-            await request_cancel(bus, Address.of(request), "it could not be put into its queue")
+            await request_cancel(bus, TurnRef.of(request), "it could not be put into its queue")
         raise Refused(f"{error.message}; the turn is cancelled") from error
 
 
 async def _hosted(bus: Bus, key: str) -> bool:
-    return any(key in presence.agents for presence in (await tables.snapshot(bus, WORKERS)).values())
+    return any(key in presence.agents for presence in (await kv.snapshot(bus, WORKERS)).values())
 
 
 def _line_of(said: Said) -> str | None:

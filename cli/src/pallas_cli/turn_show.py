@@ -4,8 +4,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from pallas_bus.connection import Bus
-from pallas_bus.turn_history import TurnHistory
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport.connection import Bus
 from pallas_cli.turn_answer import asked_in, said_in, with_content
 from pallas_cli.turn_timeline import beginning, lines_of, timeline, times_of
 from pallas_cli.turns_view import find_turn, row_of

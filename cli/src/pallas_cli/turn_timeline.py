@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import Any, Literal
 
-from pallas_bus.turn_history import AttemptHistory, TurnHistory
+from pallas_bus.history.turns import AttemptHistory, TurnHistory
 from pallas_cli.turns_tail import claim_text, text_of
 from pallas_contracts.turns import (
     AnyEvent,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from pallas_bus.connection import Bus
-from pallas_bus.turn_history import TurnHistory
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport.connection import Bus
 from pallas_cli.turn_show import heading_of
 from pallas_cli.turn_timeline import Entry, beginning, timeline
 from pallas_cli.turns_view import find_turn

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import typer
 
-from pallas_bus.connection import Bus
-from pallas_bus.turn_content import Erased, erase_content
-from pallas_bus.turn_history import TurnHistory, read_conversation
+from pallas_bus.history.turns import TurnHistory, read_conversation
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_cli.log_key import find_log_key
 from pallas_cli.refused import Refused
 from pallas_cli.turns_view import find_turn
@@ -30,7 +30,7 @@ async def forget(bus: Bus, *, turn_id: str | None, conversation: str | None, as_
         Exit: with code 1, when one of them is under way: that is not forgotten.
     """
     turns = await _turns(bus, turn_id, conversation)
-    over = {turn.turn_id: await erase_content(bus, turn.address) for turn in turns if turn.outcome is not None}
+    over = {turn.turn_id: await erase_content(bus, turn.ref) for turn in turns if turn.outcome is not None}
     under_way = [turn for turn in turns if turn.outcome is None]
     if as_json:
         print(json.dumps({"forgotten": [_row(*each) for each in over.items()], "under_way": _ids(under_way)}, indent=2))

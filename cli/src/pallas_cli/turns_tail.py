@@ -5,14 +5,14 @@ import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.recorded import Recorded
-from pallas_bus.stream_tail import tail_streams
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_history import State, TurnHistory, fold
-from pallas_bus.turn_list import TurnFilter
-from pallas_bus.turn_tail import Entry, LogEntry, entry_of
+from pallas_bus.history.log_entries import Entry, LogEntry, entry_of
+from pallas_bus.history.recorded import Recorded
+from pallas_bus.history.tail import tail_streams
+from pallas_bus.history.turn_list import TurnFilter
+from pallas_bus.history.turns import State, TurnHistory, fold
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import (
     AnyEvent,
@@ -78,7 +78,7 @@ class _Callers:
         if isinstance(said, TurnRequested):
             return self._matches(TurnHistory(said.team, said.agent, said.turn_id, said))
         if said.turn_id not in self._known:
-            subject = Address(said.team, said.agent, said.turn_id).on(TURN_CLAIM.template)
+            subject = TurnRef(said.team, said.agent, said.turn_id).on(TURN_CLAIM.template)
             turns = fold([record async for record in read(self.bus, TURN_LOG.name, subject)])
             self._known[said.turn_id] = said.turn_id in turns and self._matches(turns[said.turn_id])
         return self._known.pop(said.turn_id) if isinstance(said, TurnOutcome) else self._known[said.turn_id]

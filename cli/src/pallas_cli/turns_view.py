@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
-from pallas_bus.connection import Bus
-from pallas_bus.turn_history import State, TurnHistory, read_turn
-from pallas_bus.turn_list import TurnFilter, find_turns
+from pallas_bus.history.turn_list import TurnFilter, find_turns
+from pallas_bus.history.turns import State, TurnHistory, read_turn
+from pallas_bus.transport.connection import Bus
 from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
 from pallas_cli.plain_table import print_table

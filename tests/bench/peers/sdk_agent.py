@@ -12,11 +12,11 @@ from pathlib import Path
 import mcp_types as types
 from tests.bench.peers.serving import Context, sdk_app, serve, text_result
 
-from agent_gateway.entry.progress import ProgressRelay
-from agent_worker.hosting import host_team
-from agent_worker.ports import AgentRuntime, Completed, Turn
+from agent_gateway.answers.progress import ProgressRelay
+from agent_worker.teams.make_agents import host_team
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.turns import AnyEvent, ClientContext, LogMessage, ToolStarted
+from pallas_executor.agent_runtime import AgentRuntime, Completed, Turn
 from pallas_teams import load_teams
 
 TEAM = Path(__file__).parents[1] / "team"

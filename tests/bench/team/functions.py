@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent_worker.functions import CallContext, FunctionAgent, JsonObject
+from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 

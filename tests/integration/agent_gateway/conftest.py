@@ -15,17 +15,19 @@ from tests.embedded import NatsServer
 from tests.integration.real_parts import Front, a_gateway, a_lab, a_process, a_worker, measured
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
-from agent_gateway.handlers import queue_place, relay_turn
-from agent_worker.app import Worker
-from pallas_bus import tables
-from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
-from pallas_bus.tables import Table, watch
-from pallas_bus.turn_claims import Address, hear_claims
-from pallas_bus.turn_feeds import TurnFeeds, follow_turns
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import Table, watch
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import watch_claims
+from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls import relay_turn
+from pallas_calls.admission import queue_positions
 from pallas_contracts.agents import AgentDefinition, GatewayPresence, ToolDefinition
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, STREAMS
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome
+from pallas_executor.executor import Executor
 from pallas_runtime.run import Process
 
 WAIT = ToolDefinition(
@@ -62,7 +64,7 @@ class Platform:
         """One more gateway, to the end of the test."""
         return await self.stack.enter_async_context(a_gateway(self.url, **settings))
 
-    async def worker(self, edit: Callable[[str], str] = lambda text: text) -> Worker:
+    async def worker(self, edit: Callable[[str], str] = lambda text: text) -> Executor:
         """A worker that hosts the lab as this team, to the end of the test."""
         folder = self.folder if self.folder.exists() else a_lab(self.folder, self.team, edit)
         self.workers.append(a_process("agent-worker"))
@@ -75,12 +77,12 @@ class Platform:
     async def publish(self, agent: str = "bench", **fields: Any) -> AgentDefinition:
         """Publish an agent that no worker hosts."""
         definition = agent_definition(self.team, agent, **({"tools": (WAIT,)} | fields))
-        await tables.put(self.bus, AGENTS, definition, team=self.team, agent=agent)
+        await kv.put(self.bus, AGENTS, definition, team=self.team, agent=agent)
         return definition
 
     async def retire(self, agent: str = "bench") -> None:
         """Take an agent out of the catalogue."""
-        await tables.delete(self.bus, AGENTS, team=self.team, agent=agent)
+        await kv.delete(self.bus, AGENTS, team=self.team, agent=agent)
 
     async def served(self, front: Front, agent: str = "bench") -> None:
         """Wait until a gateway has the endpoint of an agent."""
@@ -116,7 +118,7 @@ class Platform:
         """Wait for the end of a turn."""
 
         async def read() -> TurnOutcome:
-            feed = await self.feeds.resume(Address(said.team, said.agent, said.turn_id))
+            feed = await self.feeds.resume(TurnRef(said.team, said.agent, said.turn_id))
             async for each in feed:
                 if isinstance(each, TurnOutcome):
                     return each
@@ -148,7 +150,7 @@ async def make_platform(connection: Bus, url: str, team: str, folder: Path) -> A
         AsyncExitStack() as stack,
         follow_turns(connection) as feeds,
         watch(connection, GATEWAYS) as gateways,
-        hear_claims(connection, lambda said, _position: claims.add(said)),
+        watch_claims(connection, lambda said, _position: claims.add(said)),
     ):
         await connection.client.flush()
         yield Platform(url, connection, team, folder / "team", feeds, gateways, claims, stack)
@@ -157,7 +159,7 @@ async def make_platform(connection: Bus, url: str, team: str, folder: Path) -> A
 @pytest.fixture
 def asked_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, a gateway waits for what the broker knows of a queue."""
-    monkeypatch.setattr(queue_place, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(queue_positions, "_PATIENCE", PATIENCE)
 
 
 @pytest.fixture

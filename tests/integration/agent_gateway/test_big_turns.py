@@ -14,9 +14,9 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import until
 from tests.waiting import soon
 
-from pallas_bus.direct import read
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_objects import drop, objects_of
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.content.objects import drop, objects_of
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import OBJECT_PART, TURN_OBJECTS, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.turns import Claimed, TurnRequested
 
@@ -34,9 +34,9 @@ async def small(request: pytest.FixtureRequest, bus: Connecting, team: str, tmp_
             yield made
 
 
-async def objects(platform: Platform, address: Address | None = None) -> int:
+async def objects(platform: Platform, ref: TurnRef | None = None) -> int:
     """The bytes of everything that is stowed."""
-    every = objects_of(address) if address else OBJECT_PART.template.filter()
+    every = objects_of(ref) if ref else OBJECT_PART.template.filter()
     return sum([len(record.data) async for record in read(platform.bus, TURN_OBJECTS.name, every)])
 
 
@@ -75,9 +75,9 @@ async def test_a_body_above_the_limit_is_413(platform: Platform, http: httpx.Asy
     assert answer.status_code == 413
 
 
-async def spoilt(platform: Platform, address: Address) -> None:
+async def spoilt(platform: Platform, ref: TurnRef) -> None:
     """Make one part of what is stowed something else."""
-    ids = {"team": address.team, "agent": address.agent, "turn": address.turn_id}
+    ids = {"team": ref.team, "agent": ref.agent, "turn": ref.turn_id}
     await platform.bus.put(OBJECT_PART.template.subject(**ids, name="request", part="0"), b"something else")
 
 
@@ -93,9 +93,9 @@ async def test_a_turn_whose_arguments_are_not_there_as_they_were_sent_is_not_exe
         request = await waiting(platform)
         assert request.stowed is not None
         if code == "content_expired":
-            await drop(platform.bus, Address.of(request))
+            await drop(platform.bus, TurnRef.of(request))
         else:
-            await spoilt(platform, Address.of(request))
+            await spoilt(platform, TurnRef.of(request))
         await platform.worker()
         answer = await soon(calling)
         assert (answer.meta or {})["pallas/error"]["code"] == code
@@ -107,12 +107,12 @@ async def test_a_turn_that_is_cancelled_while_it_waits_leaves_nothing_behind(pla
     await platform.served(front)
     async with front.client(platform.team, "bench") as client:
         calling = asyncio.create_task(client.call_tool("wait", {"file": "x" * MiB}))
-        address = Address.of(await waiting(platform))
-        assert await objects(platform, address) > MiB
+        ref = TurnRef.of(await waiting(platform))
+        assert await objects(platform, ref) > MiB
         calling.cancel()
 
         async def gone() -> bool:
-            return not await objects(platform, address)
+            return not await objects(platform, ref)
 
         await until(gone)
 

@@ -12,11 +12,11 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
-from agent_gateway.handlers.cancel_turn import cancel_call, remember_call
-from pallas_bus import tables
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_queue import ensure_consumer, queue_state, submit
-from pallas_bus.turn_withdraw import withdraw_turn
+from agent_gateway.handshake.calls import cancel_call, remember_call
+from pallas_bus.transport import kv
+from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_contracts.catalog import CALLS
 from pallas_contracts.turns import CancelRequested, Claimed
 
@@ -164,11 +164,11 @@ async def test_a_turn_that_a_worker_has_had_is_left_to_the_workers(platform: Pla
 
 
 async def test_a_cancel_that_overtakes_its_call_is_carried_out(platform: Platform, front: Front) -> None:
-    address = Address.of(turn_requested(platform.team, "bench"))
-    cancelling = asyncio.create_task(cancel_call(platform.bus, "session", address.turn_id))
+    ref = TurnRef.of(turn_requested(platform.team, "bench"))
+    cancelling = asyncio.create_task(cancel_call(platform.bus, "session", ref.turn_id))
     await asyncio.sleep(0)
     # Asked behind it on the same connection: when this is answered, it has looked once.
-    assert await tables.get(platform.bus, CALLS, session="session", request=address.turn_id) is None
-    await remember_call(platform.bus, "session", address.turn_id, address)
+    assert await kv.get(platform.bus, CALLS, session="session", request=ref.turn_id) is None
+    await remember_call(platform.bus, "session", ref.turn_id, ref)
     await soon(cancelling)
-    assert (await platform.claim(CancelRequested)).turn_id == address.turn_id
+    assert (await platform.claim(CancelRequested)).turn_id == ref.turn_id

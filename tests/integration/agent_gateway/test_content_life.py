@@ -11,10 +11,10 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import a_gateway, a_lab, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus import turn_writer
-from pallas_bus.direct import read
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_objects import objects_of
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog import writer
+from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import (
     DEAD_LETTERS,
     GATEWAY,
@@ -45,11 +45,11 @@ async def hosted(platform: Platform, *, content_seconds: str) -> None:
 
 async def content(platform: Platform, outcome: TurnOutcome) -> dict[str, int]:
     """How many messages and parts of each kind of content there are."""
-    address = Address(outcome.team, outcome.agent, outcome.turn_id)
+    ref = TurnRef(outcome.team, outcome.agent, outcome.turn_id)
     filters = {
-        "said": (TURN_LOG, address.on(TURN_CONTENT.template)),
-        "request": (TURN_LOG, address.on(KEPT_REQUEST.template)),
-        "parts": (TURN_OBJECTS, objects_of(address)),
+        "said": (TURN_LOG, ref.on(TURN_CONTENT.template)),
+        "request": (TURN_LOG, ref.on(KEPT_REQUEST.template)),
+        "parts": (TURN_OBJECTS, objects_of(ref)),
     }
     counts = {
         kind: len([record async for record in read(platform.bus, stream.name, subject)])
@@ -61,7 +61,7 @@ async def content(platform: Platform, outcome: TurnOutcome) -> dict[str, int]:
 async def test_content_goes_though_the_gateway_of_its_turn_is_gone_by_then(
     alone: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_writer, "DELIVERY", 1.0)
+    monkeypatch.setattr(writer, "DELIVERY", 1.0)
     await hosted(alone, content_seconds="3")
     async with AsyncExitStack() as first:
         front = await first.enter_async_context(a_gateway(alone.url))

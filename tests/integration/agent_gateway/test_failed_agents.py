@@ -8,8 +8,8 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, a_lab, until
 from tests.waiting import eventually, soon, within
 
-from pallas_bus import tables
-from pallas_bus.turn_queue import ensure_consumer, queue_state
+from pallas_bus.transport import kv
+from pallas_bus.turnlog.queue import ensure_consumer, queue_state
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.message import utc_now
@@ -20,7 +20,7 @@ async def present(platform: Platform, worker: str, *, hosts: bool, **failed: str
     agents = (f"{platform.team}.bench",) if hosts else (f"{platform.team}.other",)
     reasons = {f"{platform.team}.{agent}": why for agent, why in failed.items()}
     presence = WorkerPresence(worker=f"{platform.team}-{worker}", slots=4, agents=agents, failed=reasons, at=utc_now())
-    await tables.put(platform.bus, WORKERS, presence, worker=presence.worker)
+    await kv.put(platform.bus, WORKERS, presence, worker=presence.worker)
 
 
 async def serving(platform: Platform) -> Front:

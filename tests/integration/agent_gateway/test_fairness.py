@@ -11,7 +11,7 @@ from tests.builders import turn_requested
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.processes import a_service
 
-from pallas_bus.turn_queue import queue_state, submit
+from pallas_bus.turnlog.queue import queue_state, submit
 from pallas_contracts.turns import Principal
 
 NOISY, QUIET, SLOTS = 400, 5, 20

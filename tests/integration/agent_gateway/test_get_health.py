@@ -12,12 +12,12 @@ from tests.builders import agent_definition
 from tests.conftest import Connecting
 from tests.waiting import PATIENCE, eventually, within
 
-from agent_gateway.handlers import get_health as handler
-from agent_gateway.handlers.get_health import get_health
-from pallas_bus.ask import answer, answering
-from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
-from pallas_bus.tables import Table, put, watch
+from agent_gateway.mcp import get_health as handler
+from agent_gateway.mcp.get_health import get_health
+from pallas_bus.transport.ask import answer, answering
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import Table, put, watch
+from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import CHECK_HEALTH, GATEWAY, HEALTH, MONITOR
 from pallas_contracts.health import AgentHealth, HealthAsked
 from pallas_contracts.message import utc_now

@@ -14,9 +14,9 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
-from pallas_bus.claim_checks import STOW_ABOVE
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_queue import NANOSECONDS, ensure_consumer, queue_state
+from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
+from pallas_bus.turnlog.queue import NANOSECONDS, ensure_consumer, queue_state
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG, TURN_QUEUE
 from pallas_contracts.turns import CancelRequested, Claimed
@@ -154,8 +154,8 @@ async def test_an_answer_that_is_not_kept_any_more_is_said_to_be_so_and_nothing_
     params = keyed("effect", {"file": str(platform.file())})
     platform.files[0].touch()
     await result(http, fronts[0], platform, params)
-    address = Address(platform.team, "bench", (await platform.claim(Claimed)).turn_id)
-    subject = address.on(TURN_CONTENT.template)
+    ref = TurnRef(platform.team, "bench", (await platform.claim(Claimed)).turn_id)
+    subject = ref.on(TURN_CONTENT.template)
     await platform.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": subject})
     facts = fault(await result(http, fronts[1], platform, params))
     assert (facts["code"], facts["retryable"]) == ("content_expired", False)
@@ -188,7 +188,7 @@ async def test_a_key_that_was_used_with_other_arguments_is_refused(
 async def test_of_two_big_calls_at_once_with_one_key_and_different_arguments_one_is_executed_unharmed(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
-    texts = ["x" * 2 * STOW_ABOVE, "y" * 2 * STOW_ABOVE]
+    texts = ["x" * 2 * OFFLOAD_ABOVE, "y" * 2 * OFFLOAD_ABOVE]
     pairs = zip(fronts, texts, strict=True)
     results = await asyncio.gather(
         *(calling(http, front, platform, keyed("say", {"text": text})) for front, text in pairs)

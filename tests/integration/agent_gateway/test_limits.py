@@ -12,8 +12,13 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import PATIENCE, eventually, soon, timing
 
-from agent_gateway.handlers import shared_answer
-from pallas_bus.turn_queue import ensure_consumer, queue_state, submit, turns_by_caller
+from pallas_bus.turnlog.queue import (
+    ensure_consumer,
+    queue_state,
+    submit,
+    turns_by_caller,
+)
+from pallas_calls.admission import shared_answers
 from pallas_contracts.agents import Limits
 from pallas_contracts.turns import Principal
 
@@ -147,7 +152,7 @@ async def test_many_calls_at_once_do_not_pass_beside_the_limit(platform: Platfor
 async def test_what_a_caller_has_waiting_through_another_gateway_counts(
     platform: Platform, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_answer, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(shared_answers, "SHARED_FOR", 0.0)
     callers = await callers_of(platform, http, max_queued=6)
     other = Callers(platform, http, await platform.gateway(trusted_proxies=PROXY))
     await platform.served(other.front)

@@ -8,10 +8,10 @@ from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.waiting import Collected
 
-from agent_gateway.handlers import lost_workers
-from agent_gateway.handlers.lost_workers import watch_workers
-from pallas_bus.connection import Bus
-from pallas_bus.turn_queue import give_back
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.queue import nak
+from pallas_calls import worker_liveness
+from pallas_calls.worker_liveness import watch_workers
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed
 
@@ -26,11 +26,11 @@ def during(monkeypatch: pytest.MonkeyPatch) -> During:
     async def slowly(bus: Bus, delivery: str) -> None:
         while actions:
             actions.pop()()
-        await give_back(bus, delivery)
+        await nak(bus, delivery)
 
-    monkeypatch.setattr(lost_workers, "give_back", slowly)
-    monkeypatch.setattr(lost_workers, "BEAT", 0.02)
-    monkeypatch.setattr(lost_workers, "SILENCE", 0.08)
+    monkeypatch.setattr(worker_liveness, "nak", slowly)
+    monkeypatch.setattr(worker_liveness, "BEAT", 0.02)
+    monkeypatch.setattr(worker_liveness, "SILENCE", 0.08)
     return actions.append
 
 

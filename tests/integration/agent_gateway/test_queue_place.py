@@ -10,9 +10,9 @@ from tests.embedded import NatsServer
 from tests.integration.agent_gateway.conftest import Platform
 from tests.waiting import Collected, soon, within
 
-from agent_gateway.handlers import shared_answer
-from agent_gateway.handlers.queue_place import QueuePlaces
-from pallas_bus.turn_queue import consumer_name, ensure_consumer, submit
+from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, submit
+from pallas_calls.admission import shared_answers
+from pallas_calls.admission.queue_positions import QueuePositions
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Principal
 
@@ -41,7 +41,7 @@ async def test_a_turn_that_waits_tells_its_place(platform: Platform) -> None:
 async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_answer, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(shared_answers, "SHARED_FOR", 0.0)
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
     inbox, arrived = platform.bus.client.new_inbox(), asyncio.Event()
@@ -50,7 +50,7 @@ async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
         arrived.set()
 
     await platform.bus.subscribe(inbox, deliver)
-    places = QueuePlaces(platform.bus)
+    places = QueuePositions(platform.bus)
     with ExitStack() as followed:
         put_in = [places.place(platform.team, "bench", ANYBODY, each.seq) for each in stored]
         first, _, third = map(followed.enter_context, put_in)
@@ -67,19 +67,19 @@ async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
 async def test_turns_that_wait_through_another_gateway_are_counted_too(platform: Platform) -> None:
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
-    with QueuePlaces(platform.bus).place(platform.team, "bench", ANYBODY, stored[-1].seq) as place:
+    with QueuePositions(platform.bus).place(platform.team, "bench", ANYBODY, stored[-1].seq) as place:
         assert await place.ahead() == 2
 
 
 async def test_the_place_in_a_queue_that_nobody_has_made_is_not_known(platform: Platform) -> None:
-    with QueuePlaces(platform.bus).place(platform.team, "nobody", ANYBODY, 1) as place:
+    with QueuePositions(platform.bus).place(platform.team, "nobody", ANYBODY, 1) as place:
         assert await place.ahead() is None
 
 
 async def test_what_one_gateway_asks_the_broker_is_asked_once_for_all_that_wait(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_answer, "SHARED_FOR", 60.0)
+    monkeypatch.setattr(shared_answers, "SHARED_FOR", 60.0)
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     questions = Collected[str]()
 
@@ -89,7 +89,7 @@ async def test_what_one_gateway_asks_the_broker_is_asked_once_for_all_that_wait(
     await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'bench')}", heard)
     await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'nobody')}", heard)
     await platform.bus.client.flush()
-    places = QueuePlaces(platform.bus)
+    places = QueuePositions(platform.bus)
     for agent in ("bench", "nobody"):
         questions.items.clear()
         full = await asyncio.gather(*(places.full(platform.team, agent, ANYBODY, 1) for _ in range(200)))
@@ -100,7 +100,7 @@ async def test_what_one_gateway_asks_the_broker_is_asked_once_for_all_that_wait(
 
 
 async def test_a_queue_of_which_nothing_is_known_refuses_nobody(alone: Platform, nats_server: NatsServer) -> None:
-    places = QueuePlaces(alone.bus)
+    places = QueuePositions(alone.bus)
     nats_server.stop()
     async with within(0.2):
         assert await places.full(alone.team, "bench", ANYBODY, 1) is None

@@ -10,8 +10,8 @@ from tests.embedded import NatsServer
 from tests.integration.agent_gateway.conftest import Platform, error_of
 from tests.waiting import eventually, soon, within
 
-from agent_gateway.entry.endpoints import Endpoint
-from pallas_bus.turn_queue import submit
+from agent_gateway.mcp.endpoints import Endpoint
+from pallas_bus.turnlog.queue import submit
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Principal
 

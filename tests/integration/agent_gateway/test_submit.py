@@ -16,10 +16,10 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import Front
 from tests.waiting import PATIENCE, Collected, eventually, soon, within
 
-from agent_gateway.handlers import submit_turn
-from pallas_bus.connection import Bus
-from pallas_bus.replies import Stored
-from pallas_bus.turn_queue import submit
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import Stored
+from pallas_bus.turnlog.queue import submit
+from pallas_calls import submit_turn
 from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested
 
 REFUSED_WITHIN = 4.0

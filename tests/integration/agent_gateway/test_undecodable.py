@@ -7,9 +7,9 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import until
 from tests.waiting import soon
 
-from pallas_bus.dead_letters import read_letter
-from pallas_bus.direct import Record, read
-from pallas_bus.turn_queue import ensure_consumer, queue_state
+from pallas_bus.transport.reads import Record, read
+from pallas_bus.turnlog.dead_letters import read_letter
+from pallas_bus.turnlog.queue import ensure_consumer, queue_state
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 
 

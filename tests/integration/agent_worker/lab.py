@@ -10,16 +10,17 @@ from tests.builders import turn_requested
 from tests.integration.real_parts import a_lab, a_process, a_worker, measured
 from tests.waiting import PATIENCE, Collected, eventually, soon
 
-from agent_worker.app import Worker
-from pallas_bus.connection import Bus
-from pallas_bus.turn_claims import Address, claim
-from pallas_bus.turn_feed import Said, TurnFeed
-from pallas_bus.turn_feeds import TurnFeeds
-from pallas_bus.turn_puller import TurnPuller
-from pallas_bus.turn_queue import Delivery, ensure_consumer, submit
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.claims import claim
+from pallas_bus.turnlog.feed import Said, TurnFeed
+from pallas_bus.turnlog.feeds import TurnFeeds
+from pallas_bus.turnlog.puller import TurnPuller
+from pallas_bus.turnlog.queue import Delivery, ensure_consumer, submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested
+from pallas_executor.executor import Executor
 from pallas_runtime.run import Process
 
 
@@ -32,7 +33,7 @@ class Lost:
 
     async def is_found_lost(self) -> None:
         """Make the broker deliver the turn again now, as it does by itself once it has waited long enough."""
-        await self.delivery.give_back()
+        await self.delivery.nak()
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Lab:
         """Write the team folder."""
         return a_lab(self.folder, self.team, edit)
 
-    async def worker(self, *, slots: int = 8) -> Worker:
+    async def worker(self, *, slots: int = 8) -> Executor:
         """One more worker that hosts the team, to the end of the test."""
         if not self.folder.exists():
             self.describe()
@@ -81,7 +82,7 @@ class Lab:
 
     def follow(self, request: TurnRequested) -> "Followed":
         """Follow a turn that has not been submitted yet."""
-        return Followed(request, self.feeds.open(Address.of(request)))
+        return Followed(request, self.feeds.open(TurnRef.of(request)))
 
     async def ask(self, tool: str, agent: str = "bench", **arguments: Any) -> "Followed":
         """Submit a turn and follow it."""
@@ -103,9 +104,9 @@ class Lab:
         await submit(self.bus, request)
         [delivery] = await held.count(1)
         await puller.stop()
-        address = Address.of(request)
-        fence = await claim(self.bus, address, Claimed(attempt=attempt, worker="lost", at=utc_now()), after=after)
-        return Lost(delivery, TurnWriter(self.bus, address, attempt, fence))
+        ref = TurnRef.of(request)
+        fence = await claim(self.bus, ref, Claimed(attempt=attempt, worker="lost", at=utc_now()), after=after)
+        return Lost(delivery, TurnWriter(self.bus, ref, attempt, fence))
 
 
 @dataclass
@@ -117,9 +118,9 @@ class Followed:
     said: list[Said] = field(default_factory=list[Said])
 
     @property
-    def address(self) -> Address:
+    def ref(self) -> TurnRef:
         """Where it is in the log."""
-        return Address.of(self.request)
+        return TurnRef.of(self.request)
 
     async def until[S](self, kind: type[S], within: float = PATIENCE) -> S:
         """Read on to the next thing of a kind."""

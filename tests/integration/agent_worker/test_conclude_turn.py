@@ -6,15 +6,20 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import attempt_of, numbers, step
 from tests.waiting import soon
 
-from agent_worker.handlers.conclude_turn import conclude_turn
-from agent_worker.ports import Completed, Failed, NeedsInput, Outcome
-from pallas_bus.connection import Bus, connect
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import stored_outcome
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import stored_outcome
 from pallas_contracts.catalog import TURN_LOG, TURN_OBJECTS
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import InputRequired, LogMessage, Result, TurnOutcome, TurnRequested
+from pallas_executor.agent_runtime import (
+    Completed,
+    Failed,
+    NeedsInput,
+    Outcome,
+)
+from pallas_executor.conclude_turn import conclude_turn
 
 
 def heard(_ended: TurnOutcome) -> None:
@@ -28,9 +33,9 @@ async def ended(bus: Bus, request: TurnRequested, outcome: Outcome, *said: LogMe
     for each in said:
         writer.emit(each)
     await soon(conclude_turn(writer, request, outcome, utc_now(), heard))
-    kept = await stored_outcome(bus, writer.address)
+    kept = await stored_outcome(bus, writer.ref)
     assert kept is not None
-    assert await numbers(bus, writer.address) == list(range(1, kept.events + 1))
+    assert await numbers(bus, writer.ref) == list(range(1, kept.events + 1))
     return kept
 
 

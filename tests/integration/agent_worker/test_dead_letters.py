@@ -12,21 +12,21 @@ from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.bus.turns import TOOL
 from tests.integration.real_parts import until
 
-from agent_worker.handlers import end_undecodable
-from agent_worker.handlers.claim_turn import Claimant, Verdict, claim_to_end
-from agent_worker.ports import Failed
-from pallas_bus import tables
-from pallas_bus.connection import Bus
-from pallas_bus.dead_letters import read_letter, read_letters
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import request_cancel, stored_outcome
-from pallas_bus.turn_feeds import follow_turns
-from pallas_bus.turn_queue import Delivery, queue_state
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import request_cancel, stored_outcome
+from pallas_bus.turnlog.dead_letters import read_letter, read_letters
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.turnlog.queue import Delivery, queue_state
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, DeadLetter
+from pallas_executor import end_undecodable
+from pallas_executor.agent_runtime import Failed
+from pallas_executor.claim_turn import Claimant, Verdict, claim_to_end
 
 BODY = b'{"team": "studio", "arguments": "a secret"}'
 
@@ -134,7 +134,7 @@ async def test_a_worker_that_dies_behind_the_letter_leaves_one_letter_and_one_ou
     delivery = Delivery(lab.bus, BODY, headers, "nowhere", 2, 0, letter.subject, position, datetime.now(UTC))
     await again.taking.take_turn(f"{lab.team}.bench", delivery)
     assert await letters(lab) == [letter]
-    feed = await lab.feeds.resume(turn.address)
+    feed = await lab.feeds.resume(turn.ref)
     assert [said async for said in feed][-1] == first
     assert lab.counted("pallas_dead_letters_total", code="undecodable") == 1
     assert lab.counted("pallas_turns_total", outcome="failed") == 1
@@ -161,7 +161,7 @@ async def test_a_worker_that_dies_between_letter_and_outcome_leaves_the_outcome_
 
 async def test_a_message_whose_turn_was_cancelled_meanwhile_ends_it_as_cancelled(lab: Lab) -> None:
     turn = await waited_for(lab)
-    await request_cancel(lab.bus, turn.address, "enough")
+    await request_cancel(lab.bus, turn.ref, "enough")
     await lab.worker()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
@@ -174,12 +174,12 @@ async def test_a_turn_that_a_living_worker_has_is_not_ended_by_one_that_cannot_r
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     presence = WorkerPresence(worker="lost", slots=1, at=utc_now())
-    await tables.put(lab.bus, WORKERS, presence, worker="lost")
+    await kv.put(lab.bus, WORKERS, presence, worker="lost")
     worker = await lab.worker()
     delivery = Delivery(lab.bus, BODY, lost.delivery.headers, "nowhere", 2, 0, lost.delivery.subject, 1, utc_now())
     await worker.taking.take_turn(f"{lab.team}.bench", delivery)
-    assert await stored_outcome(lab.bus, turn.address) is None
-    await tables.delete(lab.bus, WORKERS, worker="lost")
+    assert await stored_outcome(lab.bus, turn.ref) is None
+    await kv.delete(lab.bus, WORKERS, worker="lost")
     await worker.taking.take_turn(f"{lab.team}.bench", delivery)
     outcome = await turn.outcome()
     assert (outcome.code, outcome.attempt) == ("undecodable", 2)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 
-from agent_worker.ports import AgentRuntime, HostedTeam
+from agent_worker.teams.hosted_team import HostedTeam
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import ToolFailed, ToolProgress, ToolStarted
+from pallas_executor.agent_runtime import AgentRuntime
 
 SLOW = '/tool toolbox/long_task {"seconds": 60}'
 

@@ -14,19 +14,19 @@ from tests.integration.agent_worker.lab import Lab
 from tests.integration.real_parts import a_lab, a_worker
 from tests.waiting import Collected, eventually
 
-from agent_worker import running
-from agent_worker.handlers import host_teams
-from agent_worker.handlers.publish_definitions import publish_definitions
-from agent_worker.hosting import SharedRuntime
-from pallas_bus.ask import ask
-from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
-from pallas_bus.tables import Table, watch
-from pallas_bus.turn_feeds import follow_turns
-from pallas_bus.turn_queue import consumer_name
+from agent_worker.teams import host_teams
+from agent_worker.teams.make_agents import SharedRuntime
+from pallas_bus.transport.ask import ask
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import Table, watch
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
+from pallas_executor import running
+from pallas_executor.publish_definitions import publish_definitions
 from pallas_teams import load_teams
 
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]

@@ -9,9 +9,9 @@ from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.waiting import eventually
 
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import request_cancel
-from pallas_bus.turn_feeds import follow_turns
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.feeds import follow_turns
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 
 
@@ -61,7 +61,7 @@ async def test_a_turn_that_is_run_again_is_two_attempts_and_one_turn(lab: Lab) -
 
 async def test_a_turn_that_is_cancelled_is_counted_by_the_worker_that_ends_it(lab: Lab) -> None:
     turn = await lab.ask("say")
-    await request_cancel(lab.bus, turn.address, "enough")
+    await request_cancel(lab.bus, turn.ref, "enough")
     await lab.worker()
     await turn.outcome()
     await counted(lab, cancelled=1)

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from tests.runtimes import Events, a_team, a_turn, text_of
 
-from agent_worker.ports import AgentRuntime, Failed
 from pallas_contracts.turns import ModelCalled, TextDelta
+from pallas_executor.agent_runtime import AgentRuntime, Failed
 
 KEY = "sk-hunter2secret"
 

@@ -12,10 +12,10 @@ from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.processes import a_service
 from tests.integration.real_parts import until
 
-from pallas_bus import tables
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_feeds import follow_turns
+from pallas_bus.transport import kv
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.feeds import follow_turns
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_LOG, WORKERS
 from pallas_contracts.turns import Claimed, Progress, TurnOutcome
 
@@ -38,13 +38,13 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
 
 async def outcomes(lab: Lab, turn: Followed) -> list[TurnOutcome]:
     """All ends of a turn that the log holds."""
-    found = [record async for record in read(lab.bus, TURN_LOG.name, turn.address.everything)]
+    found = [record async for record in read(lab.bus, TURN_LOG.name, turn.ref.everything)]
     return [TurnOutcome.model_validate_json(each.data) for each in found if ".outcome." in each.subject]
 
 
 async def heard(lab: Lab, turn: Followed) -> list[str | None]:
     """What a reader hears of a turn from its beginning: claims and progress, in order."""
-    feed = await lab.feeds.resume(turn.address)
+    feed = await lab.feeds.resume(turn.ref)
     said = [each async for each in feed if isinstance(each, Claimed | Progress)]
     return [f"claim {each.attempt}" if isinstance(each, Claimed) else each.message for each in said]
 
@@ -86,7 +86,7 @@ async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_work
         outcome = await unsafe.outcome(REDELIVERED_WITHIN)
         assert (outcome.code, outcome.attempt) == ("worker_lost", 2)
         assert "bench/write had started" in unsafe.text
-        assert await tables.get(lab.bus, WORKERS, worker=stopped.instance) is None, "it counts as dead"
+        assert await kv.get(lab.bus, WORKERS, worker=stopped.instance) is None, "it counts as dead"
         before = [await outcomes(lab, turn) for turn in turns]
 
         stopped.send(signal.SIGCONT)
@@ -98,7 +98,7 @@ async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_work
         assert claims[-1].worker == stopped.instance
 
         async def presence_tells_of_no_turn() -> bool:
-            presence = await tables.get(lab.bus, WORKERS, worker=stopped.instance)
+            presence = await kv.get(lab.bus, WORKERS, worker=stopped.instance)
             return presence is not None and presence.busy == 0
 
         await until(presence_tells_of_no_turn)

@@ -20,19 +20,25 @@ from tests.integration.processes import a_service
 from tests.integration.real_parts import a_worker, until
 from tests.waiting import Collected, eventually, soon
 
-from agent_worker.handlers import claim_turn
-from agent_worker.running import Running
-from pallas_bus import tables
-from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address, claim, claim_state, request_cancel, stored_outcome
-from pallas_bus.turn_feeds import follow_turns
-from pallas_bus.turn_queue import consumer_name, queue_state, submit
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import (
+    claim,
+    claim_state,
+    request_cancel,
+    stored_outcome,
+)
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.turnlog.queue import consumer_name, queue_state, submit
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
+from pallas_executor import claim_turn
+from pallas_executor.running import Running
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
@@ -129,10 +135,10 @@ async def test_a_tool_that_started_at_the_last_moment_is_seen_too(lab: Lab, monk
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
 
-    async def claim_behind_a_tool(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+    async def claim_behind_a_tool(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
         if claimed.attempt == 2:  # nothing had started when the second attempt looked
             await lost.writer.tool_starting(EFFECT)
-        return await claim(bus, address, claimed, after=after)
+        return await claim(bus, ref, claimed, after=after)
 
     monkeypatch.setattr(claim_turn, "claim", claim_behind_a_tool)
     await lab.worker()
@@ -167,12 +173,12 @@ async def test_a_claim_that_is_not_confirmed_costs_no_attempt(
 ) -> None:
     tried: list[Claimed] = []
 
-    async def claim_without_an_answer(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+    async def claim_without_an_answer(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
         tried.append(claimed)
         if len(tried) > 1:
-            return await claim(bus, address, claimed, after=after)
+            return await claim(bus, ref, claimed, after=after)
         if stored:
-            await claim(bus, address, claimed, after=after)
+            await claim(bus, ref, claimed, after=after)
         raise Unavailable("the connection broke while the claim was being stored")
 
     monkeypatch.setattr(claim_turn, "claim", claim_without_an_answer)
@@ -186,11 +192,11 @@ async def test_a_claim_that_is_not_confirmed_costs_no_attempt(
 async def test_a_cancel_behind_a_claim_that_was_not_confirmed_holds(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Claimed] = []
 
-    async def claim_and_be_cancelled(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
+    async def claim_and_be_cancelled(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
         tried.append(claimed)
-        fence = await claim(bus, address, claimed, after=after)
+        fence = await claim(bus, ref, claimed, after=after)
         if len(tried) == 1:
-            await request_cancel(lab.bus, address, "meanwhile")
+            await request_cancel(lab.bus, ref, "meanwhile")
             raise Unavailable("the connection broke while the claim was being stored")
         return fence
 
@@ -214,7 +220,7 @@ async def test_a_turn_that_keeps_losing_its_worker_ends_and_may_be_retried(lab: 
 async def test_a_turn_that_was_cancelled_before_it_started_never_runs(lab: Lab) -> None:
     file = lab.file()
     turn = lab.follow(lab.request("wait", file=file))
-    await request_cancel(lab.bus, turn.address, "changed my mind")
+    await request_cancel(lab.bus, turn.ref, "changed my mind")
     await submit(lab.bus, turn.request)
     await lab.worker()
     outcome = await turn.outcome()
@@ -226,7 +232,7 @@ async def test_a_turn_that_was_cancelled_before_it_started_never_runs(lab: Lab) 
 async def test_a_redelivered_turn_that_was_cancelled_stays_cancelled(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
-    await request_cancel(lab.bus, turn.address, "enough")
+    await request_cancel(lab.bus, turn.ref, "enough")
     await lab.worker()
     await lost.is_found_lost()
     assert (await turn.outcome()).status == "cancelled"
@@ -242,8 +248,8 @@ async def test_a_redelivered_turn_that_has_its_outcome_only_leaves_the_queue(lab
     subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
     await lab.bus.put(subject, turn.request.model_dump_json().encode())
     await settled(lab.bus, lab.team)
-    assert await stored_outcome(lab.bus, turn.address) == first
-    assert isinstance((await claim_state(lab.bus, turn.address)).claim, Claimed)
+    assert await stored_outcome(lab.bus, turn.ref) == first
+    assert isinstance((await claim_state(lab.bus, turn.ref)).claim, Claimed)
     assert worker.slots.busy == 0
 
 
@@ -252,7 +258,7 @@ async def test_a_cancel_stops_a_turn_that_runs(lab: Lab) -> None:
     file = lab.file()
     turn = await lab.ask("wait", file=file)
     await turn.works()
-    assert await request_cancel(lab.bus, turn.address, "enough")
+    assert await request_cancel(lab.bus, turn.ref, "enough")
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
     await stopped(file)
@@ -268,9 +274,9 @@ async def test_a_cancel_right_behind_the_claim_stops_the_turn_before_it_runs(
         take_news(running, said, seq)
         heard.add(said)
 
-    async def claim_and_be_cancelled(bus: Bus, address: Address, claimed: Claimed, *, after: int) -> int:
-        fence = await claim(bus, address, claimed, after=after)
-        await request_cancel(lab.bus, address, "at once")
+    async def claim_and_be_cancelled(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
+        fence = await claim(bus, ref, claimed, after=after)
+        await request_cancel(lab.bus, ref, "at once")
         await heard.until(lambda said: any(isinstance(each.claim, CancelRequested) for each in said))
         return fence
 
@@ -286,8 +292,8 @@ async def test_a_second_cancel_changes_nothing(lab: Lab) -> None:
     await lab.worker()
     turn = await lab.ask("wait", file=lab.file())
     await turn.works()
-    assert await request_cancel(lab.bus, turn.address, "enough")
-    assert not await request_cancel(lab.bus, turn.address, "and again")
+    assert await request_cancel(lab.bus, turn.ref, "enough")
+    assert not await request_cancel(lab.bus, turn.ref, "and again")
     await turn.outcome()
     [reason] = [said.reason for said in turn.said if isinstance(said, CancelRequested)]
     assert reason == "enough"
@@ -295,7 +301,7 @@ async def test_a_second_cancel_changes_nothing(lab: Lab) -> None:
 
 async def test_a_cancelled_attempt_cannot_start_a_tool(lab: Lab) -> None:
     lost = await lab.lose(lab.request("say"))
-    await request_cancel(lab.bus, lost.writer.address, "enough")
+    await request_cancel(lab.bus, lost.writer.ref, "enough")
     with pytest.raises(Conflict):
         await lost.writer.tool_starting(EFFECT)
 
@@ -431,7 +437,7 @@ async def test_a_worker_that_is_killed_loses_its_turn_to_another_one(lab: Lab, n
 async def test_a_turn_whose_worker_may_live_is_looked_at_every_second_however_often_it_was_delivered(lab: Lab) -> None:
     lost = await lab.lose(lab.request("say"))
     await lost.writer.tool_starting(EFFECT)
-    await tables.put(lab.bus, WORKERS, WorkerPresence(worker="lost", slots=1, at=utc_now()), worker="lost")
+    await kv.put(lab.bus, WORKERS, WorkerPresence(worker="lost", slots=1, at=utc_now()), worker="lost")
     worker = await lab.worker()
     said = Collected[bytes]()
 

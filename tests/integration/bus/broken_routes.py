@@ -11,8 +11,8 @@ from tests.embedded import NatsServer, free_port
 from tests.integration.real_parts import until
 from tests.link import Link, linked
 
-from pallas_bus.connection import Bus, connect
-from pallas_bus.streams import declare
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import GATEWAY, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import Rejected, Unavailable

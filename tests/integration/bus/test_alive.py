@@ -4,17 +4,17 @@ from pydantic import SecretStr
 from tests.conftest import Connecting
 from tests.waiting import Collected, soon
 
-from pallas_bus.access import Access
-from pallas_bus.alive import hear_pulses, pulse
+from pallas_bus.transport.access import Access
+from pallas_bus.turnlog.heartbeats import send_heartbeats, watch_heartbeats
 
 
 async def test_a_pulse_is_heard_while_its_worker_lives(nats_url: str, bus: Connecting) -> None:
     beats = Collected[str]()
-    async with hear_pulses(await bus("agent-gateway"), beats.add), pulse(nats_url, "w-1") as lost:
+    async with watch_heartbeats(await bus("agent-gateway"), beats.add), send_heartbeats(nats_url, "w-1") as lost:
         await beats.until(lambda workers: workers.count("w-1") > 1)
         assert not lost.is_set()
 
 
 async def test_a_worker_whose_pulse_cannot_beat_hears_of_it() -> None:
-    async with pulse(Access("nats://127.0.0.1:1", SecretStr("no seed")), "w-1") as lost:
+    async with send_heartbeats(Access("nats://127.0.0.1:1", SecretStr("no seed")), "w-1") as lost:
         await soon(lost.wait())

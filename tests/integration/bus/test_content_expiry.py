@@ -9,13 +9,14 @@ from tests.integration.bus.turns import TOOL, attempt_of, result, text
 from tests.integration.real_parts import until
 from tests.waiting import PATIENCE, eventually, within
 
-from pallas_bus.claim_checks import STOW_ABOVE
-from pallas_bus.connection import Bus, connect
-from pallas_bus.content_expiry import CONSUMER, expire_content
-from pallas_bus.direct import read
-from pallas_bus.turn_claims import Address, stored_outcome
-from pallas_bus.turn_objects import objects_of
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.claims import stored_outcome
+from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
+from pallas_bus.turnlog.content.expiry import CONSUMER, expire_content
+from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
 from pallas_contracts.message import utc_now
 
@@ -27,32 +28,32 @@ async def over(bus: Bus, team: str, *, keep: float, early: bool = True) -> TurnW
     """A turn that has ended, with content that is kept for so many seconds after that."""
     request = turn_requested(team)
     made = await attempt_of(bus, request)
-    writer = TurnWriter(bus, made.address, 1, made.fence, content_ttl=keep, turn_timeout=600, kept=request)
+    writer = TurnWriter(bus, made.ref, 1, made.fence, content_ttl=keep, turn_timeout=600, kept=request)
     if early:
         writer.emit(text("hel"))
-        writer.emit(await writer.stow(result("x" * STOW_ABOVE)))
+        writer.emit(await writer.offload(result("x" * OFFLOAD_ABOVE)))
         await writer.tool_starting(TOOL)
     writer.emit(result("hello"))
     await writer.conclude(turn_outcome(request, events=writer.last_event))
     return writer
 
 
-async def content(bus: Bus, address: Address) -> int:
+async def content(bus: Bus, ref: TurnRef) -> int:
     """How many messages and parts of content there are."""
-    filters = [(TURN_LOG, address.on(contract.template)) for contract in (TURN_CONTENT, KEPT_REQUEST)]
+    filters = [(TURN_LOG, ref.on(contract.template)) for contract in (TURN_CONTENT, KEPT_REQUEST)]
     found = [
         record
-        for stream, subject in [*filters, (TURN_OBJECTS, objects_of(address))]
+        for stream, subject in [*filters, (TURN_OBJECTS, objects_of(ref))]
         async for record in read(bus, stream.name, subject)
     ]
     return len(found)
 
 
-async def gone(bus: Bus, address: Address, within: float = PATIENCE) -> datetime:
+async def gone(bus: Bus, ref: TurnRef, within: float = PATIENCE) -> datetime:
     """When no content of the turn was there any more."""
 
     async def look() -> bool:
-        return not await content(bus, address)
+        return not await content(bus, ref)
 
     await until(look, within)
     return utc_now()
@@ -74,28 +75,28 @@ async def test_content_is_there_until_its_time_is_over_and_then_at_once_gone(
     bus = await turns(nats_server.url)
     line = bus.spawn(expire_content(bus, look=LOOK))
     writer = await over(bus, team, keep=2)
-    outcome = await stored_outcome(bus, writer.address)
+    outcome = await stored_outcome(bus, writer.ref)
     assert outcome is not None
     assert outcome.content_until is not None
-    before = await content(bus, writer.address)
+    before = await content(bus, writer.ref)
     assert before >= 4
     while utc_now() < outcome.content_until:
-        count = await content(bus, writer.address)
+        count = await content(bus, writer.ref)
         assert count == before or utc_now() >= outcome.content_until
     async with within(1.0):
-        assert await gone(bus, writer.address) >= outcome.content_until
-    assert await stored_outcome(bus, writer.address) == outcome
+        assert await gone(bus, writer.ref) >= outcome.content_until
+    assert await stored_outcome(bus, writer.ref) == outcome
     line.cancel()
 
 
 async def test_content_of_the_end_alone_goes_by_itself(nats_server: NatsServer, turns: Declaring, team: str) -> None:
     bus = await turns(nats_server.url)
     writer = await over(bus, team, keep=2, early=False)
-    outcome = await stored_outcome(bus, writer.address)
+    outcome = await stored_outcome(bus, writer.ref)
     assert outcome is not None
-    assert await content(bus, writer.address) == 2
+    assert await content(bus, writer.ref) == 2
     async with within(5.0):
-        assert await gone(bus, writer.address) >= outcome.ended_at + timedelta(seconds=2)
+        assert await gone(bus, writer.ref) >= outcome.ended_at + timedelta(seconds=2)
 
 
 async def test_a_turn_whose_content_is_kept_long_holds_up_no_other(
@@ -105,8 +106,8 @@ async def test_a_turn_whose_content_is_kept_long_holds_up_no_other(
     long = await over(bus, team, keep=3600)
     short = await over(bus, team, keep=1)
     line = bus.spawn(expire_content(bus, look=LOOK))
-    await gone(bus, short.address)
-    assert await content(bus, long.address) >= 4
+    await gone(bus, short.ref)
+    assert await content(bus, long.ref) >= 4
     await given_back(bus, 1)
     line.cancel()
 
@@ -119,9 +120,9 @@ async def test_another_gateway_removes_what_one_that_died_was_waiting_for(
         first.spawn(expire_content(first, look=LOOK))
         writer = await over(bus, team, keep=3)
         await given_back(bus, 1)
-    assert await content(bus, writer.address) >= 4
+    assert await content(bus, writer.ref) >= 4
     line = bus.spawn(expire_content(bus, look=LOOK))
-    await gone(bus, writer.address)
+    await gone(bus, writer.ref)
     await given_back(bus, 0)
     line.cancel()
 
@@ -130,12 +131,12 @@ async def test_what_waits_outlives_a_crash_of_the_broker(nats_server: NatsServer
     bus = await turns(nats_server.url)
     line = bus.spawn(expire_content(bus, look=LOOK))
     writer = await over(bus, team, keep=3)
-    outcome = await stored_outcome(bus, writer.address)
+    outcome = await stored_outcome(bus, writer.ref)
     await given_back(bus, 1)
     breaks = bus.breaks
     nats_server.restart(kill=True)
     await eventually(lambda: bus.breaks > breaks and bus.connected)
-    removed = await gone(bus, writer.address)
+    removed = await gone(bus, writer.ref)
     assert outcome is not None
     assert outcome.content_until is not None
     assert removed >= outcome.content_until

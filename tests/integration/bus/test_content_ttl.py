@@ -7,12 +7,12 @@ from tests.builders import turn_outcome, turn_requested
 from tests.integration.bus.conftest import Declaring
 from tests.integration.bus.turns import TOOL, attempt_of, result, step, text
 
-from pallas_bus.claim_checks import STOW_ABOVE
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.turn_claims import stored_outcome
-from pallas_bus.turn_objects import objects_of
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.claims import stored_outcome
+from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
+from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_OUTCOME
 from pallas_contracts.contract import Stream
 from pallas_contracts.turns import TurnOutcome, TurnRequested
@@ -25,7 +25,7 @@ SLACK = 60
 async def a_writer(bus: Bus, request: TurnRequested) -> TurnWriter:
     """An attempt at a turn of at most `LONGEST` seconds whose content is kept for `AFTER`."""
     made = await attempt_of(bus, request)
-    return TurnWriter(bus, made.address, 1, made.fence, content_ttl=AFTER, turn_timeout=LONGEST, kept=request)
+    return TurnWriter(bus, made.ref, 1, made.fence, content_ttl=AFTER, turn_timeout=LONGEST, kept=request)
 
 
 async def lives(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
@@ -41,7 +41,7 @@ async def lives(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
 async def ended(writer: TurnWriter, request: TurnRequested) -> TurnOutcome:
     """The stored outcome, after the attempt has ended the turn."""
     assert await writer.conclude(turn_outcome(request, events=writer.last_event))
-    outcome = await stored_outcome(writer.bus, writer.address)
+    outcome = await stored_outcome(writer.bus, writer.ref)
     assert outcome is not None
     return outcome
 
@@ -56,10 +56,10 @@ async def test_what_is_said_at_the_end_lives_exactly_its_time_and_needs_nobody_t
     writer.emit(result("done"))
     outcome = await ended(writer, request)
     assert outcome.content_until is None
-    assert await lives(bus, TURN_LOG, writer.address.on(TURN_CONTENT.template)) == [AFTER]
-    assert await lives(bus, TURN_LOG, writer.address.on(KEPT_REQUEST.template)) == [AFTER]
-    assert await lives(bus, TURN_LOG, writer.address.on(TURN_EVENT.template)) == [None]
-    assert await lives(bus, TURN_LOG, writer.address.on(TURN_OUTCOME.template)) == [None]
+    assert await lives(bus, TURN_LOG, writer.ref.on(TURN_CONTENT.template)) == [AFTER]
+    assert await lives(bus, TURN_LOG, writer.ref.on(KEPT_REQUEST.template)) == [AFTER]
+    assert await lives(bus, TURN_LOG, writer.ref.on(TURN_EVENT.template)) == [None]
+    assert await lives(bus, TURN_LOG, writer.ref.on(TURN_OUTCOME.template)) == [None]
 
 
 async def test_what_is_said_before_lives_through_the_turn_and_its_time_and_is_due_with_the_rest(
@@ -72,7 +72,7 @@ async def test_what_is_said_before_lives_through_the_turn_and_its_time_and_is_du
     writer.emit(result("hello"))
     outcome = await ended(writer, request)
     assert outcome.content_until == outcome.ended_at + timedelta(seconds=AFTER)
-    early, last = await lives(bus, TURN_LOG, writer.address.on(TURN_CONTENT.template))
+    early, last = await lives(bus, TURN_LOG, writer.ref.on(TURN_CONTENT.template))
     assert early in range(AFTER + LONGEST + SLACK - 2, AFTER + LONGEST + SLACK + 1)
     assert last == AFTER
 
@@ -80,10 +80,10 @@ async def test_what_is_said_before_lives_through_the_turn_and_its_time_and_is_du
 async def test_a_stowed_answer_is_due_with_the_rest_and_bounded(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await a_writer(bus, request)
-    writer.emit(await writer.stow(result("x" * STOW_ABOVE)))
+    writer.emit(await writer.offload(result("x" * OFFLOAD_ABOVE)))
     outcome = await ended(writer, request)
     assert outcome.content_until == outcome.ended_at + timedelta(seconds=AFTER)
-    assert set(await lives(bus, TURN_OBJECTS, objects_of(writer.address))) == {AFTER + SLACK}
+    assert set(await lives(bus, TURN_OBJECTS, objects_of(writer.ref))) == {AFTER + SLACK}
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -92,5 +92,5 @@ async def test_the_request_is_kept_when_that_is_wanted(turns: Declaring, team: s
     writer = await a_writer(bus, request)
     writer.kept = request if kept else None
     await ended(writer, request)
-    found = [record async for record in read(bus, TURN_LOG.name, writer.address.on(KEPT_REQUEST.template))]
+    found = [record async for record in read(bus, TURN_LOG.name, writer.ref.on(KEPT_REQUEST.template))]
     assert [TurnRequested.model_validate_json(record.data) for record in found] == ([request] if kept else [])

@@ -6,9 +6,9 @@ from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.waiting import Collected, soon
 
-from pallas_bus.depths import QueueDepth, queue_depths, stream_depths
-from pallas_bus.turn_puller import TurnPuller
-from pallas_bus.turn_queue import Delivery, ensure_consumer, submit
+from pallas_bus.turnlog.depths import QueueDepth, queue_depths, stream_depths
+from pallas_bus.turnlog.puller import TurnPuller
+from pallas_bus.turnlog.queue import Delivery, ensure_consumer, submit
 from pallas_contracts.catalog import CHANGES, TURN_LOG, TURN_QUEUE
 
 

@@ -3,10 +3,11 @@
 from tests.builders import turn_outcome, turn_requested
 from tests.integration.bus.conftest import Declaring
 
-from pallas_bus.turn_claims import Address, claim
-from pallas_bus.turn_history import read_conversation
-from pallas_bus.turn_queue import submit
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.history.turns import read_conversation
+from pallas_bus.turnlog.claims import claim
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed
@@ -24,7 +25,7 @@ async def test_the_turns_of_a_conversation_are_found_by_its_hash_while_they_wait
     await submit(bus, waiting)
     for request in (over, foreign):
         claimed = Claimed(attempt=1, worker="w1", conversation=request.conversation, at=utc_now())
-        fence = await claim(bus, Address.of(request), claimed, after=0)
-        await TurnWriter(bus, Address.of(request), 1, fence).conclude(turn_outcome(request))
+        fence = await claim(bus, TurnRef.of(request), claimed, after=0)
+        await TurnWriter(bus, TurnRef.of(request), 1, fence).conclude(turn_outcome(request))
     found = {turn.turn_id: turn.state for turn in await read_conversation(bus, mine)}
     assert found == {waiting.turn_id: "waiting", over.turn_id: "completed"}

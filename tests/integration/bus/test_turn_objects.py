@@ -8,16 +8,29 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.turns import result
 
-from pallas_bus.claim_checks import MAX_STOWED, STOW_ABOVE, stow_request, stow_result, whole_request, whole_result
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_objects import PART, drop, fetch, objects_of, stow
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.content.claim_checks import (
+    MAX_OFFLOADED,
+    OFFLOAD_ABOVE,
+    offload_request,
+    offload_result,
+    whole_request,
+    whole_result,
+)
+from pallas_bus.turnlog.content.objects import (
+    PART,
+    drop,
+    fetch,
+    objects_of,
+    offload,
+)
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_OBJECTS
 from pallas_contracts.errors import NotFound, Rejected
 
-BIG = "ü" * STOW_ABOVE
+BIG = "ü" * OFFLOAD_ABOVE
 
 
 @pytest.fixture
@@ -37,38 +50,38 @@ async def small_store(bus: Connecting) -> AsyncGenerator[Bus]:
         yield connection
 
 
-async def sizes(bus: Bus, address: Address) -> list[int]:
+async def sizes(bus: Bus, ref: TurnRef) -> list[int]:
     """The sizes of all parts that the turn has."""
-    return [len(record.data) async for record in read(bus, TURN_OBJECTS.name, objects_of(address))]
+    return [len(record.data) async for record in read(bus, TURN_OBJECTS.name, objects_of(ref))]
 
 
 @pytest.mark.parametrize("size", [0, 1, PART, PART + 1, 9 * PART + 5])
 async def test_what_is_stowed_is_read_again_whatever_its_size(store: Bus, team: str, size: int) -> None:
-    address, data = Address.of(turn_requested(team)), bytes(range(256)) * (size // 256 + 1)
-    stowed = await stow(store, address, "request", data[:size])
+    ref, data = TurnRef.of(turn_requested(team)), bytes(range(256)) * (size // 256 + 1)
+    stowed = await offload(store, ref, "request", data[:size])
     assert stowed.parts == -(-size // PART)
-    assert await fetch(store, address, stowed) == data[:size]
-    assert sum(await sizes(store, address)) == size
+    assert await fetch(store, ref, stowed) == data[:size]
+    assert sum(await sizes(store, ref)) == size
 
 
 async def test_parts_are_as_small_as_the_broker_wants_them(small_store: Bus, team: str) -> None:
-    address = Address.of(turn_requested(team))
-    stowed = await stow(small_store, address, "request", b"x" * 200_000)
-    assert max(await sizes(small_store, address)) < 64 * 1024
-    assert await fetch(small_store, address, stowed) == b"x" * 200_000
+    ref = TurnRef.of(turn_requested(team))
+    stowed = await offload(small_store, ref, "request", b"x" * 200_000)
+    assert max(await sizes(small_store, ref)) < 64 * 1024
+    assert await fetch(small_store, ref, stowed) == b"x" * 200_000
 
 
 async def test_to_stow_again_replaces_what_was_there(store: Bus, team: str) -> None:
-    address = Address.of(turn_requested(team))
-    await stow(store, address, "request", b"x" * (PART + 1))
-    stowed = await stow(store, address, "request", b"y" * (PART + 1))
-    assert await sizes(store, address) == [PART, 1]
-    assert await fetch(store, address, stowed) == b"y" * (PART + 1)
+    ref = TurnRef.of(turn_requested(team))
+    await offload(store, ref, "request", b"x" * (PART + 1))
+    stowed = await offload(store, ref, "request", b"y" * (PART + 1))
+    assert await sizes(store, ref) == [PART, 1]
+    assert await fetch(store, ref, stowed) == b"y" * (PART + 1)
 
 
 async def test_what_was_dropped_is_gone_and_nothing_else(store: Bus, team: str) -> None:
-    mine, other = Address.of(turn_requested(team)), Address.of(turn_requested(team))
-    stowed = [await stow(store, address, "request", b"z" * (PART + 1)) for address in (mine, other)]
+    mine, other = TurnRef.of(turn_requested(team)), TurnRef.of(turn_requested(team))
+    stowed = [await offload(store, ref, "request", b"z" * (PART + 1)) for ref in (mine, other)]
     await drop(store, mine)
     with pytest.raises(NotFound) as gone:
         await fetch(store, mine, stowed[0])
@@ -77,53 +90,53 @@ async def test_what_was_dropped_is_gone_and_nothing_else(store: Bus, team: str) 
 
 
 async def test_a_part_that_is_not_what_was_put_there_is_found_out(store: Bus, team: str) -> None:
-    address = Address.of(turn_requested(team))
-    stowed = await stow(store, address, "request", b"a" * (PART + 9))
-    names = {"team": address.team, "agent": address.agent, "turn": address.turn_id}
+    ref = TurnRef.of(turn_requested(team))
+    stowed = await offload(store, ref, "request", b"a" * (PART + 9))
+    names = {"team": ref.team, "agent": ref.agent, "turn": ref.turn_id}
     await store.put(OBJECT_PART.template.subject(**names, name="request", part="1"), b"b" * 9)
     with pytest.raises(Rejected) as damaged:
-        await fetch(store, address, stowed)
+        await fetch(store, ref, stowed)
     assert damaged.value.code == "content_damaged"
 
 
 async def test_a_small_request_and_a_small_answer_travel_as_they_are(store: Bus, team: str) -> None:
     request = turn_requested(team)
-    assert await stow_request(store, request) is request
+    assert await offload_request(store, request) is request
     assert await whole_request(store, request) is request
     said = result("hello")
-    assert await stow_result(store, Address.of(request), 1, said, ttl=60) is said
+    assert await offload_result(store, TurnRef.of(request), 1, said, ttl=60) is said
 
 
 async def test_a_big_request_travels_light_and_is_whole_again(store: Bus, team: str) -> None:
     request = turn_requested(team, arguments={"message": BIG, "conversation_id": "c-1"}).model_copy(
         update={"correlation": "c-1", "input_responses": {"q": {"a": 1}}, "request_state": "sealed"}
     )
-    light = await stow_request(store, request)
+    light = await offload_request(store, request)
     assert len(light.model_dump_json()) < 2000
     assert light.arguments == {"conversation_id": "c-1"}
     assert (light.input_responses, light.request_state) == (None, None)
     assert await whole_request(store, light) == request
     assert light.stowed is not None
-    assert b"c-1" not in await fetch(store, Address.of(request), light.stowed)
+    assert b"c-1" not in await fetch(store, TurnRef.of(request), light.stowed)
 
 
 async def test_a_request_that_is_too_big_without_its_arguments_is_rejected(store: Bus, team: str) -> None:
     request = turn_requested(team).model_copy(update={"correlation": BIG})
     with pytest.raises(Rejected) as refused:
-        await stow_request(store, request)
+        await offload_request(store, request)
     assert refused.value.code == "too_large"
 
 
 async def test_a_big_answer_travels_light_and_is_whole_again(store: Bus, team: str) -> None:
-    address = Address.of(turn_requested(team))
+    ref = TurnRef.of(turn_requested(team))
     said = result(BIG).model_copy(update={"structured": {"n": 1}, "meta": {"k": "v"}, "is_error": True})
-    light = await stow_result(store, address, 2, said, ttl=60)
+    light = await offload_result(store, ref, 2, said, ttl=60)
     assert len(light.model_dump_json()) < 2000
     assert light.is_error
-    assert await whole_result(store, address, light) == said
+    assert await whole_result(store, ref, light) == said
 
 
 async def test_an_answer_that_is_larger_than_the_platform_takes_is_rejected(store: Bus, team: str) -> None:
     with pytest.raises(Rejected) as refused:
-        await stow_result(store, Address.of(turn_requested(team)), 1, result("x" * MAX_STOWED), ttl=60)
+        await offload_result(store, TurnRef.of(turn_requested(team)), 1, result("x" * MAX_OFFLOADED), ttl=60)
     assert refused.value.code == "too_large"

@@ -12,10 +12,15 @@ from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
 from tests.waiting import Collected, soon
 
-from pallas_bus import turn_puller
-from pallas_bus.connection import Bus
-from pallas_bus.turn_puller import TurnPuller
-from pallas_bus.turn_queue import Delivery, delete_consumer, ensure_consumer, submit
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog import puller
+from pallas_bus.turnlog.puller import TurnPuller
+from pallas_bus.turnlog.queue import (
+    Delivery,
+    delete_consumer,
+    ensure_consumer,
+    submit,
+)
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.errors import Rejected, Unavailable
 from pallas_contracts.turns import TurnRequested
@@ -160,7 +165,7 @@ async def test_a_turn_that_is_given_back_is_delivered_again(turns: Declaring, bu
     await slots.pull(worker, team, "harper")
     await submit(gateway, turn_requested(team))
     [(_, _, first)] = await slots.taken.count(1)
-    await first.give_back()
+    await first.nak()
     (_, _, again) = (await slots.taken.count(2))[1]
     assert again.delivered == 2
 
@@ -212,7 +217,7 @@ async def test_a_lost_pull_is_made_again_though_that_fails_at_first(
             case _:
                 await send(subject, *given, **named)
 
-    monkeypatch.setattr(turn_puller, "_LATE", 0.2)
+    monkeypatch.setattr(puller, "_LATE", 0.2)
     await ensure_consumer(worker, team, "harper", max_concurrency=None)
     monkeypatch.setattr(worker, "send", losing)
     await slots.pull(worker, team, "harper")

@@ -10,8 +10,14 @@ from tests.integration.bus.turns import TOOL, attempt_of, behind_the_tombstone, 
 from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
-from pallas_bus.connection import connect
-from pallas_bus.turn_claims import Address, claim_state, hear_claims, request_cancel, stored_outcome
+from pallas_bus.transport.connection import connect
+from pallas_bus.turnlog.claims import (
+    claim_state,
+    request_cancel,
+    stored_outcome,
+    watch_claims,
+)
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import Conflict, Rejected, Unavailable
 from pallas_contracts.turns import (
     CancelRequested,
@@ -34,23 +40,23 @@ async def test_a_claim_that_follows_the_last_one_supersedes_it(turns: Declaring,
     bus, request = await turns(), turn_requested(team)
     first = await attempt_of(bus, request)
     second = await attempt_of(bus, request, 2, after=first.fence)
-    state = await claim_state(bus, second.address)
+    state = await claim_state(bus, second.ref)
     assert isinstance(state.claim, Claimed)
     assert (state.seq, state.claim.attempt, state.claim.worker) == (second.fence, 2, "w2")
 
 
 async def test_a_turn_nobody_claimed_has_no_claim_and_no_outcome(turns: Declaring, team: str) -> None:
-    bus, address = await turns(), Address.of(turn_requested(team))
-    state = await claim_state(bus, address)
-    assert (state.seq, state.claim, await stored_outcome(bus, address)) == (0, None, None)
+    bus, ref = await turns(), TurnRef.of(turn_requested(team))
+    state = await claim_state(bus, ref)
+    assert (state.seq, state.claim, await stored_outcome(bus, ref)) == (0, None, None)
 
 
 async def test_a_cancel_is_final(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await attempt_of(bus, request)
-    assert await request_cancel(bus, writer.address, "the caller went away")
-    assert not await request_cancel(bus, writer.address, "again")
-    state = await claim_state(bus, writer.address)
+    assert await request_cancel(bus, writer.ref, "the caller went away")
+    assert not await request_cancel(bus, writer.ref, "again")
+    state = await claim_state(bus, writer.ref)
     assert isinstance(state.claim, CancelRequested)
     assert state.claim.reason == "the caller went away"
     with pytest.raises(Conflict):
@@ -59,25 +65,25 @@ async def test_a_cancel_is_final(turns: Declaring, team: str) -> None:
 
 async def test_a_turn_may_be_cancelled_before_anybody_claims_it(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
-    assert await request_cancel(bus, Address.of(request), "early")
+    assert await request_cancel(bus, TurnRef.of(request), "early")
     with pytest.raises(Conflict):
         await attempt_of(bus, request)
 
 
 async def test_many_cancels_at_once_leave_one_tombstone(turns: Declaring, team: str) -> None:
-    bus, address = await turns(), Address.of(turn_requested(team))
-    answers = await asyncio.gather(*(request_cancel(bus, address, "now") for _ in range(4)))
+    bus, ref = await turns(), TurnRef.of(turn_requested(team))
+    answers = await asyncio.gather(*(request_cancel(bus, ref, "now") for _ in range(4)))
     assert answers.count(True) == 1
-    assert len(await stored(bus, address)) == 1
+    assert len(await stored(bus, ref)) == 1
 
 
 async def test_claims_and_cancels_are_heard_by_whoever_listens(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     heard = Collected[tuple[TurnClaim, int]]()
-    async with hear_claims(bus, lambda said, seq: heard.add((said, seq)) if said.team == team else None):
+    async with watch_claims(bus, lambda said, seq: heard.add((said, seq)) if said.team == team else None):
         await bus.client.flush()
         writer = await attempt_of(bus, request)
-        await request_cancel(bus, writer.address, "now")
+        await request_cancel(bus, writer.ref, "now")
         [(first, position), (last, _)] = await heard.count(2)
     assert isinstance(first.claim, Claimed)
     assert isinstance(last.claim, CancelRequested)
@@ -95,7 +101,7 @@ async def test_events_of_one_moment_travel_in_one_message_and_content_apart(turn
         writer.emit(text(f"word {number}"))
     writer.emit(result("hello"))
     assert await writer.conclude(turn_outcome(request, events=writer.last_event))
-    records = await stored(bus, writer.address)
+    records = await stored(bus, writer.ref)
     assert [record.subject.split(".")[3] for record in records] == ["claim", "event", "content", "outcome"]
 
 
@@ -104,7 +110,7 @@ async def test_a_tool_start_is_stored_when_it_returns_with_what_was_said_before(
     writer = await attempt_of(bus, request)
     writer.emit(step(1))
     await writer.tool_starting(TOOL)
-    records = await stored(bus, writer.address)
+    records = await stored(bus, writer.ref)
     assert [record.subject.split(".")[3] for record in records] == ["claim", "event"]
 
 
@@ -115,7 +121,7 @@ async def test_an_attempt_that_lost_its_turn_can_say_and_start_nothing(turns: De
     if how == "superseded":
         await attempt_of(bus, request, 2, after=late.fence)
     else:
-        await request_cancel(bus, late.address, "now")
+        await request_cancel(bus, late.ref, "now")
     late.emit(step(1))
     with pytest.raises(Conflict):
         await late.tool_starting(TOOL)
@@ -123,7 +129,7 @@ async def test_an_attempt_that_lost_its_turn_can_say_and_start_nothing(turns: De
     with pytest.raises(Conflict) as refused:
         await late.conclude(turn_outcome(request, events=late.last_event))
     assert refused.value.code == "superseded"
-    assert {record.subject.split(".")[3] for record in await stored(bus, late.address)} == {"claim"}
+    assert {record.subject.split(".")[3] for record in await stored(bus, late.ref)} == {"claim"}
 
 
 async def test_the_first_outcome_is_kept(turns: Declaring, team: str) -> None:
@@ -132,7 +138,7 @@ async def test_the_first_outcome_is_kept(turns: Declaring, team: str) -> None:
     assert await first.conclude(turn_outcome(request))
     second = await attempt_of(bus, request, 2, after=first.fence)
     assert not await second.conclude(turn_outcome(request, attempt=2, status="failed", code="internal"))
-    kept = await stored_outcome(bus, first.address)
+    kept = await stored_outcome(bus, first.ref)
     assert kept is not None
     assert (kept.status, kept.attempt) == ("completed", 1)
 
@@ -147,7 +153,7 @@ async def test_an_outcome_whose_confirmation_was_lost_is_recognised_as_our_own(t
 async def test_a_cancelled_turn_gets_its_outcome_though_its_claim_is_gone(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await attempt_of(bus, request)
-    await request_cancel(bus, writer.address, "now")
+    await request_cancel(bus, writer.ref, "now")
     writer.emit(text("half a sent"))
     with pytest.raises(Conflict) as refused:
         await writer.conclude(turn_outcome(request, events=writer.last_event))
@@ -163,7 +169,7 @@ async def test_a_superseded_attempt_cannot_end_the_turn(turns: Declaring, team: 
     with pytest.raises(Conflict) as refused:
         await first.conclude(turn_outcome(request))
     assert refused.value.code == "superseded"
-    assert await stored_outcome(bus, first.address) is None
+    assert await stored_outcome(bus, first.ref) is None
 
 
 async def test_a_result_over_the_brokers_limit_is_rejected_and_the_turn_can_still_end(
@@ -179,7 +185,7 @@ async def test_a_result_over_the_brokers_limit_is_rejected_and_the_turn_can_stil
     assert refused.value.code == "too_large"
     writer.emit(text("the answer was too large"))
     assert await writer.conclude(turn_outcome(request, events=writer.last_event, status="failed", code="internal"))
-    assert await numbers(bus, writer.address) == list(range(1, writer.last_event + 1)) == [1, 2, 3]
+    assert await numbers(bus, writer.ref) == list(range(1, writer.last_event + 1)) == [1, 2, 3]
 
 
 async def test_a_result_is_stored_before_the_outcome_though_the_server_dies_in_between(
@@ -194,9 +200,9 @@ async def test_a_result_is_stored_before_the_outcome_though_the_server_dies_in_b
     concluding = asyncio.create_task(writer.conclude(turn_outcome(request, events=writer.last_event)))
     nats_server.start()
     assert await soon(concluding, within=20.0)
-    kinds = [record.subject.split(".")[3] for record in await stored(bus, writer.address)]
+    kinds = [record.subject.split(".")[3] for record in await stored(bus, writer.ref)]
     assert kinds == ["claim", "event", "content", "outcome"]
-    assert await numbers(bus, writer.address) == [1, 2]
+    assert await numbers(bus, writer.ref) == [1, 2]
 
 
 async def test_what_waits_for_the_broker_hears_at_once_that_the_connection_broke(

@@ -13,11 +13,11 @@ from tests.integration.bus.turns import TOOL, attempt_of, numbers, result, step,
 from tests.link import Link, linked
 from tests.waiting import eventually, soon
 
-from pallas_bus import turn_writer
-from pallas_bus.connection import Bus, connect
-from pallas_bus.direct import Record, read
-from pallas_bus.replies import Stored
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.errors import Stored
+from pallas_bus.transport.reads import Record, read
+from pallas_bus.turnlog import writer
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.turns import LogMessage, TextDelta, ToolProgress, TurnEvents, TurnOutcome, TurnRequested
 
@@ -53,7 +53,7 @@ class Far:
         """Conclude the turn; the log has every number once."""
         self.writer.emit(result("done"))
         assert await soon(self.writer.conclude(self.outcome()))
-        assert await numbers(self.bus, self.writer.address) == list(range(1, self.writer.last_event + 1))
+        assert await numbers(self.bus, self.writer.ref) == list(range(1, self.writer.last_event + 1))
 
 
 @asynccontextmanager
@@ -153,7 +153,7 @@ async def test_a_turn_reads_the_log_for_its_own_put_that_timed_out_and_not_for_a
             readings.append(subject)
             return read(bus, stream, subject, timeout=timeout)
 
-        monkeypatch.setattr(turn_writer, "read", counted)
+        monkeypatch.setattr(writer, "read", counted)
         far.writer.emit(step(1))
         request = turn_requested(team)
         other = await attempt_of(far.bus, request)
@@ -193,7 +193,7 @@ async def test_events_of_one_moment_that_are_too_large_together_are_all_told_in_
     for word in "abcd":
         writer.emit(text(word * (bus.max_payload // 3)))
     await writer.conclude(turn_outcome(request, events=writer.last_event))
-    records = await stored(bus, writer.address)
+    records = await stored(bus, writer.ref)
     batches = [TurnEvents.model_validate_json(each.data) for each in records if ".content." in each.subject]
     said = [event for batch in batches for event in batch.events]
     assert [event.text[0] for event in said if isinstance(event, TextDelta)] == ["a", "b", "c", "d"]

@@ -5,12 +5,13 @@ from contextlib import asynccontextmanager
 
 from tests.waiting import soon
 
-from pallas_bus.connection import Bus
-from pallas_bus.direct import Record, read
-from pallas_bus.turn_claims import Address, claim, claim_state
-from pallas_bus.turn_feed import Said, TurnFeed
-from pallas_bus.turn_feeds import TurnFeeds, follow_turns
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import Record, read
+from pallas_bus.turnlog.claims import claim, claim_state
+from pallas_bus.turnlog.feed import Said, TurnFeed
+from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import TURN_LOG
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
@@ -42,24 +43,24 @@ def result(words: str) -> Result:
 
 async def attempt_of(bus: Bus, request: TurnRequested, number: int = 1, *, after: int = 0) -> TurnWriter:
     """Claim the turn and return what writes for that claim."""
-    address = Address.of(request)
-    fence = await claim(bus, address, Claimed(attempt=number, worker=f"w{number}", at=utc_now()), after=after)
-    return TurnWriter(bus, address, number, fence)
+    ref = TurnRef.of(request)
+    fence = await claim(bus, ref, Claimed(attempt=number, worker=f"w{number}", at=utc_now()), after=after)
+    return TurnWriter(bus, ref, number, fence)
 
 
 async def behind_the_tombstone(writer: TurnWriter) -> TurnWriter:
     """What ends a cancelled turn: it writes for the cancel, which took the attempt's claim away."""
-    state = await claim_state(writer.bus, writer.address)
-    return TurnWriter(writer.bus, writer.address, writer.attempt, state.seq)
+    state = await claim_state(writer.bus, writer.ref)
+    return TurnWriter(writer.bus, writer.ref, writer.attempt, state.seq)
 
 
-async def stored(bus: Bus, address: Address) -> list[Record]:
-    return [record async for record in read(bus, TURN_LOG.name, address.everything)]
+async def stored(bus: Bus, ref: TurnRef) -> list[Record]:
+    return [record async for record in read(bus, TURN_LOG.name, ref.everything)]
 
 
-async def numbers(bus: Bus, address: Address) -> list[int]:
+async def numbers(bus: Bus, ref: TurnRef) -> list[int]:
     """The numbers of all events that are stored."""
-    kinds = (f"pallas.v1.turn.{kind}.{address.team}.{address.agent}.{address.turn_id}" for kind in ("event", "content"))
+    kinds = (f"pallas.v1.turn.{kind}.{ref.team}.{ref.agent}.{ref.turn_id}" for kind in ("event", "content"))
     records = [record for kind in kinds async for record in read(bus, TURN_LOG.name, kind)]
     return sorted(event.seq for record in records for event in TurnEvents.model_validate_json(record.data).events)
 

@@ -17,13 +17,14 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer, free_port
 from tests.waiting import soon
 
-from pallas_bus import tables
-from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address, claim
-from pallas_bus.turn_history import read_turn
-from pallas_bus.turn_list import TurnFilter
-from pallas_bus.turn_queue import ensure_consumer, queue_state, submit
+from pallas_bus.history.turn_list import TurnFilter
+from pallas_bus.history.turns import read_turn
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import claim
+from pallas_bus.turnlog.queue import ensure_consumer, queue_state, submit
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.agents_view import retire_team, show_agent, show_agents
 from pallas_cli.refused import Refused
 from pallas_cli.turns_tail import tail
@@ -48,14 +49,14 @@ async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
         await declare(await bus(owner, url=nats_server.url), *owned)
     connection = await bus(CLI, url=nats_server.url)
     for team, agent in (("red", "harper"), ("red", "research"), ("blue", "harper")):
-        await tables.put(connection, AGENTS, agent_definition(team, agent, version="1.2.0"), team=team, agent=agent)
+        await kv.put(connection, AGENTS, agent_definition(team, agent, version="1.2.0"), team=team, agent=agent)
     for worker in ("w1", "w2"):
         presence = WorkerPresence(worker=worker, slots=4, agents=("red.harper", "red.research"), at=utc_now())
-        await tables.put(connection, WORKERS, presence, worker=worker)
+        await kv.put(connection, WORKERS, presence, worker=worker)
     slow = AgentHealth(
         team="red", agent="harper", status="degraded", message="argos slow", workers=2, interval=15, at=utc_now()
     )
-    await tables.put(connection, HEALTH, slow, team="red", agent="harper")
+    await kv.put(connection, HEALTH, slow, team="red", agent="harper")
     return connection
 
 
@@ -124,7 +125,7 @@ async def test_a_team_that_no_worker_hosts_is_retired_with_its_queues(platform: 
     turn = await read_turn(platform, waiting.turn_id)
     assert turn is not None
     assert (turn.state, turn.request) == ("cancelled", None)
-    assert sorted(await tables.snapshot(platform, AGENTS)) == ["red.harper", "red.research"]
+    assert sorted(await kv.snapshot(platform, AGENTS)) == ["red.harper", "red.research"]
     with pytest.raises(Unavailable):
         await queue_state(platform, "blue", "harper")
 
@@ -136,7 +137,7 @@ async def test_a_team_that_is_hosted_or_not_there_is_not_retired(platform: Bus) 
         await retire_team(platform, "green", as_json=True)
     with pytest.raises(Refused, match=r"is an agent: a team is retired as a whole, by .* retire blue`$"):
         await retire_team(platform, "blue/harper", as_json=False)
-    assert len(await tables.snapshot(platform, AGENTS)) == 3
+    assert len(await kv.snapshot(platform, AGENTS)) == 3
 
 
 async def test_the_tail_has_what_happens_to_turns_of_the_team_that_was_asked_for(
@@ -148,7 +149,7 @@ async def test_the_tail_has_what_happens_to_turns_of_the_team_that_was_asked_for
         while not heard:
             for team in ("blue", "red"):
                 claimed = Claimed(attempt=1, worker="w1", at=utc_now())
-                await claim(platform, Address.of(turn_requested(team)), claimed, after=0)
+                await claim(platform, TurnRef.of(turn_requested(team)), claimed, after=0)
             await platform.client.flush()
             heard += capsys.readouterr().out
     tailing.cancel()
@@ -168,7 +169,7 @@ async def test_the_command_tails_until_ctrl_c(platform: Bus, nats_server: NatsSe
     async with asyncio.timeout(20):
         while not reading.done():
             claimed = Claimed(attempt=1, worker="w1", at=utc_now())
-            await claim(platform, Address.of(turn_requested("red")), claimed, after=0)
+            await claim(platform, TurnRef.of(turn_requested("red")), claimed, after=0)
             await asyncio.wait({reading}, timeout=0.1)
     assert reading.result().decode().rstrip().endswith("attempt 1 by w1")
     process.send_signal(signal.SIGINT)

@@ -15,15 +15,16 @@ from tests.conftest import Connecting
 from tests.integration.agent_worker.lab import Lab
 from tests.waiting import soon
 
-from pallas_bus import turn_objects
-from pallas_bus.claim_checks import STOW_ABOVE, stow_request
-from pallas_bus.connection import Bus
-from pallas_bus.dead_letters import forget_original
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address, claim
-from pallas_bus.turn_feeds import follow_turns
-from pallas_bus.turn_queue import submit
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import claim
+from pallas_bus.turnlog.content import objects
+from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE, offload_request
+from pallas_bus.turnlog.dead_letters import forget_original
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli import dead_letters_retry
 from pallas_cli.dead_letters_retry import retry_every_letter, retry_one_letter
 from pallas_cli.dead_letters_view import drop, show_letter, show_letters
@@ -59,20 +60,20 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 async def undecodable(lab: Lab, body: bytes = BODY) -> str:
     """A letter of a message that nobody can read; returns its name."""
-    address = Address(lab.team, "bench", new_turn_id())
-    feed = lab.feeds.open(address)
+    ref = TurnRef(lab.team, "bench", new_turn_id())
+    feed = lab.feeds.open(ref)
     subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
-    await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{address.turn_id}"})
+    await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{ref.turn_id}"})
     [_, *_, outcome] = [said async for said in feed]
     assert isinstance(outcome, TurnOutcome)
-    return address.turn_id
+    return ref.turn_id
 
 
 async def used_up(lab: Lab, text: str) -> str:
     """A letter of a turn that lost its worker too often; returns its name."""
     turn = lab.follow(lab.request("say", "sure", text=text))
-    await claim(lab.bus, turn.address, Claimed(attempt=3, worker="lost", at=utc_now()), after=0)
-    await submit(lab.bus, await stow_request(lab.bus, turn.request))
+    await claim(lab.bus, turn.ref, Claimed(attempt=3, worker="lost", at=utc_now()), after=0)
+    await submit(lab.bus, await offload_request(lab.bus, turn.request))
     await turn.outcome()
     return turn.request.turn_id
 
@@ -132,7 +133,7 @@ async def test_a_letter_that_can_be_read_is_retried_as_a_new_turn_and_is_gone(la
     answer = json.loads(said())
     assert answer["letter"] == name
     assert answer["turn"] != name
-    feed = await lab.feeds.resume(Address(lab.team, "sure", answer["turn"]))
+    feed = await lab.feeds.resume(TurnRef(lab.team, "sure", answer["turn"]))
     *_, result, outcome = [each async for each in feed]
     assert isinstance(outcome, TurnOutcome)
     assert outcome.status == "completed"
@@ -160,7 +161,7 @@ async def test_a_retry_that_dies_before_the_letter_is_gone_means_the_same_turn_w
     said()
     await retry_one_letter(lab.bus, name, as_json=True)
     assert json.loads(said()) == {"letter": name, "turn": turn}
-    feed = await lab.feeds.resume(Address(lab.team, "sure", turn))
+    feed = await lab.feeds.resume(TurnRef(lab.team, "sure", turn))
     assert sum([isinstance(each, TurnOutcome) async for each in feed]) == 1
     subject = TURN_CLAIM.template.subject(team=lab.team, agent="sure", turn=turn)
     assert len([record async for record in read(lab.bus, TURN_LOG.name, subject)]) == 1
@@ -169,14 +170,14 @@ async def test_a_retry_that_dies_before_the_letter_is_gone_means_the_same_turn_w
 async def test_a_letter_whose_arguments_are_stowed_is_retried_with_them_while_they_are_there(
     lab: Lab, said: Said
 ) -> None:
-    text = "x" * STOW_ABOVE
+    text = "x" * OFFLOAD_ABOVE
     name, late = await used_up(lab, text), await used_up(lab, text)
     await retry_one_letter(lab.bus, name, as_json=True)
-    feed = await lab.feeds.resume(Address(lab.team, "sure", json.loads(said())["turn"]))
+    feed = await lab.feeds.resume(TurnRef(lab.team, "sure", json.loads(said())["turn"]))
     *_, outcome = [each async for each in feed]
     assert isinstance(outcome, TurnOutcome)
     assert outcome.status == "completed"
-    await turn_objects.drop(lab.bus, Address(lab.team, "sure", late))
+    await objects.drop(lab.bus, TurnRef(lab.team, "sure", late))
     with pytest.raises(Refused, match=f"{late}: content_expired"):
         await retry_one_letter(lab.bus, late, as_json=False)
 

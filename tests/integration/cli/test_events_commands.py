@@ -18,12 +18,12 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import attempt_of, step
 from tests.waiting import PATIENCE, Collected, soon
 
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.recorded import Recorded
-from pallas_bus.stream_tail import tail_streams
-from pallas_bus.streams import declare
-from pallas_bus.turn_queue import submit
+from pallas_bus.history.recorded import Recorded
+from pallas_bus.history.tail import tail_streams
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.queue import submit
 from pallas_cli.events_replay import replay
 from pallas_cli.events_tail import document_of, line_of, tail
 from pallas_cli.refused import Refused

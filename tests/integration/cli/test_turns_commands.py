@@ -13,12 +13,13 @@ from tests.embedded import NatsServer
 from tests.integration.bus.turns import TOOL, attempt_of, result, step
 from tests.waiting import soon
 
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address, claim, claim_state
-from pallas_bus.turn_queue import submit
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import claim, claim_state
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
 from pallas_cli.turn_cancel import cancel
@@ -81,8 +82,8 @@ async def ended(platform: Bus, team: str, *, caller: str = "10.0.0.1", talk: str
         requested_at=request.requested_at,
         at=utc_now(),
     )
-    fence = await claim(platform, Address.of(request), claimed, after=0)
-    writer = TurnWriter(platform, Address.of(request), 1, fence)
+    fence = await claim(platform, TurnRef.of(request), claimed, after=0)
+    writer = TurnWriter(platform, TurnRef.of(request), 1, fence)
     writer.emit(step(1))
     await writer.tool_starting(TOOL)
     writer.emit(ToolCompleted(call="1", server="demo", tool="add", duration_ms=3.0))
@@ -153,7 +154,7 @@ async def test_turns_of_a_span_are_those_of_which_something_was_stored_in_it(pla
 async def test_the_latest_turns_are_found_however_far_back_the_log_goes(
     platform: Bus, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pallas_bus.turn_list._FIRST_WINDOW", 4)
+    monkeypatch.setattr("pallas_bus.history.turn_list._FIRST_WINDOW", 4)
     turns = [(await ended(platform, "red", caller=f"caller-{number % 3}")).turn_id for number in range(12)]
     assert await listed(platform, said) == turns
     assert await listed(platform, said, caller="caller-1") == turns[1::3]
@@ -213,14 +214,14 @@ async def test_a_turn_is_shown_with_its_timeline_and_without_its_content(platfor
 
 async def test_content_is_shown_when_it_is_asked_for_and_while_it_is_kept(platform: Bus, said: Said) -> None:
     over = await ended(platform, "blue")
-    await platform.put(Address.of(over).on(KEPT_REQUEST.template), over.model_dump_json().encode())
+    await platform.put(TurnRef.of(over).on(KEPT_REQUEST.template), over.model_dump_json().encode())
     await show_turn(platform, over.turn_id, content=True, as_json=True)
     content = json.loads(said())["content"]
     assert content["asked"] == {"message": "hello"}
     assert content["texts"] == [{"agent": "harper", "text": "on the way"}]
     assert content["answer"]["content"] == [{"type": "text", "text": "done"}]
     for subject in (TURN_CONTENT, KEPT_REQUEST):
-        await platform.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": Address.of(over).on(subject.template)})
+        await platform.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": TurnRef.of(over).on(subject.template)})
     await show_turn(platform, over.turn_id, content=True, as_json=False)
     assert "content_expired" in said()
     await show_turn(platform, over.turn_id, content=True, as_json=True)
@@ -237,9 +238,9 @@ async def test_a_running_turn_is_cancelled_once_and_an_ended_one_not(platform: B
     assert first == f"Turn {running.turn_id} cancelled: it has not ended on w1 yet, but nobody can execute it any more."
     expected = {"turn": running.turn_id, "cancelled": True, "first": False, "was": "running", "ended": None}
     assert json.loads(second) == expected
-    state = await claim_state(platform, writer.address)
+    state = await claim_state(platform, writer.ref)
     assert isinstance(state.claim, CancelRequested)
-    last = TurnWriter(platform, writer.address, 1, state.seq)
+    last = TurnWriter(platform, writer.ref, 1, state.seq)
     await last.conclude(turn_outcome(running, status="cancelled", code="cancelled"))
     with pytest.raises(Refused, match="is over: cancelled"):
         await cancel(platform, running.turn_id, as_json=False)

@@ -11,14 +11,15 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.turns import TOOL, result, stored, text
 
-from pallas_bus.claim_checks import STOW_ABOVE
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address, claim, stored_outcome
-from pallas_bus.turn_objects import objects_of
-from pallas_bus.turn_queue import submit
-from pallas_bus.turn_writer import TurnWriter
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import claim, stored_outcome
+from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
+from pallas_bus.turnlog.content.objects import objects_of
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import TurnWriter
 from pallas_cli.refused import Refused
 from pallas_cli.turns_forget import forget, hash_of
 from pallas_contracts.catalog import (
@@ -58,8 +59,8 @@ async def begun(platform: Bus, talk: str) -> tuple[TurnRequested, TurnWriter]:
         update={"conversation": KEY.conversation(talk)}
     )
     claimed = Claimed(attempt=1, worker="w1", conversation=request.conversation, at=utc_now())
-    fence = await claim(platform, Address.of(request), claimed, after=0)
-    return request, TurnWriter(platform, Address.of(request), 1, fence, kept=request)
+    fence = await claim(platform, TurnRef.of(request), claimed, after=0)
+    return request, TurnWriter(platform, TurnRef.of(request), 1, fence, kept=request)
 
 
 async def over(platform: Bus, talk: str) -> TurnWriter:
@@ -67,7 +68,7 @@ async def over(platform: Bus, talk: str) -> TurnWriter:
     request, writer = await begun(platform, talk)
     writer.emit(text(MARK))
     await writer.tool_starting(TOOL)
-    writer.emit(await writer.stow(result(MARK * (STOW_ABOVE // 10))))
+    writer.emit(await writer.offload(result(MARK * (OFFLOAD_ABOVE // 10))))
     await writer.conclude(turn_outcome(request, events=writer.last_event))
     await bury(platform, request)
     return writer
@@ -92,13 +93,13 @@ async def bury(platform: Bus, request: TurnRequested) -> None:
     await platform.put(DEAD_ORIGINAL.template.subject(**ids), original.model_dump_json().encode())
 
 
-async def held(platform: Bus, address: Address) -> set[str]:
+async def held(platform: Bus, ref: TurnRef) -> set[str]:
     """The kinds of messages that are there of the turn, in all streams."""
-    kinds = {record.subject.split(".")[3] for record in await stored(platform, address)}
+    kinds = {record.subject.split(".")[3] for record in await stored(platform, ref)}
     others = {
-        TURN_LOG: address.on(KEPT_REQUEST.template),
-        TURN_OBJECTS: objects_of(address),
-        DEAD_LETTERS: f"pallas.v1.dead.*.*.*.{address.turn_id}",
+        TURN_LOG: ref.on(KEPT_REQUEST.template),
+        TURN_OBJECTS: objects_of(ref),
+        DEAD_LETTERS: f"pallas.v1.dead.*.*.*.{ref.turn_id}",
     }
     for stream, subject in others.items():
         kinds |= {".".join(record.subject.split(".")[2:4]) async for record in read(platform, stream.name, subject)}
@@ -113,25 +114,25 @@ async def test_a_forgotten_turn_keeps_what_happened_and_nothing_that_was_said(
     platform: Bus, nats_server: NatsServer, said: Callable[[], str]
 ) -> None:
     mine, other = await over(platform, "a"), await over(platform, "a")
-    outcome = await stored_outcome(platform, mine.address)
-    assert await held(platform, mine.address) == EVENTS | CONTENT
-    await forget(platform, turn_id=mine.address.turn_id, conversation=None, as_json=True)
+    outcome = await stored_outcome(platform, mine.ref)
+    assert await held(platform, mine.ref) == EVENTS | CONTENT
+    await forget(platform, turn_id=mine.ref.turn_id, conversation=None, as_json=True)
     [row] = json.loads(said())["forgotten"]
-    assert (row["turn"], row["dead_letter"]) == (mine.address.turn_id, True)
+    assert (row["turn"], row["dead_letter"]) == (mine.ref.turn_id, True)
     assert row["messages"] >= 3
     assert row["parts"] >= 2
-    assert await held(platform, mine.address) == EVENTS
-    assert await held(platform, other.address) == EVENTS | CONTENT
-    assert await stored_outcome(platform, mine.address) == outcome
-    await forget(platform, turn_id=mine.address.turn_id, conversation=None, as_json=False)
-    assert said() == f"Turn {mine.address.turn_id} had no content any more.\n"
+    assert await held(platform, mine.ref) == EVENTS
+    assert await held(platform, other.ref) == EVENTS | CONTENT
+    assert await stored_outcome(platform, mine.ref) == outcome
+    await forget(platform, turn_id=mine.ref.turn_id, conversation=None, as_json=False)
+    assert said() == f"Turn {mine.ref.turn_id} had no content any more.\n"
 
 
 async def test_what_was_forgotten_is_not_on_the_disk_of_the_broker_either(
     platform: Bus, nats_server: NatsServer
 ) -> None:
     writer = await over(platform, "a")
-    await forget(platform, turn_id=writer.address.turn_id, conversation=None, as_json=True)
+    await forget(platform, turn_id=writer.ref.turn_id, conversation=None, as_json=True)
     nats_server.stop()
     for stream in (TURN_LOG, TURN_OBJECTS):
         files = [path for path in nats_server.folder.rglob("*.blk") if stream.name in str(path)]
@@ -142,10 +143,10 @@ async def test_all_turns_of_a_conversation_are_forgotten_and_no_others(platform:
     mine, foreign = [await over(platform, "a") for _ in range(3)], await over(platform, "b")
     await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
     lines = said().splitlines()
-    assert sorted(line.split()[1] for line in lines) == sorted(each.address.turn_id for each in mine)
+    assert sorted(line.split()[1] for line in lines) == sorted(each.ref.turn_id for each in mine)
     for each in mine:
-        assert await held(platform, each.address) == EVENTS
-    assert await held(platform, foreign.address) == EVENTS | CONTENT
+        assert await held(platform, each.ref) == EVENTS
+    assert await held(platform, foreign.ref) == EVENTS | CONTENT
 
 
 async def test_a_turn_under_way_is_named_and_kept_and_the_others_are_forgotten(
@@ -159,7 +160,7 @@ async def test_a_turn_under_way_is_named_and_kept_and_the_others_are_forgotten(
         await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
     assert code.value.exit_code == 1
     printed = said()
-    assert f"Turn {ended.address.turn_id} forgotten" in printed
+    assert f"Turn {ended.ref.turn_id} forgotten" in printed
     for turn, state in ((running, "running"), (waiting, "waiting")):
         assert f"Turn {turn.turn_id} is {state}: cancel it first (pallas turns cancel {turn.turn_id})." in printed
 

@@ -19,16 +19,17 @@ from tests.integration.bus.turns import attempt_of
 from tests.integration.real_parts import a_lab, a_worker, until
 from tests.waiting import soon
 
-from pallas_bus import tables
-from pallas_bus.claim_checks import stow_request
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import Address, stored_outcome
-from pallas_bus.turn_feeds import follow_turns
-from pallas_bus.turn_history import TurnHistory, read_turn
-from pallas_bus.turn_objects import drop
-from pallas_bus.turn_queue import submit
+from pallas_bus.history.turns import TurnHistory, read_turn
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import stored_outcome
+from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.content.objects import drop
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.refused import Refused
 from pallas_cli.replay_plan import Unconfirmed
 from pallas_cli.turn_replay import replay_turn
@@ -62,7 +63,7 @@ class Stage:
         request = turn_requested(team, agent, tool=tool, arguments=arguments)
         async with follow_turns(self.bus) as feeds:
             await self.bus.flush()
-            feed = feeds.open(Address.of(request))
+            feed = feeds.open(TurnRef.of(request))
             await submit(self.bus, request)
             async with asyncio.timeout(20):
                 async for said in feed:
@@ -72,7 +73,7 @@ class Stage:
 
     async def keep(self, request: TurnRequested) -> None:
         """Keep what a turn was asked."""
-        await self.bus.put(Address.of(request).on(KEPT_REQUEST.template), request.model_dump_json().encode())
+        await self.bus.put(TurnRef.of(request).on(KEPT_REQUEST.template), request.model_dump_json().encode())
 
     async def replay(
         self,
@@ -116,13 +117,13 @@ async def stage(
 
 async def test_a_turn_is_executed_again_as_a_new_one_and_the_old_one_stays_as_it_was(stage: Stage) -> None:
     old = await stage.turn(message="/say good day")
-    before = [it async for it in read(stage.bus, TURN_LOG.name, Address.of(old).everything)]
+    before = [it async for it in read(stage.bus, TURN_LOG.name, TurnRef.of(old).everything)]
     await replay_turn(stage.bus, old.turn_id, agent=None, model=None, compare=False, confirmed=False, as_json=False)
     out, err = stage.capsys.readouterr()
     assert out == "good day\n"
     [new] = await stage.replays(old)
     assert (new.state, new.caller, new.turn_id == old.turn_id) == ("completed", "peer:pallas-cli", False)
-    assert [it async for it in read(stage.bus, TURN_LOG.name, Address.of(old).everything)] == before
+    assert [it async for it in read(stage.bus, TURN_LOG.name, TurnRef.of(old).everything)] == before
     lines = [line.split(maxsplit=1)[1] for line in err.splitlines()]
     assert lines[0] == f"turn {new.turn_id}: {stage.team}/harper harper again, as asked in {old.turn_id}"
     assert "harper step 1 (llm)" in lines
@@ -143,7 +144,7 @@ async def test_both_answers_and_timelines_can_be_compared(stage: Stage) -> None:
 
 async def test_another_model_executes_the_turn_when_the_team_has_it(stage: Stage) -> None:
     old = await stage.turn("broken", message="hello")
-    outcome = await stored_outcome(stage.bus, Address.of(old))
+    outcome = await stored_outcome(stage.bus, TurnRef.of(old))
     assert outcome is not None
     assert outcome.code == "model_failed"
     document = json.loads(await stage.replay(old, model="offline", compare=True, as_json=True))
@@ -174,10 +175,10 @@ async def test_another_agent_is_asked_the_same_with_its_own_tool(stage: Stage) -
 async def test_what_was_too_big_for_a_message_is_sent_again_too(stage: Stage) -> None:
     large = "long " * 100_000
     whole = turn_requested(stage.team, arguments={"message": f"/say {large}"})
-    await submit(stage.bus, await stow_request(stage.bus, whole))
+    await submit(stage.bus, await offload_request(stage.bus, whole))
 
     async def over() -> bool:
-        return await stored_outcome(stage.bus, Address.of(whole)) is not None
+        return await stored_outcome(stage.bus, TurnRef.of(whole)) is not None
 
     await until(over)
     document = json.loads(await stage.replay(whole, compare=True, as_json=True))
@@ -185,7 +186,7 @@ async def test_what_was_too_big_for_a_message_is_sent_again_too(stage: Stage) ->
     for one in (document["old"], document["new"]):
         assert one["content"]["asked"] == whole.arguments
         assert one["content"]["answer"]["content"] == [{"type": "text", "text": large.rstrip()}]
-    await drop(stage.bus, Address.of(whole))
+    await drop(stage.bus, TurnRef.of(whole))
     with pytest.raises(Refused, match="content_expired"):
         await stage.replay(whole)
 
@@ -202,7 +203,7 @@ async def test_a_turn_whose_request_is_not_kept_is_refused(stage: Stage) -> None
     old = await stage.turn(message="hello")
     document = json.loads(await stage.replay(old, as_json=True))
     assert document["content"]["asked"] == {"message": "hello"}
-    kept = Address.of(old).on(KEPT_REQUEST.template)
+    kept = TurnRef.of(old).on(KEPT_REQUEST.template)
     await stage.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": kept})
     with pytest.raises(Refused, match="content_expired"):
         await stage.replay(old)
@@ -210,7 +211,7 @@ async def test_a_turn_whose_request_is_not_kept_is_refused(stage: Stage) -> None
 
 async def test_an_answer_that_is_not_kept_cannot_be_compared(stage: Stage) -> None:
     old = await stage.turn(message="hello")
-    content = Address.of(old).on(KEPT_REQUEST.template).replace("kept.request", "turn.content")
+    content = TurnRef.of(old).on(KEPT_REQUEST.template).replace("kept.request", "turn.content")
     await stage.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": content})
     assert json.loads(await stage.replay(old, compare=True, as_json=True))["equal"] is None
 
@@ -283,7 +284,7 @@ async def test_ctrl_c_cancels_the_new_turn(stage: Stage, tmp_path: Path) -> None
 async def test_an_agent_that_nobody_hosts_is_said_to_wait_and_is_withdrawn_on_ctrl_c(stage: Stage) -> None:
     old = await stage.turn("bench", "say", text="hi")
     alone = agent_definition(stage.lab, "alone", kind="function")
-    await tables.put(stage.bus, AGENTS, alone, team=stage.lab, agent="alone")
+    await kv.put(stage.bus, AGENTS, alone, team=stage.lab, agent="alone")
     process = await asyncio.create_subprocess_exec(
         *(PALLAS, "turns", "replay", old.turn_id, "--agent", "alone", "--nats", stage.url), stderr=subprocess.PIPE
     )

@@ -12,8 +12,8 @@ from tests.integration.agent_worker.lab import Followed, Lab
 from tests.integration.deploy.pod_end import end_pod
 from tests.integration.processes import Service, a_service
 
-from pallas_bus.streams import declare
-from pallas_bus.turn_feeds import follow_turns
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.feeds import follow_turns
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_contracts.turns import Claimed
 from pallas_runtime.settings import variable

@@ -22,12 +22,17 @@ from health_monitor import measure_depths
 from health_monitor.app import HealthMonitor, build
 from health_monitor.monitor import ON_DEMAND
 from health_monitor.settings import MonitorSettings
-from pallas_bus.ask import ask
-from pallas_bus.connection import Bus, connect
-from pallas_bus.direct import read_last
-from pallas_bus.streams import declare
-from pallas_bus.tables import Table, delete, put, watch
-from pallas_bus.turn_queue import ensure_consumer, submit
+from pallas_bus.transport.ask import ask
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.kv import (
+    Table,
+    delete,
+    put,
+    watch,
+)
+from pallas_bus.transport.reads import read_last
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.queue import ensure_consumer, submit
 from pallas_contracts.agents import AgentDefinition, Dependency, Limits, WorkerPresence
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, GATEWAY, HEALTH, TURN_QUEUE, WORKER, WORKERS
 from pallas_contracts.errors import NotFound, Unavailable

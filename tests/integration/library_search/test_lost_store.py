@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer
 from tests.waiting import eventually
 
 from library_search.handlers.follow_libraries import FILLED_AGAIN, NOT_READABLE
-from pallas_bus.direct import read
+from pallas_bus.transport.reads import read
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import LIFECYCLE, SEARCH
 

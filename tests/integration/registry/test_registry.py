@@ -13,9 +13,9 @@ import pytest
 from tests.conftest import Connecting
 from tests.waiting import PATIENCE, within
 
-from pallas_bus.connection import Bus
-from pallas_bus.streams import declare
-from pallas_bus.tables import delete, put
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import delete, put
+from pallas_bus.transport.streams import declare
 from pallas_contracts.agents import AgentDefinition, GatewayPresence
 from pallas_contracts.catalog import AGENTS, GATEWAY, GATEWAYS, HEALTH, MONITOR, WORKER, WORKERS
 from pallas_contracts.health import AgentHealth

@@ -17,8 +17,8 @@ from tests.integration.real_parts import a_lab, until
 from tests.otlp import collecting
 from tests.waiting import soon, timing, within
 
-from pallas_bus.connection import connect
-from pallas_bus.turn_history import read_turns
+from pallas_bus.history.turns import read_turns
+from pallas_bus.transport.connection import connect
 from pallas_contracts.catalog import CLI
 
 TRIES_FOR = 4.0

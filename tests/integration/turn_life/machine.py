@@ -18,11 +18,12 @@ from tests.integration.turn_life.script import Attempt, ScriptedWorker, SlowDeli
 from tests.integration.turn_life.stage import Stage
 from tests.waiting import PATIENCE, soon
 
-from pallas_bus import tables
-from pallas_bus.turn_claims import Address, request_cancel
-from pallas_bus.turn_feed import Said, TurnFeed
-from pallas_bus.turn_queue import ensure_consumer, submit
-from pallas_bus.turn_withdraw import withdraw_turn
+from pallas_bus.transport import kv
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.feed import Said, TurnFeed
+from pallas_bus.turnlog.queue import ensure_consumer, submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_contracts.agents import AgentDefinition, Limits
 from pallas_contracts.catalog import WORKERS
 from pallas_contracts.errors import Superseded
@@ -110,7 +111,7 @@ class TurnLife(RuleBasedStateMachine):
         for worker in self.workers:
             await self._appear(worker)
         await ensure_consumer(self.stage.bus, self.team, "harper", max_concurrency=None)
-        self.feeds = [self.stage.feeds.open(Address.of(self.asked))]
+        self.feeds = [self.stage.feeds.open(TurnRef.of(self.asked))]
         self.position = (await submit(self.stage.bus, self.asked)).seq
 
     def _new_worker(self) -> ScriptedWorker:
@@ -118,17 +119,17 @@ class TurnLife(RuleBasedStateMachine):
 
     async def _appear(self, worker: ScriptedWorker) -> None:
         self.present.append(worker.name)
-        await tables.put(self.stage.bus, WORKERS, self.stage.presence(worker.name), worker=worker.name)
+        await kv.put(self.stage.bus, WORKERS, self.stage.presence(worker.name), worker=worker.name)
 
     def do(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out one step, while everything else stands still before and after."""
         self.stage.runner.run(soon(work, PATIENCE))
 
     @precondition(lambda self: not self.left)
-    @rule(place=st.integers(0, 1))
-    def deliver(self, place: int) -> None:
+    @rule(cursor=st.integers(0, 1))
+    def deliver(self, cursor: int) -> None:
         """The broker delivers the turn to a worker, if it is there to be delivered."""
-        self.do(self._deliver(self.workers[place]))
+        self.do(self._deliver(self.workers[cursor]))
 
     async def _deliver(self, worker: ScriptedWorker) -> None:
         delivery = await pull(self.stage.bus, self.team, "harper")
@@ -208,10 +209,10 @@ class TurnLife(RuleBasedStateMachine):
         await hand.task
 
     @precondition(lambda self: self.hands)
-    @rule(place=st.integers(0, 1))
-    def hear(self, place: int) -> None:
+    @rule(cursor=st.integers(0, 1))
+    def hear(self, cursor: int) -> None:
         """A worker hears what was claimed while it did not listen: a superseded attempt stops."""
-        self.do(self._hear(self.workers[place]))
+        self.do(self._hear(self.workers[cursor]))
 
     async def _hear(self, worker: ScriptedWorker) -> None:
         mine = [hand for hand in self.hands if hand.worker is worker and self.model.last != hand.number]
@@ -223,12 +224,12 @@ class TurnLife(RuleBasedStateMachine):
             await hand.task
 
     @precondition(lambda self: self.hands)
-    @rule(place=st.integers(0, 1))
-    def die(self, place: int) -> None:
+    @rule(cursor=st.integers(0, 1))
+    def die(self, cursor: int) -> None:
         """A worker dies in the middle of whatever it does, and another takes its place."""
-        dead, self.workers[place] = self.workers[place], self._new_worker()
+        dead, self.workers[cursor] = self.workers[cursor], self._new_worker()
         self.hands = [hand for hand in self.hands if hand.worker is not dead]
-        self.do(self._appear(self.workers[place]))
+        self.do(self._appear(self.workers[cursor]))
 
     @precondition(lambda self: self.present)
     @rule(pick=st.integers(0, 9))
@@ -236,20 +237,20 @@ class TurnLife(RuleBasedStateMachine):
         """The presence of a worker expires: it is dead, or cut off."""
         name = self.present[pick % len(self.present)]
         self.present.remove(name)
-        self.do(tables.delete(self.stage.bus, WORKERS, worker=name))
+        self.do(kv.delete(self.stage.bus, WORKERS, worker=name))
 
     @precondition(lambda self: self.deliveries and not self.left)
     @rule(pick=st.integers(0, 9))
     def redeliver(self, pick: int) -> None:
         """A gateway gives any delivery back, or its time is up: rightly or not, late or twice."""
-        self.do(self.deliveries[pick % len(self.deliveries)].give_back())
+        self.do(self.deliveries[pick % len(self.deliveries)].nak())
 
     @precondition(lambda self: self.deliveries and not self.left)
-    @rule(place=st.integers(0, 1))
-    def take_over(self, place: int) -> None:
+    @rule(cursor=st.integers(0, 1))
+    def take_over(self, cursor: int) -> None:
         """Both at once, as when a worker is thought to be lost: the last delivery is given back and made again."""
-        self.do(self.deliveries[-1].give_back())
-        self.do(self._deliver(self.workers[place]))
+        self.do(self.deliveries[-1].nak())
+        self.do(self._deliver(self.workers[cursor]))
 
     @precondition(lambda self: any(each.settling for each in self.deliveries))
     @rule(pick=st.integers(0, 9))
@@ -268,7 +269,7 @@ class TurnLife(RuleBasedStateMachine):
         self.do(self._cancel())
 
     async def _cancel(self) -> None:
-        first = await request_cancel(self.stage.other, Address.of(self.asked), "enough")
+        first = await request_cancel(self.stage.other, TurnRef.of(self.asked), "enough")
         assert first != self.model.cancelled
         if first:
             self.model.claims.append((CANCEL, ""))
@@ -287,7 +288,7 @@ class TurnLife(RuleBasedStateMachine):
         self.do(self._follow())
 
     async def _follow(self) -> None:
-        self.feeds.append(await self.stage.other_feeds.resume(Address.of(self.asked)))
+        self.feeds.append(await self.stage.other_feeds.resume(TurnRef.of(self.asked)))
 
     @invariant()
     def the_log_is_the_model(self) -> None:
@@ -317,11 +318,11 @@ class TurnLife(RuleBasedStateMachine):
 
     async def _finish(self) -> None:
         for name in self.present:
-            await tables.delete(self.stage.bus, WORKERS, worker=name)
+            await kv.delete(self.stage.bus, WORKERS, worker=name)
         self.present.clear()
         alone = self._new_worker()
         for delivery in self.deliveries:
-            await delivery.give_back()
+            await delivery.nak()
         while await self.stage.is_queued(self.position):
             await self._deliver(alone)
             for hand in [hand for hand in self.hands if hand.worker is alone]:
@@ -348,6 +349,6 @@ class TurnLife(RuleBasedStateMachine):
         assert numbers == sorted(set(numbers))
         if outcome.status == "cancelled":
             return
-        last = max((place for place, each in enumerate(before) if isinstance(each, Claimed)), default=0)
+        last = max((cursor for cursor, each in enumerate(before) if isinstance(each, Claimed)), default=0)
         events = [each.seq for each in before[last:] if not isinstance(each, Claimed | CancelRequested | TurnOutcome)]
         assert events == list(range(1, outcome.events + 1))

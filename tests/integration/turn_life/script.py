@@ -8,16 +8,23 @@ from datetime import UTC, datetime
 from nats.aio.msg import Msg
 from prometheus_client import CollectorRegistry
 
-from agent_worker.dead_letters import DeadLetters
-from agent_worker.handlers.take_turn import TakeTurn
-from agent_worker.metrics import make_metrics
-from agent_worker.ports import Completed, Emitter, Failed, HostedAgent, Outcome, Turn
-from agent_worker.running import Running
-from pallas_bus.connection import Bus
-from pallas_bus.turn_queue import NANOSECONDS, Delivery, consumer_name
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.queue import NANOSECONDS, Delivery, consumer_name
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Result, Step, ToolStarted
+from pallas_executor.agent_runtime import (
+    Completed,
+    Emitter,
+    Failed,
+    HostedAgent,
+    Outcome,
+    Turn,
+)
+from pallas_executor.dead_letters import DeadLetters
+from pallas_executor.metrics import make_metrics
+from pallas_executor.running import Running
+from pallas_executor.take_turn import TakeTurn
 
 PATIENCE = 10.0
 
@@ -86,7 +93,7 @@ class SlowDelivery(Delivery):
         """Keep it for later: a worker may be slow, or stand still between the outcome and this."""
         self.settling.append(lambda: self._confirmed(b"+ACK"))
 
-    async def give_back(self, delay: float = 0.0) -> None:
+    async def nak(self, delay: float = 0.0) -> None:
         """At once."""
         await self._confirmed(b"-NAK")
 

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from pallas_bus.connection import Bus, connect
-from pallas_bus.direct import read
-from pallas_bus.streams import declare
-from pallas_bus.turn_feeds import TurnFeeds, follow_turns
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import DEAD_LETTERS, GATEWAY, TURN_LOG, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import PallasError

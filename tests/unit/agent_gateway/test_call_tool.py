@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tests.builders import agent_definition
 
-from agent_gateway.handlers.call_tool import ToolSchemas, check_arguments, find_tool
-from agent_gateway.model import Refusal
+from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool
+from pallas_calls.model import Refusal
 from pallas_contracts.agents import JsonObject, ToolDefinition
 from pallas_contracts.errors import NotFound
 

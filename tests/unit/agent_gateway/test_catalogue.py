@@ -2,7 +2,12 @@
 
 from tests.builders import agent_definition
 
-from agent_gateway.entry.catalogue import prompts_of, resources_of, templates_of, tools_of
+from agent_gateway.mcp.definitions import (
+    prompts_of,
+    resources_of,
+    templates_of,
+    tools_of,
+)
 from pallas_contracts.agents import PromptDefinition, ResourceDefinition, ToolDefinition
 
 DEFINITION = agent_definition(

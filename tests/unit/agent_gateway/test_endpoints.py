@@ -10,8 +10,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from tests.builders import agent_definition
 from tests.waiting import eventually
 
-from agent_gateway.entry.agent_server import AgentServer, request_token, session_token
-from agent_gateway.entry.endpoints import Endpoint, Endpoints
+from agent_gateway.mcp.agent_server import AgentServer, request_token, session_token
+from agent_gateway.mcp.endpoints import Endpoint, Endpoints
 from agent_gateway.ports import Turns
 from pallas_contracts.agents import PromptDefinition, ResourceDefinition, ToolDefinition
 from pallas_contracts.ids import check_token

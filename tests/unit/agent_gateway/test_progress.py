@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from agent_gateway.entry.progress import Line, ProgressRelay, line_of, wanted_levels
+from agent_gateway.answers.progress import (
+    Line,
+    ProgressRelay,
+    line_of,
+    wanted_levels,
+)
 from pallas_contracts.turns import (
     LogMessage,
     ModelCalled,

@@ -7,8 +7,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 from tests.builders import turn_outcome, turn_requested
 
-from agent_gateway.entry.results import ERROR_META, TURN_META, read_error, refused, result_of
-from agent_gateway.model import Refusal, TurnEnd
+from agent_gateway.answers.results import (
+    ERROR_META,
+    TURN_META,
+    read_error,
+    refused,
+    result_of,
+)
+from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_gateway.handlers import turn_rates
-from agent_gateway.handlers.turn_rates import TooFast, TurnRates
+from pallas_calls.admission import turn_rates
+from pallas_calls.admission.turn_rates import TooFast, TurnRates
 from pallas_contracts.agents import Limits
 
 

@@ -12,7 +12,17 @@ from typing import Any, Literal
 import pytest
 from tests.runtimes import Events, a_team, a_turn, text_of
 
-from agent_worker.functions import (
+from pallas_contracts.agents import AgentRead
+from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
+from pallas_contracts.turns import LogMessage, Progress, ToolStarted
+from pallas_executor.agent_runtime import (
+    Completed,
+    Failed,
+    NeedsInput,
+    Outcome,
+    Turn,
+)
+from pallas_executor.functions import (
     CallContext,
     FunctionAgent,
     InputRequired,
@@ -21,12 +31,8 @@ from agent_worker.functions import (
     ReadContext,
     Result,
 )
-from agent_worker.functions.runtime import FunctionRuntime
-from agent_worker.functions.templates import UriTemplate
-from agent_worker.ports import Completed, Failed, NeedsInput, Outcome, Turn
-from pallas_contracts.agents import AgentRead
-from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
-from pallas_contracts.turns import LogMessage, Progress, ToolStarted
+from pallas_executor.functions.runtime import FunctionRuntime
+from pallas_executor.functions.templates import UriTemplate
 
 agent = FunctionAgent()
 
@@ -327,7 +333,8 @@ async def test_an_agent_of_several_files_is_a_package_and_read_anew_as_a_whole(t
 
 
 def test_hosting_functions_needs_no_llm_library() -> None:
-    program = "import agent_worker.hosting, agent_worker.functions.load, agent_worker.functions.runtime, sys\n"
+    program = "import sys, agent_worker.teams.make_agents\n"
+    program += "import pallas_executor.functions.load, pallas_executor.functions.runtime\n"
     program += "print([name for name in ('pydantic_ai', 'mcp', 'openai') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

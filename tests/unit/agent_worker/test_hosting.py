@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from tests.runtimes import a_team
 
-from agent_worker.hosting import host_team
-from agent_worker.ports import HostedTeam
+from agent_worker.teams.hosted_team import HostedTeam
+from agent_worker.teams.make_agents import host_team
 from pallas_contracts.agents import AgentDefinition
 from pallas_teams import load_team
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from agent_worker.ports import Outcome
-from agent_worker.running import Running, RunningTurn
-from pallas_bus.turn_claims import Address
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim
+from pallas_executor.agent_runtime import Outcome
+from pallas_executor.running import Running, RunningTurn
 
 TURN = new_turn_id()
 
@@ -29,7 +29,7 @@ async def running() -> tuple[Running, RunningTurn]:
         await asyncio.Event().wait()
         raise AssertionError
 
-    turn = RunningTurn(Address("demo", "harper", TURN), 10, asyncio.create_task(for_ever()))
+    turn = RunningTurn(TurnRef("demo", "harper", TURN), 10, asyncio.create_task(for_ever()))
     return Running({TURN: turn}), turn
 
 

@@ -1,6 +1,6 @@
 """The permits of a worker."""
 
-from agent_worker.slots import Slots
+from pallas_executor.slots import Slots
 
 
 def test_a_worker_takes_as_many_turns_as_it_has_slots() -> None:

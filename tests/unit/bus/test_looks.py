@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.waiting import Collected, soon
 
-from pallas_bus.looks import keep_looking, look_now
+from pallas_bus.transport.polling import keep_polling, poll_now
 from pallas_contracts.errors import Unavailable
 
 
@@ -36,23 +36,23 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 async def test_a_look_is_taken_until_the_broker_answers(pauses: list[float]) -> None:
     broker = _Broker(Unavailable("away"), Unavailable("away"))
-    await soon(look_now(broker.look))
+    await soon(poll_now(broker.look))
     assert (len(broker.answers.items), pauses) == (1, [0.5, 0.5])
 
 
 async def test_looks_go_on_after_one_that_failed() -> None:
     broker = _Broker(Unavailable("away"))
-    looking = asyncio.create_task(keep_looking(broker.look))
+    polling = asyncio.create_task(keep_polling(broker.look))
     await broker.answers.count(3)
-    looking.cancel()
+    polling.cancel()
 
 
 async def test_looks_go_on_after_a_bug_which_is_logged_each_time_and_later_each_time(
     pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = _Broker(*(KeyError(number) for number in range(8)))
-    looking = asyncio.create_task(keep_looking(broker.look, every=1.5))
+    polling = asyncio.create_task(keep_polling(broker.look, every=1.5))
     await broker.answers.count(2)
-    looking.cancel()
+    polling.cancel()
     assert pauses[:10] == [1.5, 0.5, 1, 2, 4, 8, 16, 30, 30, 1.5]
     assert [record.exc_info is not None for record in caplog.records] == [True] * 8

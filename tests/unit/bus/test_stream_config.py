@@ -1,6 +1,6 @@
 """What the catalogue says of streams and buckets, as JetStream takes it."""
 
-from pallas_bus.streams import bucket_config, live_subject, stream_config
+from pallas_bus.transport.streams import bucket_config, live_subject, stream_config
 from pallas_contracts.catalog import BUCKETS, STREAMS, TURN_LOG, TURN_QUEUE, WORKERS
 
 NANOSECONDS = 1_000_000_000

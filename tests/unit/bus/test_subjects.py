@@ -2,9 +2,9 @@
 
 import pytest
 
-from pallas_bus.recorded import streams_of
-from pallas_bus.replayed import Target
-from pallas_bus.subjects import overlap, subject_filter
+from pallas_bus.history.recorded import streams_of
+from pallas_bus.history.replayed import Target
+from pallas_bus.transport.subjects import overlap, subject_filter
 from pallas_contracts.catalog import STREAMS, TURN_OBJECTS
 from pallas_contracts.errors import Rejected
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_bus.turn_batches import LEFT_OUT, batches, lightened
+from pallas_bus.turnlog.batches import LEFT_OUT, batches, lightened
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import AnyEvent, Fault, InputRequired, LogMessage, Result, TextDelta, ToolProgress
 

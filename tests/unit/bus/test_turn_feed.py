@@ -5,8 +5,8 @@ import itertools
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_feed import TurnFeed
+from pallas_bus.turnlog.feed import TurnFeed
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome
 
@@ -34,17 +34,17 @@ async def numbers(feed: TurnFeed) -> list[int]:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 async def test_any_order_of_arrival_gives_the_order_of_the_numbers(order: tuple[int, ...]) -> None:
-    feed = TurnFeed(Address.of(REQUEST))
+    feed = TurnFeed(TurnRef.of(REQUEST))
     outcome = ("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode())
     messages = [*(("event", batch.model_dump_json().encode()) for batch in THREE), outcome]
-    for place in order:
-        feed.hear(*messages[place])
-        feed.hear(*messages[place])
+    for cursor in order:
+        feed.hear(*messages[cursor])
+        feed.hear(*messages[cursor])
     assert await numbers(feed) == [1, 2, 3]
 
 
 async def test_a_gap_is_waited_for_and_given_up_only_as_far_as_the_log_was_read() -> None:
-    feed = TurnFeed(Address.of(REQUEST))
+    feed = TurnFeed(TurnRef.of(REQUEST))
     feed.hear("event", THREE[1].model_dump_json().encode())
     known = feed.known
     assert (feed.waits_for_gap, known) == (True, (1, 2))
@@ -56,7 +56,7 @@ async def test_a_gap_is_waited_for_and_given_up_only_as_far_as_the_log_was_read(
 
 
 async def test_a_claim_that_is_heard_late_is_told_before_its_events() -> None:
-    feed = TurnFeed(Address.of(REQUEST))
+    feed = TurnFeed(TurnRef.of(REQUEST))
     feed.hear("event", THREE[0].model_dump_json().encode())
     assert feed.waits_for_gap
     feed.hear("claim", claim(1))
@@ -67,7 +67,7 @@ async def test_a_claim_that_is_heard_late_is_told_before_its_events() -> None:
 
 
 async def test_a_claim_that_is_not_in_the_log_is_not_waited_for() -> None:
-    feed = TurnFeed(Address.of(REQUEST))
+    feed = TurnFeed(TurnRef.of(REQUEST))
     feed.hear("event", THREE[0].model_dump_json().encode())
     feed.give_up_gaps(feed.known)
     assert not feed.waits_for_gap
@@ -77,13 +77,13 @@ async def test_a_claim_that_is_not_in_the_log_is_not_waited_for() -> None:
 
 
 async def test_nothing_is_told_behind_the_outcome() -> None:
-    feed = TurnFeed(Address.of(REQUEST))
+    feed = TurnFeed(TurnRef.of(REQUEST))
     feed.hear("outcome", turn_outcome(REQUEST).model_dump_json().encode())
     feed.hear("claim", claim(2))
     assert [type(said) async for said in feed] == [TurnOutcome]
 
 
 async def test_kinds_of_a_later_release_are_passed_over() -> None:
-    feed = TurnFeed(Address.of(REQUEST))
+    feed = TurnFeed(TurnRef.of(REQUEST))
     feed.hear("something_new", b"{}")
     assert not feed.waits_for_gap

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.builders import turn_outcome, turn_requested
 
-from pallas_bus.turn_tail import LogEntry
+from pallas_bus.history.log_entries import LogEntry
 from pallas_cli.turns_tail import lines_of, text_of
 from pallas_contracts.turns import (
     AnyEvent,

@@ -26,7 +26,7 @@ def tls_text(certificate: Path, key: Path) -> str:
 
 
 def _users(users: Iterable[BrokerUser], seeds: Seeds) -> Iterator[str]:
-    from pallas_bus.access import public_key
+    from pallas_bus.transport.access import public_key
 
     for user in users:
         for seed in seeds.counting(user.name):
@@ -34,8 +34,8 @@ def _users(users: Iterable[BrokerUser], seeds: Seeds) -> Iterator[str]:
 
 
 def _user(user: BrokerUser, public: str) -> Iterator[str]:
-    from pallas_bus.access import inbox_prefix
     from pallas_bus.rights import rights_of
+    from pallas_bus.transport.access import inbox_prefix
 
     rights = rights_of(user.service, user.hosted)
     yield f"    # {user.name}"

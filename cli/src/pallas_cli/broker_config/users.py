@@ -38,7 +38,7 @@ class Seeds:
 
     def kept(self, name: str) -> str:
         """The seed of a user: made once."""
-        from pallas_bus.access import make_seed
+        from pallas_bus.transport.access import make_seed
 
         return kept(self.path(name), make_seed, self.mode).strip()
 

@@ -16,8 +16,8 @@ from pallas_cli.stack.supervisor import StartTimeout
 from pallas_cli.stack.teams import TeamSummary
 
 if TYPE_CHECKING:
-    from pallas_bus.access import Access
-    from pallas_bus.connection import Bus
+    from pallas_bus.transport.access import Access
+    from pallas_bus.transport.connection import Bus
 
 _INTERVAL = 0.05
 _UNKNOWN = frozenset({0, 404, 503})
@@ -53,7 +53,7 @@ async def until_well(access: "Access", team: TeamSummary, timeout: float) -> Non
     Raises:
         Refused: something is still missing after `timeout` seconds.
     """
-    await asyncio.to_thread(importlib.import_module, "pallas_bus.ask")
+    await asyncio.to_thread(importlib.import_module, "pallas_bus.transport.ask")
     from pallas_cli.broker import platform
 
     async with platform(access) as bus:
@@ -62,7 +62,7 @@ async def until_well(access: "Access", team: TeamSummary, timeout: float) -> Non
 
 
 async def _until_well(bus: "Bus", team: str, agent: str, deadline: float) -> None:
-    from pallas_bus.ask import ask
+    from pallas_bus.transport.ask import ask
     from pallas_contracts.catalog import CHECK_HEALTH
     from pallas_contracts.errors import PallasError
     from pallas_contracts.health import HealthAsked

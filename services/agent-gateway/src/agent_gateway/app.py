@@ -13,28 +13,28 @@ from urllib.parse import urlsplit
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
 
-from agent_gateway.adapters.keyed_turns import KeyedTurns
-from agent_gateway.adapters.turns import BusTurns
-from agent_gateway.entry.agent_ports import AgentPorts
-from agent_gateway.entry.agent_server import bearer_owner
-from agent_gateway.entry.endpoints import Endpoints
-from agent_gateway.entry.http import GatewayHttp
-from agent_gateway.handlers.admit_turn import AdmitTurn
-from agent_gateway.handlers.cancel_turn import cancel_call
-from agent_gateway.handlers.followers import watch_followers
-from agent_gateway.handlers.identify_caller import Callers
-from agent_gateway.handlers.lost_workers import watch_workers
-from agent_gateway.handlers.queue_place import QueuePlaces
-from agent_gateway.handlers.turn_rates import TurnRates
+from agent_gateway.handshake.calls import cancel_call
+from agent_gateway.http.dedicated_ports import DedicatedPorts
+from agent_gateway.http.identify_caller import Callers
+from agent_gateway.http.routing import GatewayHttp
+from agent_gateway.mcp.agent_server import bearer_owner
+from agent_gateway.mcp.endpoints import Endpoints
 from agent_gateway.metrics import make_metrics
 from agent_gateway.settings import GatewaySettings
-from pallas_bus import tables
-from pallas_bus.access import Access
-from pallas_bus.ask import ask
-from pallas_bus.connection import Bus, connect_when_possible
-from pallas_bus.content_expiry import expire_content
-from pallas_bus.streams import declare
-from pallas_bus.turn_feeds import follow_turns
+from pallas_bus.transport import kv
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.ask import ask
+from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.content.expiry import expire_content
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_calls.admission.admit_turn import AdmitTurn
+from pallas_calls.admission.queue_positions import QueuePositions
+from pallas_calls.admission.turn_rates import TurnRates
+from pallas_calls.keyed.followers import watch_followers
+from pallas_calls.keyed.keyed_turns import KeyedTurns
+from pallas_calls.service import Calls
+from pallas_calls.worker_liveness import watch_workers
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import (
     AGENTS,
@@ -75,7 +75,7 @@ class Gateway:
     """A gateway at work."""
 
     http: GatewayHttp
-    turns: BusTurns
+    turns: Calls
 
     async def drain(self) -> None:
         """Let calls come to their end. Streams that break from now on are ours to break: they cancel nothing."""
@@ -99,11 +99,11 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, *_owned(settings), replicas=settings.stream_replicas)
         async with (
-            tables.watch(bus, AGENTS) as catalogue,
-            tables.watch(bus, HEALTH) as healths,
-            tables.watch(bus, SESSIONS) as sessions,
-            tables.watch(bus, GATEWAYS) as gateways,
-            tables.watch(bus, WORKERS) as presences,
+            kv.watch(bus, AGENTS) as catalogue,
+            kv.watch(bus, HEALTH) as healths,
+            kv.watch(bus, SESSIONS) as sessions,
+            kv.watch(bus, GATEWAYS) as gateways,
+            kv.watch(bus, WORKERS) as presences,
             follow_turns(bus) as feeds,
             watch_workers(bus) as workers,
             watch_followers(bus) as followers,
@@ -112,17 +112,17 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = make_metrics(process.probes.metrics)
             catalogue.on_change(metrics.agents.changed)
-            admission = AdmitTurn(QueuePlaces(bus), TurnRates(lambda: len(gateways)))
+            admission = AdmitTurn(QueuePositions(bus), TurnRates(lambda: len(gateways)))
             keyed = KeyedTurns(bus, feeds, followers, metrics)
             key = _log_key(settings)
-            turns = BusTurns(bus, feeds, healths, sessions, metrics, admission, workers, presences, key, keyed)
+            turns = Calls(bus, feeds, healths, sessions, metrics, admission, workers, presences, key, keyed)
             endpoints = Endpoints(
                 turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
             catalogue.on_change(endpoints.changed)
             callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics)
             http = GatewayHttp(endpoints, callers, partial(cancel_call, bus), metrics, settings.trusted_proxies)
-            ports = AgentPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
+            ports = DedicatedPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
             background = [
                 process.vital(bus.spawn(_beat(bus, settings, process, ports))),
                 process.vital(bus.spawn(expire_content(bus))),
@@ -136,7 +136,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
                     task.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
                 with suppress(PallasError):  # else it expires
-                    await tables.delete(bus, GATEWAYS, gateway=bus.instance)
+                    await kv.delete(bus, GATEWAYS, gateway=bus.instance)
 
 
 def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
@@ -149,14 +149,14 @@ def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
     ]
 
 
-async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: AgentPorts) -> None:
+async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: DedicatedPorts) -> None:
     """Say that this gateway is here and which agents' ports it has: on a change, and thrice per time to live."""
     url = settings.public_url or f"http://{settings.host}:{process.port}"
     while True:
         presence = GatewayPresence(
             gateway=bus.instance, url=url, host=settings.host, ports=dict(ports.bound), at=utc_now()
         )
-        await tables.beat(bus, GATEWAYS, presence, gateway=bus.instance)
+        await kv.beat(bus, GATEWAYS, presence, gateway=bus.instance)
         with suppress(TimeoutError):
             async with asyncio.timeout(PRESENCE_TTL / 3):
                 await ports.rebound.wait()

@@ -7,8 +7,8 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from agent_gateway.model import Limit, Refusal
-from pallas_bus.turn_claims import Address
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.model import Limit, Refusal
 from pallas_contracts.turns import TurnRequested
 from pallas_runtime.metrics import AGENT, AgentSeries, ByAgent, EndedTurns, auth_failures, count
 
@@ -42,13 +42,13 @@ class Metrics:
         """A call was answered with a turn that was there."""
         count(self._turns_joined.of(request.team, request.agent))
 
-    def stream_resumed(self, address: Address) -> None:
+    def stream_resumed(self, ref: TurnRef) -> None:
         """A caller came back for the rest of a stream."""
-        count(self._streams_resumed.of(address.team, address.agent))
+        count(self._streams_resumed.of(ref.team, ref.agent))
 
-    def relaying(self, address: Address) -> Callable[[], None]:
+    def relaying(self, ref: TurnRef) -> Callable[[], None]:
         """What counts an event of that turn which is passed on to a caller."""
-        return partial(count, self._events_relayed.of(address.team, address.agent))
+        return partial(count, self._events_relayed.of(ref.team, ref.agent))
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:

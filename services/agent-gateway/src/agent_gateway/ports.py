@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from agent_gateway.handlers.relay_turn import Listener
-from agent_gateway.handlers.submit_turn import Submitted
-from agent_gateway.model import Call, FollowedCall, Refusal, TurnEnd
-from pallas_bus.turn_claims import Address
-from pallas_bus.turn_feed import Place
+from agent_gateway.handshake.model import FollowedCall
+from pallas_bus.turnlog.cursor import Cursor
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.model import Call, Refusal, TurnEnd
+from pallas_calls.relay_turn import Listener
+from pallas_calls.submit_turn import Submitted
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import TurnRequested
@@ -42,7 +43,7 @@ class Turns(Protocol):
         """Follow the turn to its end."""
         ...
 
-    async def resume(self, call: FollowedCall, behind: Place, listener: Listener) -> TurnEnd | None:
+    async def resume(self, call: FollowedCall, behind: Cursor, listener: Listener) -> TurnEnd | None:
         """Follow a turn again, behind what was told of it, to its end. None: nothing is known of it any more."""
         ...
 
@@ -54,7 +55,7 @@ class Turns(Protocol):
         """
         ...
 
-    async def remember(self, session: str, request: str, address: Address) -> None:
+    async def remember(self, session: str, request: str, ref: TurnRef) -> None:
         """Keep which turn a handshake-era request is."""
         ...
 

@@ -4,96 +4,39 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 
-from agent_worker.dead_letters import DeadLetters
-from agent_worker.handlers.host_teams import HostTeams, Teams
-from agent_worker.handlers.take_turn import CLEAN_UP, TakeTurn
-from agent_worker.metrics import make_metrics
-from agent_worker.running import Running
 from agent_worker.settings import WorkerSettings
-from agent_worker.slots import Slots
-from pallas_bus import tables
-from pallas_bus.access import Access
-from pallas_bus.alive import pulse
-from pallas_bus.connection import Bus, connect_when_possible
-from pallas_bus.looks import looking
-from pallas_bus.streams import declare
-from pallas_bus.turn_claims import hear_claims
-from pallas_bus.turn_puller import TurnPuller
-from pallas_bus.turn_queue import Delivery
+from agent_worker.teams.host_teams import HostTeams, Teams
+from pallas_bus.transport import kv
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.polling import polling
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.claims import watch_claims
+from pallas_bus.turnlog.heartbeats import send_heartbeats
+from pallas_bus.turnlog.puller import TurnPuller
 from pallas_contracts.agents import WorkerPresence
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, PRESENCE_TTL, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_contracts.errors import PallasError
 from pallas_contracts.message import utc_now
+from pallas_executor.dead_letters import DeadLetters
+from pallas_executor.executor import HEARTBEATS, Executor
+from pallas_executor.metrics import make_metrics
+from pallas_executor.running import Running
+from pallas_executor.slots import Slots
+from pallas_executor.take_turn import TakeTurn
 from pallas_runtime.run import BROKER, Process
 
 log = logging.getLogger(__name__)
 
-PULSE = "pulse"
-"""What no worker can do `without`: gateways give the turns of one without a pulse to others."""
 
-_CLAIMS_LOOK_SECONDS = 15.0
+_CLAIMS_POLL_SECONDS = 15.0
 """A look asks for every turn that runs, and only ends sooner what could not end well: the broker refuses the rest."""
-
-_GIVE_BACK = 2.0
-"""Seconds in which a turn is given back when this worker ends."""
-
-
-@dataclass
-class Worker:
-    """A worker at work. Turns run as tasks of their own; `idle` is set while there is none."""
-
-    slots: Slots
-    taking: TakeTurn
-    http: None = None
-    puller: TurnPuller | None = None
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
-
-    def take(self, key: str, delivery: Delivery) -> bool:
-        """Start a delivered turn if there is a slot for it."""
-        if not self.slots.take(key):
-            return False
-        self.idle.clear()
-        task = asyncio.create_task(self._turn(key, delivery), name=f"{key} at {delivery.position}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
-
-    async def _turn(self, key: str, delivery: Delivery) -> None:
-        try:
-            await self.taking.take_turn(key, delivery)
-        finally:
-            self.slots.give(key)
-            if not self.slots.busy:
-                self.idle.set()
-            if self.puller is not None:
-                await self.puller.refill()
-
-    async def drain(self) -> None:
-        """Pull nothing more and wait for the turns that run."""
-        if self.puller is not None:
-            await self.puller.stop()
-        if self.slots.busy and not self.taking.bus.closed.is_set():
-            await self.idle.wait()
-
-    async def abandon(self) -> None:
-        """Give back what still runs, so that another worker takes it at once; this one must not pull it again."""
-        if self.puller is not None:
-            await self.puller.stop()
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            _, left = await asyncio.wait(tasks, timeout=CLEAN_UP + _GIVE_BACK)
-            for task in left:
-                log.warning("a turn does not end and is left behind", extra={"turn": task.get_name()})
 
 
 @asynccontextmanager
-async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Worker]:
+async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Executor]:
     """Connect, host the teams and start to pull."""
     access = Access.of(settings)
     async with (
@@ -105,7 +48,7 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         metrics = make_metrics(process.probes.metrics)
         teams, running = Teams(metrics.agents), Running()
         letters = DeadLetters(bus, settings.content_seconds, metrics)
-        worker = Worker(
+        worker = Executor(
             Slots(settings.slots, lambda: len(teams.agents)),
             TakeTurn(bus, process.instance, settings.content_seconds, teams.agents.get, running, letters, metrics),
         )
@@ -114,13 +57,13 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
         reread = partial(running.reread, bus)
         async with (
             AsyncExitStack() as hearing,
-            pulse(access, process.instance) as pulse_lost,
-            process.without(pulse_lost, PULSE),
-            looking(bus, reread, _CLAIMS_LOOK_SECONDS),
+            send_heartbeats(access, process.instance) as heartbeats_lost,
+            process.without(heartbeats_lost, HEARTBEATS),
+            polling(bus, reread, _CLAIMS_POLL_SECONDS),
         ):
 
             async def hear(team: str) -> None:
-                await hearing.enter_async_context(hear_claims(bus, running.heard, team=team))
+                await hearing.enter_async_context(watch_claims(bus, running.heard, team=team))
 
             bus.on_reconnect(reread)
             await worker.puller.start()
@@ -140,10 +83,10 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Wo
                 for hosted in teams.hosted.values():
                     await hosted.shared.close()
                 with suppress(PallasError):  # else it expires
-                    await tables.delete(bus, WORKERS, worker=bus.instance)
+                    await kv.delete(bus, WORKERS, worker=bus.instance)
 
 
-async def _beat(bus: Bus, worker: Worker, teams: Teams) -> None:
+async def _beat(bus: Bus, worker: Executor, teams: Teams) -> None:
     """Say three times per time to live that this worker is here, and what it hosts."""
     while True:
         presence = WorkerPresence(
@@ -155,5 +98,5 @@ async def _beat(bus: Bus, worker: Worker, teams: Teams) -> None:
             stdio=teams.stdio(),
             at=utc_now(),
         )
-        await tables.beat(bus, WORKERS, presence, worker=bus.instance)
+        await kv.beat(bus, WORKERS, presence, worker=bus.instance)
         await asyncio.sleep(PRESENCE_TTL / 3)

@@ -13,10 +13,10 @@ from health_monitor.measure_depths import measure_depths
 from health_monitor.metrics import make_metrics
 from health_monitor.monitor import Monitor
 from health_monitor.settings import MonitorSettings
-from pallas_bus import ask, streams
-from pallas_bus.access import Access
-from pallas_bus.connection import Bus, connect
-from pallas_bus.tables import watch
+from pallas_bus.transport import ask, streams
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.kv import watch
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
 from pallas_runtime.run import BROKER, Process
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
-from pallas_bus.depths import QueueDepth, StreamDepth
+from pallas_bus.turnlog.depths import QueueDepth, StreamDepth
 from pallas_contracts.health import AgentHealth, ProbeResult
 from pallas_runtime.metrics import AGENT
 

@@ -31,9 +31,9 @@ from library_search.metrics import make_metrics
 from library_search.migrate import MIGRATIONS
 from library_search.reading.reader import Reader
 from library_search.settings import LibrarySearchSettings, languages_of
-from pallas_bus.access import Access
-from pallas_bus.ask import ask
-from pallas_bus.connection import connect_when_possible
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.ask import ask
+from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import RESOLVE, SEARCH
 from pallas_contracts.errors import Unavailable
 from pallas_credentials.accounts import Account
@@ -76,9 +76,9 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         database, pool = settings.postgres_url.get_secret_value(), settings.postgres_pool
         engine = open_engine(database, pool=pool, service="library-search", options=PLANS)
         stack.push_async_callback(engine.dispose)
-        looking = open_engine(database, pool=1, service="library-search", command_seconds=ANSWER_SECONDS)
-        stack.push_async_callback(looking.dispose)
-        needs = Needs(partial(ping, looking))
+        polling = open_engine(database, pool=1, service="library-search", command_seconds=ANSWER_SECONDS)
+        stack.push_async_callback(polling.dispose)
+        needs = Needs(partial(ping, polling))
         process.probes.checks["postgres"] = needs.missing
         await _spawn(stack, process, needs.watch(), "look at the database")
         await _prepare(engine, languages, process)

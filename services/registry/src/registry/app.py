@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
-from pallas_bus.access import Access
-from pallas_bus.connection import connect
-from pallas_bus.tables import watch
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import connect
+from pallas_bus.transport.kv import watch
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
 from pallas_runtime.run import BROKER, Process

@@ -48,7 +48,7 @@ CONFIRM_TRIES, CONFIRM_PAUSE = 5, 0.2
 """How often, and after how many seconds each, a renewal that failed is made up for."""
 TURN_SECONDS = 5.0
 """How long a change waits for the one before it."""
-LOOK_SECONDS, TIDY_SECONDS = 1.0, 0.05
+POLL_SECONDS, TIDY_SECONDS = 1.0, 0.05
 """How often it is looked for what changes have left, and how soon what is settled is removed when no change follows."""
 
 type Decide[R] = Callable[[AsyncSession], Awaitable[Decision[R]]]
@@ -98,7 +98,7 @@ class Changes:
                     log.warning("a change that was made cannot be confirmed yet")
                     told = True
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._some_settled.wait()
                     self._some_settled.clear()
                     await asyncio.sleep(TIDY_SECONDS)

@@ -14,8 +14,8 @@ from contextlib import suppress
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_bus.connection import Bus
-from pallas_bus.traces import trace_headers
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.traces import trace_headers
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable
@@ -27,7 +27,7 @@ from team_lifecycle.tables import Change, RelayPosition
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 BATCH, BATCH_SECONDS = 100, 1.0
 """Events of one transaction, and the seconds after which it ends with those that were sent: Postgres ends one in which
 nothing is said for a few seconds."""
@@ -58,7 +58,7 @@ class Relay:
                     self._told = True
             if not more:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
+                    async with asyncio.timeout(POLL_SECONDS):
                         await self._committed.wait()
 
     async def _relay(self) -> bool:
@@ -113,4 +113,4 @@ async def watch_lag(engine: AsyncEngine, metrics: Metrics) -> None:
                 count, oldest = (await session.execute(found)).one()
             metrics.unsent.set(count)
             metrics.lag.set((utc_now() - oldest).total_seconds() if count else 0.0)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)

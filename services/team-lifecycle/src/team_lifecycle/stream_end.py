@@ -7,9 +7,9 @@ import logging
 
 from pydantic import ValidationError
 
-from pallas_bus.connection import Bus
-from pallas_bus.direct import read_newest
-from pallas_bus.streams import declare
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read_newest
+from pallas_bus.transport.streams import declare
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_bus.content_expiry import CONSUMER as CONTENT_EXPIRY
-from pallas_bus.streams import LIVE_PREFIX, bucket_subject, live_subject
-from pallas_bus.turn_queue import consumer_name
+from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject
+from pallas_bus.turnlog.content.expiry import CONSUMER as CONTENT_EXPIRY
+from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.catalog import (
     BLOBS,
     BUCKETS,

@@ -255,7 +255,7 @@ OBJECT_PART = Blob(
     owners=(GATEWAY, WORKER, CLI),
     readers=(GATEWAY, WORKER, CLI),
     stream=TURN_OBJECTS,
-    summary="A part of what `Stowed` names, counted from 0. Content.",
+    summary="A part of what `Offloaded` names, counted from 0. Content.",
 )
 
 BLOBS: tuple[Blob, ...] = (OBJECT_PART,)

@@ -30,7 +30,7 @@ class Principal(Message):
         return hashlib.sha256(f"{self.type}:{self.id}".encode()).hexdigest()[:16]
 
 
-class Stowed(Message):
+class Offloaded(Message):
     """A claim check: JSON of `size` bytes that was too big for its message lies in `object.part`.
 
     It lies there under the turn's id in `parts` parts, of which `name` tells those of its request from those of its
@@ -74,7 +74,7 @@ class TurnRequested(Message):
     client: ClientContext
     input_responses: JsonObject | None = None
     request_state: str | None = None
-    stowed: Stowed | None = None
+    stowed: Offloaded | None = None
     conversation: str | None = None
     digest: str | None = None
     replay_of: Token | None = None
@@ -254,7 +254,7 @@ class Result(TurnEvent):
     structured: Any = None
     meta: JsonObject | None = None
     is_error: bool = False
-    stowed: Stowed | None = None
+    stowed: Offloaded | None = None
 
 
 class InputRequired(TurnEvent):

@@ -1,7 +1,7 @@
 """An agent in Python, whose tools tests change while it runs."""
 
-from agent_worker.functions import CallContext, FunctionAgent
 from pallas_contracts.agents import JsonObject
+from pallas_executor.functions import CallContext, FunctionAgent
 
 agent = FunctionAgent()
 

@@ -4,9 +4,14 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from agent_worker.functions import CallContext, FunctionAgent, JsonObject, ReadContext
-from agent_worker.functions.agent import Answer
 from pallas_contracts.turns import InputRequired
+from pallas_executor.functions import (
+    CallContext,
+    FunctionAgent,
+    JsonObject,
+    ReadContext,
+)
+from pallas_executor.functions.agent import Answer
 
 agent = FunctionAgent()
 

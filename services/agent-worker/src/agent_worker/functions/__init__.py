@@ -1,13 +1,21 @@
-"""Agents written in Python: register tools, prompts and resources on a `FunctionAgent`; a worker does the rest.
+"""The path by which the modules of team folders import what is in `pallas_executor.functions`."""
 
-Needs neither the MCP SDK nor an LLM library. See `docs/function-agents.md`.
-"""
-
-from agent_worker.functions.agent import Completer, FunctionAgent, Prompt, Resource, Tool
-from agent_worker.functions.context import CallContext, ProtocolFault, ReadContext
-from agent_worker.ports import Completed, Failed, NeedsInput
-from pallas_contracts.agents import JsonObject
-from pallas_contracts.turns import InputRequired, Result
+from pallas_executor.functions import (
+    CallContext,
+    Completed,
+    Completer,
+    Failed,
+    FunctionAgent,
+    InputRequired,
+    JsonObject,
+    NeedsInput,
+    Prompt,
+    ProtocolFault,
+    ReadContext,
+    Resource,
+    Result,
+    Tool,
+)
 
 __all__ = [
     "CallContext",

@@ -17,7 +17,7 @@ from pydantic_ai.exceptions import (
     ModelUnavailableError,
 )
 
-from agent_worker.ports import Failed
+from pallas_executor.agent_runtime import Failed
 
 _LONGEST = 500
 _SECRETS = re.compile(

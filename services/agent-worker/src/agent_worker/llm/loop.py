@@ -27,8 +27,8 @@ from agent_worker.llm.scope import TurnScope
 from agent_worker.llm.seed import Seed
 from agent_worker.llm.text import TextStream
 from agent_worker.llm.tools import AgentTools
-from agent_worker.ports import Failed
 from pallas_contracts.turns import ModelCalled, ToolFailed, ToolStarted
+from pallas_executor.agent_runtime import Failed
 
 if TYPE_CHECKING:
     from pydantic_ai import CallToolsNode, ModelRequestNode

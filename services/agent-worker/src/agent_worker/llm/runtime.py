@@ -17,10 +17,16 @@ from agent_worker.llm.models import AgentModel
 from agent_worker.llm.scope import TurnScope
 from agent_worker.llm.seed import Seed, read_seed
 from agent_worker.llm.tools import AgentTools, AskAgent, SubAgent
-from agent_worker.ports import Completed, Emitter, Failed, Outcome, Turn
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import Result
+from pallas_executor.agent_runtime import (
+    Completed,
+    Emitter,
+    Failed,
+    Outcome,
+    Turn,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent_worker.ports import Emitter
 from pallas_contracts.turns import AnyEvent, Step
+from pallas_executor.agent_runtime import Emitter
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
-from pallas_bus.connection import Bus
-from pallas_bus.turn_queue import turns_by_caller
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.queue import turns_by_caller
 from pallas_contracts.errors import Unavailable
 
 

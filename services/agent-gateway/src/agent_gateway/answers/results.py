@@ -1,0 +1,106 @@
+"""What a caller gets: results, input requests and errors in MCP's words.
+
+A turn that failed is a tool error (`isError`), so that the caller's model can read it; only what is wrong with the
+protocol is a protocol error. Every tool error carries its code, and the turn's id where there is one, in `_meta`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+
+from pallas_calls.model import Refusal, TurnEnd
+from pallas_contracts.errors import NotFound, PallasError, Rejected
+from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
+
+ERROR_META = "pallas/error"
+TURN_META = "pallas/turn"
+
+_RESOURCE_NOT_FOUND = -32002
+"""What the handshake revisions have for a resource that is not there; the modern one has no code of its own for it."""
+
+type WireResult = dict[str, Any]
+
+COMPLETE: WireResult = {"resultType": "complete"}
+"""The modern era wants every result to say that it is one; the SDK leaves it out for older callers."""
+
+
+def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
+    """The result of a turn that ended.
+
+    Raises:
+        MCPError: the tool answered with an error of the protocol.
+    """
+    turn_id = end.outcome.turn_id
+    match end.said:
+        case Result() as said:
+            return _completed(said, turn_id)
+        case InputRequired() as said if modern:
+            return {
+                "resultType": "input_required",
+                "inputRequests": said.input_requests,
+                "requestState": said.request_state,
+            }
+        case InputRequired():
+            return tool_error("input_required", "This tool asks for input, which needs revision 2026-07-28.", turn_id)
+        case Fault(protocol_code=int(code), message=message, data=data):
+            raise MCPError(code=code, message=message, data=data)
+        case Fault(message=message):
+            return tool_error(end.outcome.code or "internal", message, turn_id, retryable=end.outcome.retryable)
+        case None if (code := end.outcome.code) is not None:
+            message = TURN_ERRORS.get(code, TURN_ERRORS["internal"])
+            return tool_error(code, message, turn_id, retryable=end.outcome.retryable)
+        case None:
+            return content_expired(turn_id)
+
+
+def content_expired(turn_id: str) -> WireResult:
+    """The tool error of a turn whose answer is not there any more."""
+    return tool_error("content_expired", TURN_ERRORS["content_expired"], turn_id)
+
+
+def _completed(said: Result, turn_id: str) -> WireResult:
+    result: WireResult = {
+        **COMPLETE,
+        "content": list(said.content),
+        "isError": said.is_error,
+        "_meta": {**(said.meta or {}), TURN_META: turn_id},
+    }
+    if said.structured is not None:
+        result["structuredContent"] = said.structured
+    return result
+
+
+def refused(refusal: Refusal) -> WireResult:
+    """The tool error of a call that is not executed."""
+    return tool_error(refusal.code, refusal.message, refusal.turn_id, retry_after_ms=refusal.retry_after_ms)
+
+
+def read_error(error: PallasError, method: str, asked: Mapping[str, Any], *, modern: bool) -> MCPError:
+    """The protocol's error of a prompt, resource or completion that could not be read; `asked` are its params."""
+    match error:
+        case NotFound():
+            missing = {key: asked[key] for key in ("uri", "name") if key in asked}
+            code = INVALID_PARAMS if modern or method != "resources/read" else _RESOURCE_NOT_FOUND
+            return MCPError(code=code, message=error.message, data={"code": error.code, **missing})
+        case Rejected(facts={"protocol_code": int(code), **rest}):
+            return MCPError(code=code, message=error.message, data=rest.get("data"))
+        case Rejected():
+            return MCPError(code=INVALID_PARAMS, message=error.message, data={"code": error.code})
+        case _:
+            return MCPError(code=INTERNAL_ERROR, message=error.message, data={"code": error.code})
+
+
+def tool_error(
+    code: str, message: str, turn_id: str | None, *, retryable: bool = False, retry_after_ms: int | None = None
+) -> WireResult:
+    """A tool error: a sentence to read, a code to branch on."""
+    facts: dict[str, Any] = {"code": code, "retryable": retryable or retry_after_ms is not None}
+    if turn_id is not None:
+        facts["turn_id"] = turn_id
+    if retry_after_ms is not None:
+        facts["retry_after_ms"] = retry_after_ms
+    where = f" (turn {turn_id})" if turn_id else ""
+    text = f"{code}: {message}{where}"
+    return {**COMPLETE, "content": [{"type": "text", "text": text}], "isError": True, "_meta": {ERROR_META: facts}}

@@ -1,0 +1,98 @@
+"""Streams of handshake-era calls that are taken up again: `GET` with `Last-Event-ID`, at any replica.
+
+The id says all about the stream; the log has the rest. What comes is what the broken stream would have brought.
+"""
+
+import logging
+from dataclasses import dataclass
+
+import anyio
+from mcp.server.streamable_http import check_accept_headers
+from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp.shared.exceptions import MCPError
+from mcp_types import DEFAULT_NEGOTIATED_VERSION, INTERNAL_ERROR
+from mcp_types.methods import serialize_server_result
+from pydantic import ValidationError
+from sse_starlette import EventSourceResponse
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from agent_gateway.answers.refusals import refuse
+from agent_gateway.answers.results import content_expired, result_of
+from agent_gateway.caller import principal_of
+from agent_gateway.handshake.event_ids import read_event_id
+from agent_gateway.handshake.event_stream import StreamRelay, Write, frame_of
+from agent_gateway.handshake.model import FollowedCall
+from agent_gateway.ports import Turns
+from pallas_bus.turnlog.cursor import Cursor
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.errors import Rejected
+from pallas_contracts.turns import JsonObject
+from pallas_runtime.telemetry import of_turn, tracer
+
+log = logging.getLogger(__name__)
+
+LAST_EVENT_ID = b"last-event-id"
+
+_HEADERS = {"Cache-Control": "no-cache, no-transform"}
+
+
+@dataclass
+class Resumption:
+    """Serves the requests that take up a stream."""
+
+    turns: Turns
+    security: TransportSecurityMiddleware
+
+    async def serve(self, served: AgentDefinition, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request to the endpoint of the agent `served`, or refuse it."""
+        request = Request(scope, receive)
+        if (refusal := await self.security.validate_request(request)) is not None:
+            await refusal(scope, receive, send)
+            return
+        if not check_accept_headers(request)[1]:
+            await refuse(send, 406, "Not Acceptable: a stream is resumed as text/event-stream.")
+            return
+        token = dict(scope["headers"])[LAST_EVENT_ID].decode("latin-1")
+        try:
+            call, cursor = read_event_id(self.turns.key, token, served.team, served.agent, principal_of(scope))
+        except Rejected:
+            await refuse(send, 400, "The Last-Event-ID is none that this caller was given at this endpoint.")
+            return
+        version = request.headers.get("mcp-protocol-version", DEFAULT_NEGOTIATED_VERSION)
+        writer, reader = anyio.create_memory_object_stream[bytes](0)
+
+        async def follow() -> None:
+            async with writer:
+                await self._follow(call, cursor, version, writer.send)
+
+        async with writer, reader:
+            await EventSourceResponse(reader, data_sender_callable=follow, headers=_HEADERS)(scope, receive, send)
+
+    async def _follow(self, call: FollowedCall, cursor: Cursor, version: str, write: Write) -> None:
+        """Tell the rest of a turn, the answer included."""
+        relay = StreamRelay(self.turns.key, call, write)
+        relay.resumed(cursor)
+        turn = {"team": call.ref.team, "agent": call.ref.agent, "turn": call.ref.turn_id}
+        with of_turn(**turn), tracer.start_as_current_span("resume_turn"):
+            log.info("stream resumed", extra={"attempt": cursor.attempt, "behind": cursor.event})
+            answer = await self._answer(relay, cursor, version)
+        message: JsonObject = {"jsonrpc": "2.0", "id": call.request_id, **answer}
+        await write(frame_of(message, relay.id_at(relay.cursor)))
+
+    async def _answer(self, relay: StreamRelay, cursor: Cursor, version: str) -> JsonObject:
+        """Tell what happens and return how it ended: the `result` or the `error` of the call."""
+        try:
+            end = await self.turns.resume(relay.call, cursor, relay)
+            if end is None:
+                result = content_expired(relay.call.ref.turn_id)
+            else:
+                relay.cursor = end.cursor
+                result = result_of(end, modern=False)
+            return {"result": serialize_server_result("tools/call", version, result)}
+        except MCPError as error:
+            return {"error": error.error.model_dump(mode="json", by_alias=True, exclude_none=True)}
+        except ValidationError:
+            # As the SDK has it for the answer of a call; what does not fit may be private.
+            log.error("a tool has answered with what the protocol does not allow")
+            return {"error": {"code": INTERNAL_ERROR, "message": "Handler returned an invalid result"}}

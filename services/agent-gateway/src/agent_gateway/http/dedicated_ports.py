@@ -1,0 +1,92 @@
+"""Agents' own ports: bound by the first gateway of a host that can, taken over by another when it goes.
+
+A port that is released drains by itself: what is still answered there holds up no other port.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+
+from starlette.types import Receive, Scope, Send
+
+from agent_gateway.dedicated_port import DedicatedPort
+from pallas_bus.transport.kv import Table
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.errors import Rejected
+from pallas_runtime.http import bind, listening
+
+log = logging.getLogger(__name__)
+
+RETRY = 1.0
+
+
+@dataclass
+class DedicatedPorts:
+    """Keeps the listeners as the catalogue asks. `app_for(team, agent)` makes what one serves."""
+
+    catalogue: Table[AgentDefinition]
+    app_for: Callable[[str, str], Callable[[Scope, Receive, Send], Awaitable[None]]]
+    host: str
+    drain_seconds: float
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    rebound: asyncio.Event = field(default_factory=asyncio.Event)
+    bound: dict[str, int] = field(default_factory=dict[str, int])
+    _open: dict[str, tuple[DedicatedPort, AsyncExitStack]] = field(
+        default_factory=dict[str, tuple[DedicatedPort, AsyncExitStack]]
+    )
+    _releasing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    _told: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+
+    async def keep(self) -> None:
+        """Bind and release ports for ever; end with all released."""
+        self.catalogue.on_change(lambda _key, _definition: self.changed.set())
+        try:
+            while True:
+                await self._settle()
+                self.changed.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(RETRY):
+                        await self.changed.wait()
+        finally:
+            for key in list(self._open):
+                self._release(key)
+            await asyncio.gather(*self._releasing)
+
+    async def _settle(self) -> None:
+        wanted = {key: definition.port for key, definition in self.catalogue.items() if definition.port}
+        for key in [key for key, port in self.bound.items() if wanted.get(key) != port]:
+            self._release(key)
+        for key, port in wanted.items():
+            if key not in self.bound:
+                await self._bind(key, port)
+
+    async def _bind(self, key: str, port: int) -> None:
+        team, _, agent = key.partition(".")
+        try:
+            listener = bind(self.host, port)
+        except Rejected:
+            if (key, port) not in self._told:
+                self._told.add((key, port))
+                log.info("an agent's own port is taken; it is served by path", extra={"agent": key, "port": port})
+            return
+        app, stack = DedicatedPort(self.app_for(team, agent)), AsyncExitStack()
+        await stack.enter_async_context(listening(app, listener, drain_seconds=self.drain_seconds))
+        self._open[key], self.bound[key] = (app, stack), port
+        self.rebound.set()
+        log.info("agent's own port bound", extra={"agent": key, "port": port})
+
+    def _release(self, key: str) -> None:
+        del self.bound[key]
+        self.rebound.set()
+        app, stack = self._open.pop(key)
+        app.released = True
+        task = asyncio.create_task(stack.aclose(), name=f"release the port of {key}")
+        self._releasing.add(task)
+        task.add_done_callback(self._released)
+
+    def _released(self, task: asyncio.Task[None]) -> None:
+        self._releasing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("an agent's own port was not released well", exc_info=error)

@@ -1,0 +1,214 @@
+"""HTTP in front of the agents' MCP servers: which agent a path means, and what handshake-era clients need besides.
+
+The SDK's transport is stateless here. A handshake-era client is given a session id on `initialize` so that its
+`notifications/cancelled` can be told from anybody else's; nothing is kept under it but which turn a request is.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
+
+from agent_gateway.answers.refusals import refuse, refuse_caller
+from agent_gateway.caller import bearer_of, identify, principal_of
+from agent_gateway.dedicated_port import is_released
+from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
+from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
+from agent_gateway.http.bodies import Body, read_body
+from agent_gateway.http.coalesce import CoalescedSend
+from agent_gateway.http.drain import UnderWay
+from agent_gateway.http.identify_caller import Callers
+from agent_gateway.http.peers import Network, name_caller
+from agent_gateway.mcp.agent_server import SESSION_HEADER, request_token, session_token
+from agent_gateway.mcp.endpoints import Endpoint, Endpoints
+from agent_gateway.metrics import Metrics
+from pallas_contracts.errors import PallasError
+from pallas_contracts.turns import Principal
+from pallas_runtime.caller_trace import of_caller
+from pallas_runtime.telemetry import tracing
+
+log = logging.getLogger(__name__)
+
+_VERSION = b"mcp-protocol-version"
+_METHOD = b"mcp-method"
+
+type CancelCall = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass
+class GatewayHttp:
+    """The ASGI application. `cancel_call(session, request)` cancels the turn of a handshake-era request."""
+
+    endpoints: Endpoints
+    callers: Callers
+    cancel_call: CancelCall
+    metrics: Metrics
+    trusted_proxies: Sequence[Network] = ()
+
+    def __post_init__(self) -> None:
+        self._under_way = UnderWay()
+        self._resumption = Resumption(self.endpoints.turns, TransportSecurityMiddleware(self.endpoints.security))
+
+    async def finish(self) -> None:
+        """End the streams of changes and wait until every other request that is being served has its answer.
+
+        From now on everything new is refused. What is still being served when this is cancelled is cut off.
+        """
+        self.endpoints.end_listening()
+        await self._under_way.finish()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve `/teams/{team}/mcp/{agent}` and, while the name is unique, `/mcp/{agent}`."""
+        match scope["path"].strip("/").split("/"):
+            case ["teams", team, "mcp", agent]:
+                found = self.endpoints.find(team, agent)
+            case ["mcp", agent]:
+                found = self.endpoints.find_unique(agent)
+            case _:
+                found = None
+        if isinstance(found, Endpoint):
+            await self.serve(found, scope, receive, send)
+        else:
+            await refuse(send, 404, found or "There is nothing here; an agent is at /teams/{team}/mcp/{agent}.")
+
+    def own_port(self, team: str, agent: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        """The application of an agent's own port: its endpoint is `/mcp`."""
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            found = self.endpoints.find(team, agent) if scope["path"].rstrip("/") in ("/mcp", "") else None
+            if isinstance(found, Endpoint):
+                await self.serve(found, scope, receive, send)
+            else:
+                await refuse(send, 404, found or "There is nothing here; the agent is at /mcp.")
+
+        return app
+
+    async def serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request to one agent."""
+        if self._under_way.stopping:
+            await _refuse_stopping(send)
+            return
+        # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        name_caller(scope, self.trusted_proxies)
+        sending = CoalescedSend(send)
+        waited_for = dict(scope["headers"]).get(_METHOD) != b"subscriptions/listen"
+        try:
+            with endpoint.kept(), self._under_way.serving(waited_for=waited_for):
+                await self._serve(endpoint, scope, receive, sending)
+        except ClientDisconnect:
+            self.metrics.clients_gone.inc()
+        except asyncio.CancelledError:
+            if not self._under_way.cut and not is_released(scope):
+                raise
+            await _cut_off(sending)
+
+    async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        legacy, posted = _is_legacy(scope), scope["method"] == "POST"
+        body: Body | None = None
+        try:
+            bearer = self.callers.check_bearer(bearer_of(scope["headers"]))
+        except PallasError as error:
+            await refuse_caller(send, error)
+            return
+        traced = bearer is not None and tracing()
+        if posted and (legacy or traced):
+            body = await read_body(receive, self.endpoints.max_body_bytes)
+            receive = body.replayed(receive)
+        with of_caller(scope["headers"], body.whole if body is not None and traced else None):
+            if await self._admit(endpoint, scope, bearer, body if legacy else None, send):
+                await self._serve_admitted(endpoint, scope, receive, send, body if legacy else None)
+
+    async def _admit(self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: Body | None, send: Send) -> bool:
+        """Find out who calls. False: the caller has been turned away."""
+        known = None
+        try:
+            if bearer is not None:
+                uses_up = scope["method"] == "POST" and _may_call(dict(scope["headers"]), body)
+                known = await self.callers.identify_caller(bearer, uses_up=uses_up)
+            self.callers.check_allowed(endpoint.agent.definition, identify(scope, known))
+        except PallasError as error:
+            await refuse_caller(send, error)
+            return False
+        return True
+
+    async def _serve_admitted(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: Body | None
+    ) -> None:
+        """Serve a request of whoever may call; `body` is that of the handshake era."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if body is not None:
+            send = await self._before_handshake_era(headers, body, principal_of(scope), send)
+            scope[SCOPE_KEY] = send = EventStream(send)
+        elif _is_legacy(scope) and scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
+            await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
+            return
+        elif _is_legacy(scope):
+            await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
+            return
+        await endpoint.handle(scope, receive, send)
+
+    async def _before_handshake_era(
+        self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send
+    ) -> Send:
+        """Look at a short message before it is served: `initialize` gets a session, a cancel is carried out."""
+        if body.short is None:
+            return send
+        if b'"initialize"' in body.short:
+            return _with_session(send, body)
+        if b"cancelled" in body.short:  # with the slash before it escaped or not
+            await self._cancel(headers.get(SESSION_HEADER.encode(), b"").decode("latin-1"), body.message, caller)
+        return send
+
+    async def _cancel(self, session: str, message: dict[str, Any], caller: Principal) -> None:
+        if not session or message.get("method") != "notifications/cancelled":
+            return
+        params: Any = message.get("params")
+        if isinstance(params, dict) and "requestId" in params:
+            request = request_token(cast("dict[str, Any]", params)["requestId"])
+            await self.cancel_call(session_token(session, caller), request)
+
+
+def _is_legacy(scope: Scope) -> bool:
+    """Whether a request is of the handshake era. Of several versions the first counts, as it does to the SDK."""
+    version: bytes | None = next((value for name, value in scope["headers"] if name == _VERSION), None)
+    return version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _may_call(headers: dict[bytes, bytes], body: Body | None) -> bool:
+    """Whether a request may be a `tools/call`. Of the modern era the header tells: the SDK refuses one that lies."""
+    return body.may_call if body is not None else headers.get(_METHOD, b"tools/call") == b"tools/call"
+
+
+def _with_session(send: Send, body: Body) -> Send:
+    """Give the answer to an `initialize` a session id."""
+    if body.message.get("method") != "initialize":
+        return send
+    session = (SESSION_HEADER.encode(), secrets.token_hex(16).encode())
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            message = {**message, "headers": [*message.get("headers", ()), session]}
+        await send(message)
+
+    return sending
+
+
+async def _cut_off(sending: CoalescedSend) -> None:
+    """End a response without the answer. It is not said to try again: a turn of it goes on."""
+    if not sending.started:
+        await refuse(sending, 503, "This gateway has stopped before it had the answer.", ((b"connection", b"close"),))
+    elif not sending.ended:
+        await sending({"type": "http.response.body", "body": b""})
+
+
+async def _refuse_stopping(send: Send) -> None:
+    headers = ((b"retry-after", b"1"), (b"connection", b"close"))
+    await refuse(send, 503, "This gateway is stopping. Try again.", headers)

@@ -1,0 +1,35 @@
+"""A team folder as a worker hosts it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pallas_contracts.agents import AgentDefinition
+from pallas_executor.agent_runtime import HostedAgent
+
+
+class TeamRuntime(Protocol):
+    """What all agents of a team share: pooled connections and model clients."""
+
+    async def close(self) -> None:
+        """End it all; turns are over by then."""
+        ...
+
+    def stdio_health(self) -> dict[str, str | None]:
+        """The key of each stdio dependency, with None when it answers and else with what is wrong."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostedTeam:
+    """The agents of one team folder. `failed` maps agents that could not be started to the reason.
+
+    `unstarted` are their definitions as far as they are known (the tools of a module that cannot be loaded are not).
+    """
+
+    team: str
+    version: str
+    agents: Sequence[HostedAgent]
+    shared: TeamRuntime
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    unstarted: Sequence[AgentDefinition] = ()

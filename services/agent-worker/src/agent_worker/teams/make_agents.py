@@ -1,0 +1,185 @@
+"""From a team folder to agents that can execute turns: definitions, runtimes, and what they share.
+
+An agent that cannot be made is reported and the others go on. LLM libraries are imported only for a team with an LLM
+agent, in a thread, because that takes seconds. Modules of function agents are imported in a thread, too.
+"""
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent_worker.downstream.pool import DownstreamPool
+from agent_worker.teams.hosted_team import HostedTeam
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.errors import PallasError, Rejected
+from pallas_contracts.message import utc_now
+from pallas_executor.agent_runtime import AgentRuntime, HostedAgent
+from pallas_runtime.telemetry import tracing
+from pallas_teams import AgentConfig, TeamFolder
+
+if TYPE_CHECKING:
+    from agent_worker.llm.models import TeamModels
+    from agent_worker.llm.runtime import LlmRuntime
+    from pallas_executor.functions import FunctionAgent
+
+log = logging.getLogger(__name__)
+
+
+async def host_team(folder: TeamFolder, environ: Mapping[str, str], *, trace_content: bool = False) -> HostedTeam:
+    """Make all agents of a checked folder. `trace_content` lets their spans say what is said.
+
+    `environ` is not read here: the folder's values are already expanded.
+    """
+    shared = SharedRuntime()
+    if any(agent.kind == "llm" for agent in folder.agents.values()):
+        await asyncio.to_thread(_import_llm, with_servers=bool(folder.servers))
+        if tracing():
+            _trace_agents(content=trace_content)
+        shared.open_models()
+    host = _Host(folder, shared)
+    for agent in folder.agents.values():
+        await host.add(agent)
+    return HostedTeam(folder.name, folder.version, host.hosted, shared, host.failed, host.unstarted)
+
+
+def _import_llm(*, with_servers: bool) -> None:
+    importlib.import_module("agent_worker.llm.runtime")
+    if with_servers:
+        importlib.import_module("agent_worker.downstream.transports")
+
+
+def _trace_agents(*, content: bool) -> None:
+    """Let pydantic-ai make the spans of agents, models and tools, by the conventions for generative AI."""
+    from pydantic_ai import Agent
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    Agent.instrument_all(InstrumentationSettings(include_content=content, include_model_request_parameters=False))
+
+
+class SharedRuntime:
+    """A team's pooled connections and model clients."""
+
+    def __init__(self) -> None:
+        self.pool = DownstreamPool()
+        self.models: TeamModels | None = None
+
+    def open_models(self) -> None:
+        """Make room for models; called when the LLM libraries are there."""
+        from agent_worker.llm.models import TeamModels
+
+        self.models = TeamModels()
+
+    async def close(self) -> None:
+        """End all connections and child processes."""
+        await self.pool.close()
+        if self.models is not None:
+            await self.models.close()
+
+    def stdio_health(self) -> dict[str, str | None]:
+        """The key of each stdio dependency, with None when it answers and else with what is wrong."""
+        return self.pool.stdio_health()
+
+
+@dataclass(slots=True)
+class _Host:
+    """Makes a team's agents, sub-agents before those that depend on them."""
+
+    folder: TeamFolder
+    shared: SharedRuntime
+    hosted: list[HostedAgent] = field(default_factory=list[HostedAgent])
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    unstarted: list[AgentDefinition] = field(default_factory=list[AgentDefinition])
+    _llm: "dict[str, LlmRuntime]" = field(default_factory=lambda: dict[str, "LlmRuntime"]())
+
+    async def add(self, agent: AgentConfig) -> None:
+        try:
+            self.hosted.append(await self._make(agent))
+        except PallasError as error:
+            self._give_up(agent, error.message)
+        except Exception as error:
+            log.exception("agent could not be started", extra={"agent": agent.name})
+            self._give_up(agent, f"its module could not be loaded: {type(error).__name__}")
+
+    def _give_up(self, agent: AgentConfig, reason: str) -> None:
+        log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
+        self.failed[agent.name] = reason
+        make = _llm_definition if agent.kind == "llm" else _definition
+        self.unstarted.append(make(self.folder, agent))
+
+    async def _make(self, agent: AgentConfig) -> HostedAgent:
+        if agent.kind == "llm":
+            return HostedAgent(_llm_definition(self.folder, agent), self._llm_runtime(agent))
+        from pallas_executor.functions.load import load_function_agent
+        from pallas_executor.functions.runtime import FunctionRuntime
+
+        functions = await load_function_agent(self.folder.name, agent.name, agent.module)
+        runtime: AgentRuntime = FunctionRuntime(agent.name, functions)
+        return HostedAgent(_function_definition(self.folder, agent, functions), runtime)
+
+    def _llm_runtime(self, agent: AgentConfig) -> "LlmRuntime":
+        from agent_worker.llm.runtime import LlmRuntime
+
+        if agent.name in self._llm:
+            return self._llm[agent.name]
+        if agent.kind != "llm":
+            raise Rejected(f"{agent.name!r} is no LLM agent, so no other agent can depend on it")
+        if self.shared.models is None or agent.model is None:
+            raise Rejected(f"agent {agent.name!r} has no model")
+        runtime = self._llm[agent.name] = LlmRuntime(
+            name=agent.name,
+            description=agent.description or agent.title,
+            instruction=agent.instruction,
+            model=self.shared.models.make(agent, self.folder.providers[agent.model.provider]),
+            vision=bool(agent.capabilities and agent.capabilities.vision),
+            max_iterations=agent.max_iterations,
+            servers={name: self.shared.pool.server(name, self.folder.servers[name]) for name in agent.servers},
+            instead=partial(self.shared.models.instead, agent, providers=self.folder.providers),
+            agents=tuple(self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on),
+        )
+        return runtime
+
+
+def _definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
+    return AgentDefinition(
+        team=folder.name,
+        agent=agent.name,
+        team_id=folder.team_id,
+        kind=agent.kind,
+        namespace=folder.namespace,
+        title=agent.title,
+        description=agent.description,
+        version=agent.version,
+        icons=(agent.icon,) if agent.icon else (),
+        port=agent.port,
+        capabilities=folder.capabilities(agent),
+        agents=agent.depends_on,
+        dependencies=folder.dependencies(agent),
+        model=folder.model_dependency(agent),
+        limits=agent.limits,
+        retry=agent.retry,
+        allow=agent.allow,
+        updated_at=utc_now(),
+    )
+
+
+def _llm_definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
+    from agent_worker.llm.definition import agent_tool, history_prompt
+
+    return _definition(folder, agent).model_copy(
+        update={"tools": (agent_tool(agent),), "prompts": (history_prompt(agent),)}
+    )
+
+
+def _function_definition(folder: TeamFolder, agent: AgentConfig, functions: "FunctionAgent") -> AgentDefinition:
+    return _definition(folder, agent).model_copy(
+        update={
+            "tools": tuple(tool.definition for tool in functions.tools.values()),
+            "prompts": tuple(prompt.definition for prompt in functions.prompts.values()),
+            "resources": tuple(resource.definition for resource in functions.resources.values()),
+            "completes": bool(functions.completers),
+        }
+    )

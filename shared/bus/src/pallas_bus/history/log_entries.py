@@ -1,0 +1,49 @@
+"""What a stored message says of a turn, for people who look on."""
+
+import logging
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from pallas_bus.history.recorded import Recorded
+from pallas_contracts.catalog import (
+    TURN_CLAIM,
+    TURN_CONTENT,
+    TURN_EVENT,
+    TURN_JOINED,
+    TURN_OUTCOME,
+    TURN_REQUESTED,
+)
+from pallas_contracts.turns import TurnClaim, TurnEvents, TurnJoined, TurnOutcome, TurnRequested
+
+log = logging.getLogger(__name__)
+
+type Entry = TurnRequested | TurnClaim | TurnEvents | TurnJoined | TurnOutcome
+
+_MESSAGES: dict[str, type[Entry]] = {
+    TURN_REQUESTED.name: TurnRequested,
+    TURN_CLAIM.name: TurnClaim,
+    TURN_EVENT.name: TurnEvents,
+    TURN_CONTENT.name: TurnEvents,
+    TURN_OUTCOME.name: TurnOutcome,
+    TURN_JOINED.name: TurnJoined,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One message about a turn: its position in its stream, its contract's name and what it says."""
+
+    position: int
+    contract: str
+    entry: Entry
+
+
+def entry_of(message: Recorded) -> LogEntry | None:
+    """Read a stored message; None when it is none of a turn or cannot be read."""
+    contract = ".".join(message.record.subject.split(".")[2:4])
+    try:
+        return LogEntry(message.record.seq, contract, _MESSAGES[contract].model_validate_json(message.record.data))
+    except (KeyError, ValidationError):
+        log.warning("unreadable turn message", extra={"subject": message.record.subject})
+        return None

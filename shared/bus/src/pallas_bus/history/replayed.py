@@ -1,0 +1,83 @@
+"""Recorded messages, published again: where to, and what is said of where they come from.
+
+They must not be taken for what happens: nothing of it is stored, and nobody listens there who would act on it.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC
+
+from pallas_bus.history.recorded import Recorded
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import Record
+from pallas_bus.transport.subjects import ROOT, overlap
+from pallas_contracts.catalog import BUCKETS, STREAMS
+from pallas_contracts.errors import Rejected
+
+PREFIX = f"{ROOT}replayed"
+STREAM, SUBJECT, POSITION, TIME = "Pallas-Stream", "Pallas-Subject", "Pallas-Position", "Pallas-Time"
+"""The headers that say where a message was recorded and when; the time is ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where replayed messages go: one subject, or below a prefix when it ends in `.>`."""
+
+    text: str = f"{PREFIX}.>"
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """Check a target that somebody typed.
+
+        Raises:
+            Rejected: it is no subject to publish to, or one where messages would be stored or taken for real.
+        """
+        parts = text.split(".")
+        if not all(parts) or any(character.isspace() for character in text):
+            raise Rejected(f"cannot replay to {text!r}: a part of the subject is empty or has a space")
+        if parts[0] == ">" or any(set(part) & {"*", ">"} for part in parts[:-1]) or "*" in parts[-1]:
+            raise Rejected(f"cannot replay to {text!r}: it must be one subject, or a prefix that ends in '.>'")
+        if text.startswith(("$", "_INBOX")):
+            raise Rejected(f"cannot replay to {text!r}: the broker keeps such subjects for itself")
+        kept = (*(each for stream in STREAMS for each in stream.subjects), *(f"$KV.{it.name}.>" for it in BUCKETS))
+        if any(overlap(text, each) for each in kept):
+            raise Rejected(f"cannot replay to {text!r}: it would be stored as if it had happened again")
+        if overlap(text, "pallas.>") and not text.startswith(f"{PREFIX}."):
+            raise Rejected(f"cannot replay to {text!r}: Pallas listens there; take one below {PREFIX} or of your own")
+        return cls(text)
+
+    def subject(self, original: str) -> str:
+        """Where a message goes that was on `original`."""
+        return f"{self.text[:-1]}{original.removeprefix(ROOT)}" if self.text.endswith(".>") else self.text
+
+
+async def check_unstored(bus: Bus, target: Target) -> None:
+    """Make sure that no stream of the broker would store what goes to the target.
+
+    Raises:
+        Rejected: one would, and which.
+        Unavailable: the broker does not answer.
+    """
+    answer = await bus.api("STREAM.NAMES", {"subject": target.text})
+    if names := answer.get("streams"):
+        raise Rejected(f"cannot replay to {target.text!r}: the stream {names[0]} would store it as if it had happened")
+
+
+async def publish_again(bus: Bus, target: Target, recorded: Recorded) -> None:
+    """Publish a recorded message to the target: the body as it was, the headers with where it comes from.
+
+    Raises:
+        Rejected: with these headers it is larger than the broker takes (`too_large`).
+        Unavailable: the connection is closed.
+    """
+    record = recorded.record
+    await bus.send(target.subject(record.subject), record.data, record.headers | origin(recorded.stream, record))
+
+
+def origin(stream: str, record: Record) -> dict[str, str]:
+    """The headers of a replayed message that say where it comes from."""
+    return {
+        STREAM: stream,
+        SUBJECT: record.subject,
+        POSITION: str(record.seq),
+        TIME: record.time.astimezone(UTC).isoformat(),
+    }

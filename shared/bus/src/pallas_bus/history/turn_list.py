@@ -1,0 +1,153 @@
+"""Which turns there are, the latest first, without reading more of the log than the answer takes.
+
+What waits or runs is in the queue. The rest is looked for backwards, a window of the log at a time: by claims when the
+question is who asked, by outcomes when it is how turns ended. What a found turn lacks is read by its own subjects.
+"""
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import batched
+
+from pallas_bus.history.turns import State, TurnHistory, fold
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import Record, read, read_last
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.contract import Contract
+from pallas_contracts.turns import TurnClaim, TurnOutcome
+
+_FIRST_WINDOW = 10_000
+_MOST = 400
+"""Subjects that are asked for at once; the broker answers for 1024 at most."""
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+type _Scanned = Contract[TurnClaim] | Contract[TurnOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFilter:
+    """Which turns are wanted; None leaves it open.
+
+    `caller` is a part of `type:id`, `conversation` the keyed hash. A turn that is over is wanted when its claim or its
+    outcome was stored in the span, one that waits or runs when it was asked for before `until`.
+    """
+
+    team: str | None = None
+    agent: str | None = None
+    caller: str | None = None
+    state: State | None = None
+    conversation: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def matches(self, turn: TurnHistory) -> bool:
+        """Whether the turn is wanted, whenever it was."""
+        return (
+            self.state in (None, turn.state)
+            and self.conversation in (None, turn.conversation)
+            and (self.caller is None or self.caller in (turn.caller or ""))
+        )
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The parts of a subject that are given."""
+        return {name: value for name, value in (("team", self.team), ("agent", self.agent)) if value is not None}
+
+    @property
+    def scanned(self) -> tuple[_Scanned, ...]:
+        """What tells turns that are wanted from others."""
+        if self.state in ("waiting", "running"):
+            return ()
+        if self.caller is not None or self.conversation is not None:
+            return (TURN_CLAIM,)
+        return (TURN_OUTCOME,) if self.state is not None else (TURN_CLAIM, TURN_OUTCOME)
+
+    @property
+    def needle(self) -> bytes:
+        """What a scanned message has to hold, so that most need not be parsed."""
+        if self.conversation is not None:
+            return self.conversation.encode()
+        word = self.caller.rpartition(":")[2] if self.caller is not None else self.state or ""
+        return word.encode() if word.isascii() and word.isprintable() and not set(word) & {'"', "\\"} else b""
+
+
+async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHistory]:
+    """The turns that are wanted, at most `limit`, the latest; by the time they were asked for, without their events.
+
+    Of a turn that was attempted several times the last attempt may be the only one that is there.
+
+    Raises:
+        Unavailable: the broker does not answer.
+        Rejected: a team or agent is no token.
+    """
+    found = await _queued(bus, wanted)
+    if wanted.scanned:
+        async with aclosing(_windows(bus, wanted)) as windows:
+            async for window in windows:
+                turns = {name: turn for name, turn in fold(window).items() if name not in found}
+                await _complete(bus, turns)
+                found |= {name: turn for name, turn in turns.items() if wanted.matches(turn)}
+                if len(found) >= limit:
+                    break
+    return sorted(found.values(), key=lambda turn: turn.requested_at or _NEVER)[-limit:]
+
+
+async def _queued(bus: Bus, wanted: TurnFilter) -> dict[str, TurnHistory]:
+    """The wanted turns that wait or run, and those that ended a moment ago."""
+    turns = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**wanted.ids))])
+    if wanted.until is not None:
+        turns = {name: turn for name, turn in turns.items() if (turn.requested_at or _NEVER) <= wanted.until}
+    await _complete(bus, turns)
+    return {name: turn for name, turn in turns.items() if wanted.matches(turn)}
+
+
+async def _windows(bus: Bus, wanted: TurnFilter) -> AsyncGenerator[list[Record]]:
+    """What was stored in the span of what tells turns apart, from its end to its beginning, in ever larger pieces."""
+    state = (await bus.api(f"STREAM.INFO.{TURN_LOG.name}", {}))["state"]
+    begin: int = state["first_seq"]
+    end: int = state["last_seq"] + 1
+    if wanted.since is not None:
+        begin = await _position(bus, wanted.since, otherwise=end)
+    if wanted.until is not None:
+        end = await _position(bus, wanted.until, otherwise=end)
+    size = _FIRST_WINDOW
+    while begin < end:
+        start = max(begin, end - size)
+        yield [record for contract in wanted.scanned async for record in _window(bus, wanted, contract, start, end)]
+        end, size = start, size * 2
+
+
+async def _window(bus: Bus, wanted: TurnFilter, contract: _Scanned, start: int, end: int) -> AsyncGenerator[Record]:
+    needle = wanted.needle
+    async with aclosing(read(bus, TURN_LOG.name, contract.template.filter(**wanted.ids), after=start - 1)) as records:
+        async for record in records:
+            if record.seq >= end:
+                return
+            if needle in record.data:
+                yield record
+
+
+async def _position(bus: Bus, moment: datetime, *, otherwise: int) -> int:
+    """The position of the first message that was stored then or later."""
+    async with aclosing(read(bus, TURN_LOG.name, ">", since=moment, batch=1)) as records:
+        first = await anext(records, None)
+    return first.seq if first is not None else otherwise
+
+
+async def _complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
+    """Read the last claim and the outcome of turns that lack them; of a cancelled turn, the claim before that."""
+    await _take(bus, turns, TURN_CLAIM, [turn for turn in turns.values() if not turn.attempts])
+    await _take(bus, turns, TURN_OUTCOME, [turn for turn in turns.values() if turn.outcome is None])
+    for turn in turns.values():
+        if turn.cancel is not None and not turn.attempts:
+            async for record in read(bus, TURN_LOG.name, turn.ref.on(TURN_CLAIM.template)):
+                turn.take(record)
+
+
+async def _take(bus: Bus, turns: dict[str, TurnHistory], contract: _Scanned, lacking: Iterable[TurnHistory]) -> None:
+    for some in batched(lacking, _MOST, strict=False):
+        subjects = [turn.ref.on(contract.template) for turn in some]
+        for record in await read_last(bus, TURN_LOG.name, *subjects):
+            turns[record.subject.rpartition(".")[2]].take(record)

@@ -1,0 +1,224 @@
+"""What the log says of turns that may be long over: read once, folded into one picture of each.
+
+Nothing here follows a turn; a turn that still runs looks like what has been stored of it so far.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from pydantic import ValidationError
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import Record, read, read_newest
+from pallas_bus.transport.traces import trace_of
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.ids import check_token
+from pallas_contracts.turns import (
+    AnyEvent,
+    CancelRequested,
+    Claimed,
+    TurnClaim,
+    TurnEvents,
+    TurnJoined,
+    TurnOutcome,
+    TurnRequested,
+)
+
+_OF_ITS_TRACE = frozenset({"requested", "outcome"})
+"""Messages in the trace of the turn itself, as are claims of workers; others may be in that of a caller who joins it,
+or who cancels it by a request of its own.
+"""
+
+type State = Literal["waiting", "running", "completed", "failed", "cancelled", "input_required"]
+
+
+@dataclass
+class AttemptHistory:
+    """One attempt: who claimed it when, and its events by number."""
+
+    claim: Claimed
+    events: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
+
+    def in_order(self) -> list[AnyEvent]:
+        """The attempt's events, by number."""
+        return [self.events[number] for number in sorted(self.events)]
+
+
+@dataclass
+class TurnHistory:
+    """One turn as the log has it. `request` is there while the turn is in its queue, at `position` of that stream.
+
+    `kept` is what it was asked, once it has ended and while that is kept. `trace` is the id of its trace.
+    """
+
+    team: str
+    agent: str
+    turn_id: str
+    request: TurnRequested | None = None
+    attempts: dict[int, AttemptHistory] = field(default_factory=dict[int, AttemptHistory])
+    cancel: CancelRequested | None = None
+    outcome: TurnOutcome | None = None
+    position: int = 0
+    kept: TurnRequested | None = None
+    trace: str | None = None
+    joins: list[TurnJoined] = field(default_factory=list[TurnJoined])
+
+    @property
+    def ref(self) -> TurnRef:
+        """Where the turn lives in the log."""
+        return TurnRef(self.team, self.agent, self.turn_id)
+
+    @property
+    def state(self) -> State:
+        """Where the turn is in its life."""
+        if self.outcome is not None:
+            return self.outcome.status
+        return "running" if self.attempts else "waiting"
+
+    @property
+    def requested_at(self) -> datetime | None:
+        """When the caller asked; None for a turn whose beginning the log does not have."""
+        if self.request is not None:
+            return self.request.requested_at
+        if self.outcome is not None:
+            return self.outcome.requested_at
+        return next((attempt.claim.requested_at for attempt in self.attempts.values()), None)
+
+    @property
+    def tool(self) -> str | None:
+        """What was called."""
+        if self.request is not None:
+            return self.request.tool
+        return next((attempt.claim.tool for attempt in self.attempts.values()), None)
+
+    @property
+    def caller(self) -> str | None:
+        """Who called, as `type:id`."""
+        principals = [attempt.claim.principal for attempt in self.attempts.values()]
+        principal = self.request.principal if self.request is not None else next(iter(principals), None)
+        return f"{principal.type}:{principal.id}" if principal is not None else None
+
+    @property
+    def conversation(self) -> str | None:
+        """The keyed hash of the caller's conversation id; None when it gave none, or was gone before a claim."""
+        if self.request is not None:
+            return self.request.conversation
+        return next((attempt.claim.conversation for attempt in self.attempts.values()), None)
+
+    @property
+    def replay_of(self) -> str | None:
+        """The turn that this one executes again."""
+        if self.request is not None:
+            return self.request.replay_of
+        return next((attempt.claim.replay_of for attempt in self.attempts.values()), None)
+
+    def take(self, record: Record) -> None:
+        """Add one message of the turn; what cannot be read is left out."""
+        kind = record.subject.split(".")[3]
+        if kind in _OF_ITS_TRACE:
+            self.trace = self.trace or trace_of(record.headers)
+        try:
+            match kind:
+                case "requested":
+                    self.request = TurnRequested.model_validate_json(record.data)
+                    self.position = record.seq
+                case "request":
+                    self.kept = TurnRequested.model_validate_json(record.data)
+                case "claim":
+                    self._claimed(TurnClaim.model_validate_json(record.data).claim, trace_of(record.headers))
+                case "event" | "content":
+                    self._happened(TurnEvents.model_validate_json(record.data))
+                case "outcome":
+                    self.outcome = TurnOutcome.model_validate_json(record.data)
+                case "joined":
+                    self.joins.append(TurnJoined.model_validate_json(record.data))
+                case _:
+                    pass
+        except ValidationError:
+            return
+
+    def _claimed(self, claim: Claimed | CancelRequested, trace: str | None) -> None:
+        if isinstance(claim, CancelRequested):
+            self.cancel = claim
+        else:
+            self.attempts[claim.attempt] = AttemptHistory(claim)
+            self.trace = self.trace or trace
+
+    def _happened(self, batch: TurnEvents) -> None:
+        if (attempt := self.attempts.get(batch.attempt)) is not None:
+            attempt.events.update({event.seq: event for event in batch.events})
+
+
+def fold(records: Iterable[Record]) -> dict[str, TurnHistory]:
+    """Make the histories of all turns that the records, in the order of the log, belong to; by turn id."""
+    turns: dict[str, TurnHistory] = {}
+    for record in records:
+        turn_id = _turn_id(record)
+        if turn_id is None:
+            continue
+        if turn_id not in turns:
+            team, agent = record.subject.split(".")[4:6]
+            turns[turn_id] = TurnHistory(team, agent, turn_id)
+        turns[turn_id].take(record)
+    return turns
+
+
+def _turn_id(record: Record) -> str | None:
+    tokens = record.subject.split(".")
+    if tokens[3] != "requested":
+        return tokens[6]
+    try:
+        return TurnRequested.model_validate_json(record.data).turn_id
+    except ValidationError:
+        return None
+
+
+async def read_turn(bus: Bus, turn_id: str) -> TurnHistory | None:
+    """Read everything that is stored of one turn, or None when nothing is.
+
+    Raises:
+        Rejected: that is no turn's id.
+        Unavailable: the broker does not answer.
+    """
+    check_token(turn_id, "turn")
+    turn = fold([record async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn_id}")]).get(turn_id)
+    if turn is None or turn.outcome is None:
+        ids = {"team": turn.team, "agent": turn.agent} if turn is not None else {}
+        waiting = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids))]
+        for record in waiting:
+            if _turn_id(record) == turn_id:
+                turn = turn or fold([record])[turn_id]
+                turn.take(record)
+    elif (kept := await read_newest(bus, TURN_LOG.name, turn.ref.on(KEPT_REQUEST.template))) is not None:
+        turn.take(kept)
+    return turn
+
+
+async def read_turns(
+    bus: Bus, *, since: datetime | None = None, team: str | None = None, agent: str | None = None
+) -> list[TurnHistory]:
+    """Read how all turns stand that wait, or of which something was stored after `since`; without their events.
+
+    `since` None reads the whole log.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    ids = {name: value for name, value in (("team", team), ("agent", agent)) if value is not None}
+    records = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids))]
+    for contract in (TURN_CLAIM, TURN_OUTCOME):
+        subject = contract.template.filter(**ids)
+        records += [record async for record in read(bus, TURN_LOG.name, subject, since=since)]
+    return sorted(fold(records).values(), key=lambda turn: turn.turn_id)
+
+
+async def read_conversation(bus: Bus, conversation: str) -> list[TurnHistory]:
+    """Read how all turns of a conversation stand, known by its keyed hash (`LogKey.conversation`); without events.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    return [turn for turn in await read_turns(bus) if turn.conversation == conversation]

@@ -1,0 +1,187 @@
+"""Questions that are answered at once, over `nats.micro`: one of the answerers replies, whoever it is."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nats.micro.request import Request
+from nats.micro.service import Endpoint, EndpointConfig, Service, ServiceConfig
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode
+from pydantic import TypeAdapter, ValidationError
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.traces import (
+    SYSTEM,
+    continued,
+    is_traced,
+    trace_headers,
+    tracer,
+)
+from pallas_contracts.contract import Question
+from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable, find_error
+from pallas_contracts.message import Message
+
+log = logging.getLogger(__name__)
+
+_FACTS = TypeAdapter(dict[str, Any])
+
+
+class _Endpoint(Endpoint):
+    """What a question is heard on. Unlike its base it loses nothing of what has arrived when it stops."""
+
+    async def open(self) -> None:
+        await self._start()
+
+    async def _stop(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await subscription.drain()
+
+
+class Answering(Service):
+    """This process, announced as a service that answers questions."""
+
+    _endpoints: list[Endpoint]
+
+    def __init__(self, bus: Bus, config: ServiceConfig) -> None:
+        super().__init__(bus.client, config)
+        self._under_way = 0
+        self._one_answered = asyncio.Event()
+
+    async def hear(self, config: EndpointConfig) -> None:
+        """Add an endpoint."""
+        endpoint = _Endpoint(self, config)
+        await endpoint.open()
+        self._endpoints.append(endpoint)
+
+    async def finish(self) -> None:
+        """Take no more questions, and return when those under way are answered."""
+        await self.stop()
+        while self._under_way:
+            self._one_answered.clear()
+            await self._one_answered.wait()
+
+    def heard(self) -> None:
+        """A question is under way."""
+        self._under_way += 1
+
+    def answered(self) -> None:
+        """It is no more."""
+        self._under_way -= 1
+        self._one_answered.set()
+
+
+type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
+
+_KINDS: dict[str, type[PallasError]] = {kind.kind: kind for kind in (Rejected, NotFound, Denied, Conflict, Unavailable)}
+
+
+def kind_of(word: str) -> type[PallasError]:
+    """The error that the word of a kind stands for; a word nobody knows is an internal error."""
+    return _KINDS.get(word, PallasError)
+
+
+async def answering(bus: Bus, *, version: str = "0.1.0", description: str = "") -> Answering:
+    """Announce this process as a service that answers questions (`nats micro ls` shows it)."""
+    service = Answering(bus, ServiceConfig(name=bus.service, version=version, description=description))
+    await service.start()
+    return service
+
+
+async def answer[Q: Message, A: Message](
+    bus: Bus, service: Answering, question: Question[Q, A], handler: Answer[Q, A], **ids: str
+) -> None:
+    """Answer `question` for `ids` (an id left out means all of them) with `handler`, each in a task of its own.
+
+    When this returns, whoever asks is answered. What the handler raises travels to the asker as its kind, code and
+    facts; anything else as `internal`.
+    """
+
+    async def reply(request: Request) -> None:
+        about = _about(question, request.subject, "process")
+        with (
+            continued(request.headers),
+            tracer.start_as_current_span(f"answer {question.name}", kind=SpanKind.SERVER, attributes=about) as span,
+        ):
+            await respond(request, span)
+
+    async def respond(request: Request, span: Span) -> None:
+        service.heard()
+        try:
+            answered = await handler(_decoded(question, request.data))
+            body = answered.model_dump_json().encode()
+            if len(body) > bus.max_payload:
+                raise Rejected(f"the answer to {question.name} is larger than the broker takes", code="too_large")
+        except Exception as error:
+            known = find_error(error)
+            if known is None:
+                log.exception("a question could not be answered", extra={"question": question.name})
+                known = PallasError(f"{question.name} failed with {type(error).__name__}")
+            _failed(span, known.code)
+            # The sentence travels in a header, which is one line.
+            facts = json.dumps(known.facts, default=str).encode()
+            await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()), facts)
+        else:
+            await request.respond(body)
+        finally:
+            service.answered()
+
+    async def handle(request: Request) -> None:
+        bus.spawn(reply(request) if traced else respond(request, INVALID_SPAN), at_once=True)
+
+    traced = is_traced()
+    name = "-".join([question.name.replace(".", "-"), *ids.values()])
+    await service.hear(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
+    await asyncio.sleep(0)  # nats-py writes a subscription behind what it flushes in the same pass
+    await bus.client.flush()
+
+
+async def ask[Q: Message, A: Message](
+    bus: Bus, question: Question[Q, A], body: Q, *, timeout: float | None = None, **ids: str
+) -> A:
+    """Ask and wait for the answer.
+
+    Raises:
+        Unavailable: nobody answers (`no_responders`), or not within `timeout` (default: the question's own) seconds.
+        PallasError: whatever the answerer raised, of the same kind and code.
+    """
+    subject = question.template.subject(**ids)
+    about = _about(question, subject, "send")
+    with tracer.start_as_current_span(f"ask {question.name}", kind=SpanKind.CLIENT, attributes=about) as span:
+        message = await bus.request(
+            subject, body.model_dump_json().encode(), headers=trace_headers(), timeout=timeout or question.timeout
+        )
+        headers = message.headers or {}
+        if (code := headers.get("Nats-Service-Error-Code")) is not None:
+            kind, _, word = code.partition(":")
+            _failed(span, word)
+            sentence = headers.get("Nats-Service-Error", "no reason given")
+            raise kind_of(kind)(sentence, code=word or None, **_facts(message.data))
+        return question.answer.model_validate_json(message.data)
+
+
+def _about[Q: Message, A: Message](question: Question[Q, A], subject: str, operation: str) -> dict[str, str]:
+    """What a span of a question says of it."""
+    names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
+    return SYSTEM | names | {"messaging.destination.name": subject, "pallas.question": question.name}
+
+
+def _decoded[Q: Message, A: Message](question: Question[Q, A], data: bytes) -> Q:
+    try:
+        return question.question.model_validate_json(data)
+    except ValidationError as error:
+        raise Rejected(f"{error.error_count()} faults in the question", code="undecodable") from error
+
+
+def _failed(span: Span, code: str) -> None:
+    span.set_attribute("error.type", code)
+    span.set_status(StatusCode.ERROR)
+
+
+def _facts(data: bytes) -> dict[str, Any]:
+    try:
+        return _FACTS.validate_json(data or b"{}")
+    except ValidationError:
+        return {}

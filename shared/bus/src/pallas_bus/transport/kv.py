@@ -1,0 +1,266 @@
+"""A KV bucket kept in memory: read without waiting, told of every change, right again after a reconnect.
+
+It listens to the bucket's republished changes and reads a snapshot whenever it may have missed some, so it needs no
+consumer on the server; what may have been missed without a sign is looked for now and then. Entries of a bucket with a
+TTL also expire here, because the broker expires them silently.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.polling import keep_polling, poll_now, polling
+from pallas_bus.transport.reads import Record, read, read_last
+from pallas_bus.transport.streams import bucket_subject, live_subject
+from pallas_contracts.contract import Bucket
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import Message
+
+log = logging.getLogger(__name__)
+
+_EXPIRY_CHECK = 0.5
+POLL_SECONDS = 30.0
+"""For so long, about, a table may not know a change that was lost on a route between brokers."""
+_REMEMBERED = 10_000
+_GONE = frozenset({"DEL", "PURGE"})
+
+
+@dataclass(slots=True)
+class _Entry[M: Message]:
+    value: M
+    seq: int
+    seen: float
+
+
+@dataclass
+class Table[M: Message]:
+    """The entries of a bucket by key. Made by `watch`; a mapping for readers."""
+
+    bus: Bus
+    bucket: Bucket[M]
+    _entries: dict[str, _Entry[M]] = field(default_factory=dict[str, "_Entry[M]"])
+    _gone: dict[str, int] = field(default_factory=dict[str, int])
+    _listeners: list[Callable[[str, M | None], None]] = field(default_factory=list["Callable[[str, M | None], None]"])
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    _read: int = 0
+    """The position up to which the bucket was read; what was heard does not move it, for something before may be lost.
+    """
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str) -> M | None:
+        """Return the value of `key`, or None."""
+        entry = self._entries.get(key)
+        return entry.value if entry else None
+
+    def items(self) -> Iterator[tuple[str, M]]:
+        """Iterate over keys and values, by key."""
+        return iter([(key, self._entries[key].value) for key in sorted(self._entries)])
+
+    def values(self) -> Iterator[M]:
+        """Iterate over the values, by key."""
+        return iter([value for _, value in self.items()])
+
+    def positions(self) -> dict[str, tuple[M | None, int]]:
+        """Values with their positions in the bucket, by key; None and the position of that for what was removed."""
+        there: dict[str, tuple[M | None, int]] = {key: (entry.value, entry.seq) for key, entry in self._entries.items()}
+        return there | {key: (None, seq) for key, seq in self._gone.items()}
+
+    def on_change(self, listener: Callable[[str, M | None], None]) -> None:
+        """Call `listener(key, value)` for every entry now and for each later change; None means it is gone."""
+        self._listeners.append(listener)
+        for key, value in self.items():
+            self._tell(key, value, listener)
+
+    async def refresh(self, keys: str = ">") -> None:
+        """Read a snapshot of those keys (wildcards allowed); what it does not hold any more is gone.
+
+        Raises:
+            Unavailable: the bucket cannot be read.
+        """
+        started = time.monotonic()
+        # Not `read_last`: the broker answers it for at most 1024 keys.
+        stream, wanted = f"KV_{self.bucket.name}", bucket_subject(self.bucket, keys)
+        records = [record async for record in read(self.bus, stream, wanted)]
+        present = {self._key(record) for record in records}
+        for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
+            self._remove(key, self._entries[key].seq)
+        for record in records:
+            self._take(record)
+        self.synced.set()
+
+    async def look(self) -> None:
+        """Read what has changed since the bucket was last read; removals are told there, too.
+
+        Raises:
+            Unavailable: the bucket cannot be read.
+        """
+        stream, everything = f"KV_{self.bucket.name}", bucket_subject(self.bucket, ">")
+        async for record in read(self.bus, stream, everything, after=self._read):
+            self._take(record)
+
+    def _take(self, record: Record) -> None:
+        self._read = record.seq
+        self._apply(self._key(record), record.data, record.headers.get("KV-Operation"), record.seq)
+
+    def _key(self, record: Record) -> str:
+        return record.subject[len(bucket_subject(self.bucket, "")) :]
+
+    async def keep(self) -> None:
+        """Refresh until it works; then drop what expires, for ever."""
+        await poll_now(self.refresh)
+        if self.bucket.ttl is not None:
+            await keep_polling(self._drop_expired, _EXPIRY_CHECK)
+
+    async def _drop_expired(self) -> None:
+        assert self.bucket.ttl is not None
+        oldest = time.monotonic() - self.bucket.ttl
+        for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
+            self._remove(key, self._entries[key].seq)
+
+    async def changed(self, message: Msg) -> None:
+        """Take one republished change."""
+        headers = message.headers or {}
+        key = message.subject[len(live_subject(f"kv.{self.bucket.name}.")) :]
+        self._apply(key, message.data, headers.get("KV-Operation"), int(headers.get("Nats-Sequence", "0")))
+
+    def _apply(self, key: str, data: bytes, operation: str | None, seq: int) -> None:
+        known = self._entries.get(key)
+        if seq <= (known.seq if known else self._gone.get(key, 0)):
+            return
+        if operation in _GONE:
+            self._remove(key, seq)
+            return
+        try:
+            value = self.bucket.message.model_validate_json(data)
+        except ValidationError as error:
+            log.warning(
+                "unreadable entry", extra={"bucket": self.bucket.name, "key": key, "faults": error.error_count()}
+            )
+            return
+        same = known is not None and known.value == value
+        self._entries[key] = _Entry(value, seq, time.monotonic())
+        self._gone.pop(key, None)
+        if not same:
+            self._tell(key, value, *self._listeners)
+
+    def _remove(self, key: str, seq: int) -> None:
+        self._gone[key] = seq
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+        if self._entries.pop(key, None) is not None:
+            self._tell(key, None, *self._listeners)
+
+    def _tell(self, key: str, value: M | None, *listeners: Callable[[str, M | None], None]) -> None:
+        for listener in listeners:
+            try:
+                listener(key, value)
+            except Exception:  # one entry that one listener cannot handle keeps nothing from the others
+                log.exception("a listener failed", extra={"bucket": self.bucket.name, "key": key})
+
+
+@asynccontextmanager
+async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = POLL_SECONDS) -> AsyncGenerator[Table[M]]:
+    """Keep `bucket` in memory. The table starts empty and is `synced` once the bucket has been read.
+
+    Every so many seconds it is looked what was missed.
+    """
+    table = Table(bus, bucket)
+    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.changed)
+    remove = bus.on_reconnect(table.refresh)
+    keeper = bus.spawn(table.keep())
+    try:
+        async with polling(bus, table.look, every):
+            yield table
+    finally:
+        remove()
+        keeper.cancel()
+        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
+            await subscription.unsubscribe()
+
+
+async def snapshot[M: Message](bus: Bus, bucket: Bucket[M]) -> dict[str, M]:
+    """Read all entries once; a bucket that is not there has none.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    table = Table(bus, bucket)
+    try:
+        await table.refresh()
+    except Unavailable as error:
+        if error.code != "no_stream":
+            raise
+    return dict(table.items())
+
+
+async def get_entries[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> dict[str, tuple[M | None, int]]:
+    """Read the entries whose key has these ids: each value, None for a removed one, and the position to `put` after.
+
+    Raises:
+        Unavailable: the bucket cannot be read now.
+    """
+    table = Table(bus, bucket)
+    await table.refresh(bucket.key.filter(**ids))
+    return table.positions()
+
+
+async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> None:
+    """Store `value` and wait until it is; with `after`, only over the entry at that position (0: over none).
+
+    Raises:
+        Conflict: the entry has changed since (`wrong_last_sequence`).
+        Unavailable: the bucket cannot be written now.
+    """
+    headers = {"Nats-Expected-Last-Subject-Sequence": str(after)} if after is not None else None
+    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), headers)
+
+
+async def beat[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
+    """Store `value` without waiting; for presence, where the next beat makes up for a lost one."""
+    with suppress(Unavailable):
+        await bus.send(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode())
+
+
+async def delete[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
+    """Remove an entry; removing what is not there is no error.
+
+    Raises:
+        Unavailable: the bucket cannot be written now.
+    """
+    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)
+
+
+async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
+    """Read one entry, or None when there is none (see `get_entry`)."""
+    return (await get_entry(bus, bucket, **ids))[0]
+
+
+async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tuple[M | None, int]:
+    """Read one entry, or None when there is none, and the position to `put` after.
+
+    Raises:
+        Unavailable: the bucket cannot be read now.
+        PallasError: the entry cannot be decoded (`undecodable`).
+    """
+    records = await read_last(bus, f"KV_{bucket.name}", bucket_subject(bucket, bucket.key.subject(**ids)))
+    if not records:
+        return None, 0
+    if records[0].headers.get("KV-Operation") in _GONE:
+        return None, records[0].seq
+    try:
+        return bucket.message.model_validate_json(records[0].data), records[0].seq
+    except ValidationError as error:
+        raise PallasError(f"entry {ids!r} of bucket {bucket.name!r} cannot be read", code="undecodable") from error

@@ -1,0 +1,172 @@
+"""Reading stored messages with no consumer: the batched direct get of JetStream, which any replica may do.
+
+What it reads is in the request's body, which the broker does not check. A service that may read some teams only reads
+through `pallas_bus.transport.scoped_reads` instead, whichever of these functions it calls.
+"""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import batched
+from typing import Any
+
+from nats.aio.msg import Msg
+
+from pallas_bus.transport import scoped_reads
+from pallas_bus.transport.connection import Bus
+from pallas_contracts.errors import Unavailable
+
+BATCH = 1000
+MOST_LAST = 1024
+"""Subjects for whose last messages the broker can be asked at once."""
+NO_MESSAGE = 10037
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One stored message: its subject, position, time and headers."""
+
+    subject: str
+    seq: int
+    time: datetime
+    data: bytes
+    headers: dict[str, str]
+
+
+async def read(
+    bus: Bus,
+    stream: str,
+    subject: str,
+    *,
+    after: int = 0,
+    since: datetime | None = None,
+    batch: int = BATCH,
+    timeout: float = 5.0,
+) -> AsyncGenerator[Record]:
+    """Yield what the stream holds on `subject` (wildcards allowed), in order, behind position `after` or from `since`.
+
+    Raises:
+        Unavailable: the broker did not answer within `timeout` seconds.
+    """
+    if bus.per_team:
+        async for message in scoped_reads.read(
+            bus, stream, subject, after=after, since=since, batch=batch, timeout=timeout
+        ):
+            yield _delivered(message)
+        return
+    start: dict[str, Any] = {"start_time": since.isoformat()} if since is not None else {"seq": after + 1}
+    while True:
+        records, pending = await _get(bus, stream, {**start, "next_by_subj": subject, "batch": batch}, timeout)
+        for record in records:
+            yield record
+        if not pending or not records:
+            return
+        start = {"seq": records[-1].seq + 1}
+
+
+async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0) -> list[Record]:
+    """Return the last message of every subject that matches one of `subjects`.
+
+    Wildcards are allowed as long as they match no more than `MOST_LAST` subjects.
+
+    Raises:
+        Unavailable: the broker did not answer within `timeout` seconds.
+    """
+    if bus.per_team:
+        found = [await scoped_reads.read_last(bus, stream, subject, timeout=timeout) for subject in subjects]
+        return [_delivered(message) for messages in found for message in messages]
+    last: list[Record] = []
+    for some in batched(subjects, MOST_LAST, strict=False):
+        records, _ = await _get(bus, stream, {"multi_last": some}, timeout)
+        last += records
+    return last
+
+
+async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
+    """Return the last message on `subject` as the stream's leader has it, or None: never an older one of a replica.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    if bus.per_team:
+        message = await scoped_reads.read_newest(bus, stream, subject)
+        return _delivered(message) if message is not None else None
+    return await _read_one(bus, stream, {"last_by_subj": subject})
+
+
+async def read_at(bus: Bus, stream: str, position: int) -> Record | None:
+    """Return the message at `position` as the stream's leader has it, or None when it is not there (any more).
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    return await _read_one(bus, stream, {"seq": position})
+
+
+async def _read_one(bus: Bus, stream: str, which: dict[str, Any]) -> Record | None:
+    try:
+        answer = await bus.api(f"STREAM.MSG.GET.{stream}", which)
+    except Unavailable as error:
+        if error.facts.get("err_code") == NO_MESSAGE:
+            return None
+        raise
+    found = answer["message"]
+    time, data = datetime.fromisoformat(found["time"]), base64.b64decode(found.get("data", ""))
+    return Record(found["subject"], found["seq"], time, data, {})
+
+
+async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> tuple[list[Record], int]:
+    """One batched direct get: the records and how many more there are."""
+    records: list[Record] = []
+    done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def collect(message: Msg) -> None:
+        headers = message.headers or {}
+        status = headers.get("Status")
+        if status is None:
+            records.append(record_of(message))
+        elif not done.done():
+            if status in ("204", "404"):
+                done.set_result(int(headers.get("Nats-Num-Pending", "0")))
+            else:
+                code = "no_stream" if status == "503" else None
+                reason = headers.get("Description", status)
+                done.set_exception(Unavailable(f"reading {stream} failed: {reason}", code=code))
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.subscribe(inbox, collect)
+    try:
+        await bus.send(f"$JS.API.DIRECT.GET.{stream}", json.dumps(body).encode(), reply=inbox)
+        async with asyncio.timeout(timeout):
+            return records, await done
+    except TimeoutError as error:
+        raise Unavailable(f"reading {stream} took longer than {timeout} s") from error
+    finally:
+        await subscription.unsubscribe()
+
+
+def record_of(message: Msg) -> Record:
+    """A stored message as the broker hands it out, read or published again."""
+    headers = message.headers or {}
+    return Record(
+        subject=headers["Nats-Subject"],
+        seq=int(headers["Nats-Sequence"]),
+        time=datetime.fromisoformat(headers["Nats-Time-Stamp"]),
+        data=message.data,
+        headers={name: value for name, value in headers.items() if not name.startswith("Nats-")},
+    )
+
+
+def _delivered(message: Msg) -> Record:
+    """A stored message as a consumer hands it out."""
+    place = message.metadata
+    return Record(
+        subject=message.subject,
+        seq=place.sequence.stream,
+        time=place.timestamp,
+        data=message.data,
+        headers={name: value for name, value in (message.headers or {}).items() if not name.startswith("Nats-")},
+    )

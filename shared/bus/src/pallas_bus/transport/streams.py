@@ -1,0 +1,139 @@
+"""Streams and buckets, made as the catalogue says.
+
+The owner declares (creates or updates, both harmless when repeated); everybody else waits until it has.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from pallas_bus.transport.connection import Bus
+from pallas_contracts.contract import Bucket, Stream
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import Message
+
+log = logging.getLogger(__name__)
+
+NANOSECONDS = 1_000_000_000
+NAME_IN_USE = 10058
+MAX_CONSUMERS = 100_000
+"""A consumer per agent; left to itself, the server allows a thousand."""
+
+LIVE_PREFIX = "pallas.v1.live"
+_RETRY = 0.2
+
+
+def live_subject(subject: str, prefix: str = LIVE_PREFIX) -> str:
+    """Where a message stored on `subject` is published again, for whoever listens right now.
+
+    `prefix` is the `live` of its stream.
+    """
+    return f"{prefix}.{subject.removeprefix('pallas.v1.')}"
+
+
+def bucket_subject(bucket: Bucket[Message] | Bucket[Any], key: str) -> str:
+    """The subject under which a bucket stores `key`."""
+    return f"$KV.{bucket.name}.{key}"
+
+
+def stream_config(stream: Stream, replicas: int) -> dict[str, Any]:
+    """The JetStream configuration of a stream."""
+    return {
+        "name": stream.name,
+        "description": stream.summary,
+        "subjects": list(stream.subjects),
+        "retention": stream.retention,
+        "storage": "file",
+        "num_replicas": replicas,
+        "max_age": int((stream.max_age or 0) * NANOSECONDS),
+        "max_msgs_per_subject": stream.max_per_subject or -1,
+        "discard": "new" if stream.refuse_when_full else "old",
+        "discard_new_per_subject": stream.refuse_when_full and stream.max_per_subject is not None,
+        "duplicate_window": int(stream.duplicate_window * NANOSECONDS),
+        "allow_direct": True,
+        "allow_msg_ttl": True,
+        "max_consumers": MAX_CONSUMERS,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        **({"republish": {"src": "pallas.v1.>", "dest": f"{stream.live}.>"}} if stream.live else {}),
+    }
+
+
+def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:
+    """The JetStream configuration of a KV bucket, which republishes changes to `pallas.v1.live.kv.{bucket}.{key}`."""
+    return {
+        "name": f"KV_{bucket.name}",
+        "description": bucket.summary,
+        "subjects": [f"$KV.{bucket.name}.>"],
+        "retention": "limits",
+        "storage": "file",
+        "num_replicas": replicas,
+        "max_msgs_per_subject": 1,
+        "max_age": int((bucket.ttl or 0) * NANOSECONDS),
+        "discard": "new",
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+        "allow_msg_ttl": True,
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "republish": {"src": f"$KV.{bucket.name}.>", "dest": f"{LIVE_PREFIX}.kv.{bucket.name}.>"},
+    }
+
+
+async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, timeout: float = 30.0) -> None:
+    """Make the streams and buckets that this service owns, and wait for the others.
+
+    Raises:
+        Unavailable: after `timeout` seconds something is still not there.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            for thing in things:
+                await _declare_one(bus, thing, replicas)
+    except TimeoutError as error:
+        names = ", ".join(repr(thing.name) for thing in things)
+        raise Unavailable(f"not all of {names} are there after {timeout} s", code="no_stream") from error
+
+
+async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> None:
+    name = thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
+    told = False
+    while True:
+        try:
+            if thing.owner == bus.service:
+                config = stream_config(thing, replicas) if isinstance(thing, Stream) else bucket_config(thing, replicas)
+                await _create_or_update(bus, name, config)
+            else:
+                await _look_for(bus, thing, name)
+        except Unavailable as error:
+            if not told:
+                log.info("waiting for a stream", extra={"stream": name, "owner": thing.owner, "reason": error.message})
+                told = True
+            await asyncio.sleep(_RETRY)
+        else:
+            return
+
+
+async def _look_for(bus: Bus, thing: Stream | Bucket[Any], name: str) -> None:
+    """Names alone, because whoever may ask for more of a stream may also ask for every subject in it.
+
+    Raises:
+        Unavailable: nobody has declared it yet.
+    """
+    subject = thing.subjects[0] if isinstance(thing, Stream) else bucket_subject(thing, ">")
+    answer = await bus.api("STREAM.NAMES", {"subject": subject})
+    if name not in (answer.get("streams") or ()):
+        raise Unavailable(f"there is no stream {name!r}", code="no_stream")
+
+
+async def _create_or_update(bus: Bus, name: str, config: dict[str, Any]) -> None:
+    try:
+        await bus.api(f"STREAM.CREATE.{name}", config)
+    except Unavailable:
+        raise
+    except PallasError as error:
+        if error.facts.get("err_code") != NAME_IN_USE:
+            raise
+        await bus.api(f"STREAM.UPDATE.{name}", config)

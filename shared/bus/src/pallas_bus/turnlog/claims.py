@@ -1,0 +1,112 @@
+"""Who may act for a turn: the last message on its claim subject decides.
+
+A claim names the position of the one it supersedes, and the broker refuses it when that is not the last one any more.
+A cancel is written behind whatever is there, and nobody claims behind a cancel.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read_newest
+from pallas_bus.transport.streams import live_subject
+from pallas_bus.transport.traces import trace_headers
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.errors import Conflict, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome
+
+log = logging.getLogger(__name__)
+
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """The last word on who may act for a turn: `seq` is its position, which the next claim must name."""
+
+    seq: int
+    claim: Claimed | CancelRequested | None
+
+
+async def claim(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
+    """Claim the turn, directly behind the claim at position `after` (0: none). Returns the claim's position.
+
+    Raises:
+        Conflict: somebody else claimed or cancelled it (`wrong_last_sequence`).
+        Unavailable: the broker did not answer.
+    """
+    said = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=claimed)
+    stored = await bus.put(
+        ref.on(TURN_CLAIM.template), said.model_dump_json().encode(), trace_headers({EXPECTED: str(after)})
+    )
+    return stored.seq
+
+
+async def request_cancel(bus: Bus, ref: TurnRef, reason: str) -> bool:
+    """Write the turn's tombstone behind whatever claim there is. Returns False when it was cancelled already.
+
+    At first it is written as if nobody had claimed the turn, without asking: a broker that was away then finds it right
+    behind the turn itself, before it can deliver that to a worker.
+
+    Raises:
+        Unavailable: the broker did not answer, or claims kept changing.
+    """
+    subject, state = ref.on(TURN_CLAIM.template), ClaimState(0, None)
+    cancel = CancelRequested(reason=reason, at=utc_now())
+    said = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=cancel)
+    for _ in range(_TRIES):
+        try:
+            await bus.put(subject, said.model_dump_json().encode(), trace_headers({EXPECTED: str(state.seq)}))
+        except Conflict:
+            state = await claim_state(bus, ref)
+        else:
+            return True
+        if isinstance(state.claim, CancelRequested):
+            return False
+    raise Unavailable(f"the claims of turn {ref.turn_id!r} kept changing")
+
+
+async def claim_state(bus: Bus, ref: TurnRef) -> ClaimState:
+    """Read the last claim of a turn."""
+    record = await read_newest(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template))
+    if record is None:
+        return ClaimState(0, None)
+    return ClaimState(record.seq, TurnClaim.model_validate_json(record.data).claim)
+
+
+async def stored_outcome(bus: Bus, ref: TurnRef) -> TurnOutcome | None:
+    """Read the turn's outcome, or None while it has none."""
+    record = await read_newest(bus, TURN_LOG.name, ref.on(TURN_OUTCOME.template))
+    return TurnOutcome.model_validate_json(record.data) if record else None
+
+
+@asynccontextmanager
+async def watch_claims(
+    bus: Bus, heard: Callable[[TurnClaim, int], None], *, team: str | None = None
+) -> AsyncGenerator[None]:
+    """Call `heard(claim, position)` for every claim and cancel of any turn (of that team), as it is stored."""
+    wanted = TURN_CLAIM.template.filter(**({"team": team} if team is not None else {}))
+
+    async def arrived(message: Msg) -> None:
+        try:
+            said = TurnClaim.model_validate_json(message.data)
+        except ValidationError as error:
+            log.warning("unreadable claim", extra={"subject": message.subject, "faults": error.error_count()})
+        else:
+            heard(said, int((message.headers or {})["Nats-Sequence"]))
+
+    subscription = await bus.subscribe(live_subject(wanted), arrived)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
+            await subscription.unsubscribe()

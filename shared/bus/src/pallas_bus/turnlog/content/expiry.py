@@ -1,0 +1,143 @@
+"""Content that was written before its turn ended goes when its time is over: a delay line of the turns' outcomes.
+
+All gateways share one durable consumer of the outcomes. Each looks once a second at what there is: an outcome that says
+nothing of content is acknowledged, one whose time has come has its content removed first, and any other is given back
+until then. What waits is therefore known to the broker alone, costs nobody a heartbeat or memory, and is taken by
+whichever gateway looks next; a turn whose content is kept for days holds up no other. An acknowledgement for each
+outcome is the price: acknowledging all at once needs them to be done in order, which is what must not be.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from itertools import batched
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.traces import continued
+from pallas_bus.turnlog.content.removal import remove_content
+from pallas_bus.turnlog.queue import NANOSECONDS, make_consumer
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import TurnOutcome
+
+log = logging.getLogger(__name__)
+
+CONSUMER = "content-expiry"
+
+LOOK = 1.0
+"""Seconds between two looks, and so the most by which content is removed late."""
+
+BATCH = 200
+_AT_ONCE = 16
+"""Outcomes whose content is removed at the same time."""
+
+_ANSWER = 2.0
+"""Seconds after which a look is given up: its answer was lost with the connection."""
+
+ACK_WAIT = 10.0
+"""Seconds after which the outcomes that a gateway had in hand when it died are given to another."""
+
+_CONFIG = {
+    "durable_name": CONSUMER,
+    "name": CONSUMER,
+    "ack_policy": "explicit",
+    "ack_wait": int(ACK_WAIT * NANOSECONDS),
+    "deliver_policy": "all",
+    "replay_policy": "instant",
+    "max_deliver": -1,
+    "max_ack_pending": -1,
+    "filter_subject": TURN_OUTCOME.template.filter(),
+}
+
+
+async def expire_content(bus: Bus, *, look: float = LOOK) -> None:
+    """Remove what is due, for ever."""
+    declared, outcomes = False, tuple[Msg]()
+    while True:
+        try:
+            if not declared:
+                await _declare(bus)
+                declared = True
+            outcomes = await _take(bus)
+            await _settle(bus, outcomes)
+        except PallasError as error:
+            log.warning("content cannot be removed now", extra={"reason": error.message})
+            declared, outcomes = False, ()
+        if len(outcomes) < BATCH:
+            await asyncio.sleep(look)
+
+
+async def _declare(bus: Bus) -> None:
+    await make_consumer(bus, TURN_LOG, _CONFIG)
+
+
+async def _settle(bus: Bus, messages: Sequence[Msg]) -> None:
+    """Acknowledge each outcome for which nothing is left to be done; give back those whose time has not come.
+
+    Raises:
+        Unavailable: the broker does not answer; what is not settled comes again.
+    """
+    due: list[tuple[Msg, TurnRef]] = []
+    for message in messages:
+        outcome = _outcome(message)
+        if outcome is None or outcome.content_until is None:
+            await bus.send(message.reply, b"+ACK")
+        elif (rest := (outcome.content_until - utc_now()).total_seconds()) > 0:
+            await bus.send(message.reply, f'-NAK {{"delay": {int(rest * NANOSECONDS)}}}'.encode())
+        else:
+            due.append((message, TurnRef(outcome.team, outcome.agent, outcome.turn_id)))
+    for some in batched(due, _AT_ONCE, strict=False):
+        await asyncio.gather(*(_remove(bus, message, ref) for message, ref in some))
+
+
+async def _remove(bus: Bus, message: Msg, ref: TurnRef) -> None:
+    with continued(message.headers):
+        await remove_content(bus, ref)
+        await bus.send(message.reply, b"+ACK")
+        log.debug("content removed", extra=ref.facts)
+
+
+def _outcome(message: Msg) -> TurnOutcome | None:
+    try:
+        return TurnOutcome.model_validate_json(message.data)
+    except ValidationError as error:
+        log.warning("unreadable outcome", extra={"subject": message.subject, "faults": error.error_count()})
+        return None
+
+
+async def _take(bus: Bus) -> Sequence[Msg]:
+    """The outcomes that are there now, at most `BATCH`.
+
+    Raises:
+        Unavailable: there is no consumer, or the broker does not answer.
+    """
+    taken: list[Msg] = []
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def arrived(message: Msg) -> None:
+        status = (message.headers or {}).get("Status")
+        if status is None:
+            taken.append(message)
+        elif status not in ("404", "408") and not done.done():
+            done.set_exception(Unavailable(f"the outcomes cannot be read: {status}"))
+        if (status is not None or len(taken) == BATCH) and not done.done():
+            done.set_result(None)
+
+    inbox = bus.client.new_inbox()
+    subscription = await bus.subscribe(inbox, arrived)
+    try:
+        body = json.dumps({"batch": BATCH, "no_wait": True}).encode()
+        await bus.send(f"$JS.API.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONSUMER}", body, reply=inbox)
+        async with asyncio.timeout(_ANSWER):
+            await done
+    except TimeoutError as error:
+        raise Unavailable("the outcomes were not read in time") from error
+    finally:
+        await subscription.unsubscribe()
+    return taken

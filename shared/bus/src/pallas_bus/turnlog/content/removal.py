@@ -1,0 +1,72 @@
+"""Taking the content of a turn that has ended out of the log, and from beside it; what happened stays."""
+
+import asyncio
+from dataclasses import dataclass
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.content.objects import drop, objects_of
+from pallas_bus.turnlog.dead_letters import forget_original
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
+from pallas_contracts.contract import Stream
+from pallas_contracts.errors import PallasError
+
+_NO_MESSAGE = 10043
+"""The message has gone by itself meanwhile."""
+
+_AT_ONCE = 16
+
+
+async def remove_content(bus: Bus, ref: TurnRef) -> None:
+    """Remove what was said in the turn, the request that was kept, and its objects: its time is over.
+
+    Raises:
+        Unavailable: the broker does not answer; the call may be repeated.
+    """
+    for contract in (TURN_CONTENT, KEPT_REQUEST):
+        await bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": ref.on(contract.template)})
+    await drop(bus, ref)
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was erased of a turn: messages of content, parts of objects, and whether a dead letter had the original."""
+
+    messages: int
+    parts: int
+    original: bool
+
+    @property
+    def anything(self) -> bool:
+        """Whether there was something."""
+        return bool(self.messages or self.parts or self.original)
+
+
+async def erase_content(bus: Bus, ref: TurnRef) -> Erased:
+    """Remove the same and what a dead letter holds, and overwrite messages and parts where the broker has stored them.
+
+    Raises:
+        Unavailable: the broker does not answer; the call may be repeated.
+    """
+    messages = 0
+    for contract in (TURN_CONTENT, KEPT_REQUEST):
+        messages += await _erase(bus, TURN_LOG, ref.on(contract.template))
+    parts = await _erase(bus, TURN_OBJECTS, objects_of(ref))
+    return Erased(messages, parts, await forget_original(bus, ref.turn_id))
+
+
+async def _erase(bus: Bus, stream: Stream, subject: str) -> int:
+    positions = [record.seq async for record in read(bus, stream.name, subject)]
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def erase(position: int) -> None:
+        async with limit:
+            try:
+                await bus.api(f"STREAM.MSG.DELETE.{stream.name}", {"seq": position})
+            except PallasError as error:
+                if error.facts.get("err_code") != _NO_MESSAGE:
+                    raise
+
+    await asyncio.gather(*map(erase, positions))
+    return len(positions)

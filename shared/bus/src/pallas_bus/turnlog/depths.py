@@ -1,0 +1,64 @@
+"""How much lies in the queues and streams of the broker, for whoever measures it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_bus.transport.connection import Bus
+from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.contract import Stream
+from pallas_contracts.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """One agent's turns: those that no worker has been handed yet, and those that one has."""
+
+    waiting: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDepth:
+    """What a stream stores."""
+
+    messages: int
+    bytes: int
+
+
+async def queue_depths(bus: Bus) -> dict[tuple[str, str], QueueDepth]:
+    """The depth of the queue of each agent that has ever been hosted, by team and agent.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    found: dict[tuple[str, str], QueueDepth] = {}
+    offset, total = 0, 1
+    while offset < total:
+        page = await bus.api(f"CONSUMER.LIST.{TURN_QUEUE.name}", {"offset": offset})
+        consumers: list[dict[str, Any]] = page["consumers"] or []
+        for consumer in consumers:
+            # Not by its name, in which team and agent cannot be told apart.
+            if ids := TURN_REQUESTED.template.parse(consumer["config"].get("filter_subject", "")):
+                depth = QueueDepth(consumer["num_pending"], consumer["num_ack_pending"])
+                found[ids["team"], ids["agent"]] = depth
+        offset, total = offset + max(1, len(consumers)), page["total"]
+    return found
+
+
+async def stream_depths(bus: Bus, streams: Iterable[Stream]) -> dict[str, StreamDepth]:
+    """The depth of each of the streams that is there, by name.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    found: dict[str, StreamDepth] = {}
+    for stream in streams:
+        try:
+            state = (await bus.api(f"STREAM.INFO.{stream.name}", {}))["state"]
+        except Unavailable as error:
+            if error.code != "no_stream":
+                raise
+        else:
+            found[stream.name] = StreamDepth(state["messages"], state["bytes"])
+    return found

@@ -1,0 +1,210 @@
+"""How a worker pulls turns from its agents' queues into its free slots.
+
+While it has slots it keeps a pull waiting at each agent's consumer; when an agent is known to have more, it asks
+without waiting, so that the next free slot goes to a turn that is there. A turn that arrives when the last slot has
+just gone is given back at once and reaches another worker within a millisecond.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.polling import keep_polling
+from pallas_bus.turnlog.queue import NANOSECONDS, Delivery, consumer_name
+from pallas_contracts.catalog import TURN_QUEUE
+
+log = logging.getLogger(__name__)
+
+PULL_EXPIRES = 10.0
+"""Seconds for which a pull waits at the broker."""
+
+_LATE = 2.0
+"""Seconds after which an answer to a pull is not coming any more: the broker has lost it, as it may in a restart."""
+
+_REFUSED_PAUSE = 1.0
+
+_ENDED = frozenset({"404", "408"})
+"""How a pull ends that found no turn: there is none now, or there was none for `PULL_EXPIRES` seconds."""
+
+
+class _Pull(Enum):
+    NONE = "none"
+    ASKED = "asked"
+    WAITING = "waiting"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class _Source:
+    """One agent's consumer as this worker pulls from it."""
+
+    agent: str
+    consumer: str
+    subscription: Subscription
+    inbox: str
+    state: _Pull = _Pull.NONE
+    number: int = 0
+    answer_by: float = 0.0
+
+
+@dataclass
+class TurnPuller:
+    """Pulls turns of several agents into the free slots of one worker.
+
+    `room(agent)` says how many more turns of that agent may start now (0: none); `take(agent, delivery)` starts one and
+    returns False when there is no room after all.
+    """
+
+    bus: Bus
+    room: Callable[[str], int]
+    take: Callable[[str, Delivery], bool]
+    _sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
+    _turn_order: deque[str] = field(default_factory=deque[str])
+    _stopped: bool = False
+
+    async def start(self) -> None:
+        """Pull again after every reconnect, because waiting pulls die with the connection."""
+        self.bus.on_reconnect(self._reconnected)
+        self.bus.spawn(keep_polling(self._find_lost_pulls, _LATE / 2))
+
+    async def _find_lost_pulls(self) -> None:
+        late = [
+            source
+            for source in self._sources.values()
+            if source.state in (_Pull.ASKED, _Pull.WAITING) and source.answer_by < time.monotonic()
+        ]
+        for source in late:
+            log.warning("a pull was lost", extra={"agent": source.agent})
+            source.state = _Pull.NONE
+        if late:
+            await self.refill()
+
+    async def add(self, key: str, team: str, agent: str) -> None:
+        """Start to pull the turns of an agent, known as `key` to `room` and `take`."""
+        inbox = self.bus.client.new_inbox()
+
+        async def arrived(message: Msg) -> None:
+            await self._arrived(source, message)
+
+        subscription = await self.bus.subscribe(f"{inbox}.*", arrived)
+        source = _Source(key, consumer_name(team, agent), subscription, inbox)
+        self._sources[key] = source
+        self._turn_order.append(key)
+        await self.refill()
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the turns of that agent are pulled."""
+        return key in self._sources
+
+    async def remove(self, key: str) -> None:
+        """Stop to pull the turns of an agent; those that run go on."""
+        if (source := self._sources.pop(key, None)) is not None:
+            self._turn_order.remove(key)
+            await source.subscription.unsubscribe()
+
+    async def stop(self) -> None:
+        """Pull nothing more."""
+        self._stopped = True
+        for key in list(self._sources):
+            await self.remove(key)
+
+    async def refill(self) -> None:
+        """Ask for turns as far as there is room: call this whenever a slot becomes free."""
+        if self._stopped or not self.bus.connected:
+            return
+        asked = sum(source.state is _Pull.ASKED for source in self._sources.values())
+        for key in list(self._turn_order):
+            source = self._sources.get(key)
+            if source is None or source.state is not _Pull.NONE:
+                continue
+            if self.room(key) <= asked:
+                continue
+            asked += 1
+            await self._pull(source, wait=False)
+
+    async def _pull(self, source: _Source, *, wait: bool) -> None:
+        source.state = _Pull.WAITING if wait else _Pull.ASKED
+        source.number += 1
+        source.answer_by = time.monotonic() + _LATE + (PULL_EXPIRES if wait else 0.0)
+        body: dict[str, Any] = (
+            {"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)}
+            if wait
+            else {
+                "batch": 1,
+                "no_wait": True,
+            }
+        )
+        await self.bus.send(
+            f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{source.consumer}",
+            json.dumps(body).encode(),
+            reply=f"{source.inbox}.{source.number}",
+        )
+
+    async def _arrived(self, source: _Source, message: Msg) -> None:
+        if source.agent not in self._sources:
+            return
+        headers = dict(message.headers or {})
+        if (status := headers.get("Status")) is not None:
+            # Only the answers that are no turns come on the pull's own subject; a turn comes on the subject it has.
+            if status != "100" and message.subject.rpartition(".")[2] == str(source.number):
+                await self._nothing(source, status)
+            return
+        source.state = _Pull.NONE
+        delivery = _delivery(self.bus, message, headers)
+        if self._stopped or not self.take(source.agent, delivery):
+            await delivery.nak()
+        else:
+            self._turn_order.remove(source.agent)
+            self._turn_order.append(source.agent)
+        if source.state is _Pull.NONE and not delivery.waiting and self.room(source.agent):
+            await self._pull(source, wait=True)
+        await self.refill()
+
+    async def _nothing(self, source: _Source, status: str) -> None:
+        """The pull ended without a turn: wait for one while there is room, or try later when it was refused."""
+        if status not in _ENDED:
+            log.warning("a pull was refused", extra={"agent": source.agent, "status": status})
+            source.state = _Pull.REFUSED
+            self.bus.spawn(self._try_later(source, source.number))
+            return
+        source.state = _Pull.NONE
+        if self.room(source.agent):
+            await self._pull(source, wait=True)
+        await self.refill()
+
+    async def _try_later(self, source: _Source, number: int) -> None:
+        await asyncio.sleep(_REFUSED_PAUSE)
+        if source.number == number:
+            source.state = _Pull.NONE
+            await self.refill()
+
+    async def _reconnected(self) -> None:
+        for source in self._sources.values():
+            source.state = _Pull.NONE
+        await self.refill()
+
+
+def _delivery(bus: Bus, message: Msg, headers: dict[str, str]) -> Delivery:
+    delivered, position, _, stored_at, waiting = map(int, message.reply.split(".")[-5:])
+    return Delivery(
+        bus,
+        message.data,
+        headers,
+        message.reply,
+        delivered=delivered,
+        waiting=waiting,
+        subject=message.subject,
+        position=position,
+        stored_at=datetime.fromtimestamp(stored_at / NANOSECONDS, UTC),
+    )

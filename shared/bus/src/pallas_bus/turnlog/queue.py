@@ -1,0 +1,168 @@
+"""Turns that wait for a worker or run on one: how they are put in, and how a delivered one is settled.
+
+Each agent has one durable consumer, shared by all workers that host it. A turn leaves the queue when it is concluded.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import Stored
+from pallas_bus.transport.traces import SYSTEM, trace_headers
+from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.contract import Stream
+from pallas_contracts.turns import TurnRequested
+
+NANOSECONDS = 1_000_000_000
+
+ACK_WAIT = 10.0
+"""Seconds after which a turn is delivered again when its worker has said nothing about it."""
+
+
+async def submit(bus: Bus, request: TurnRequested) -> Stored:
+    """Put a turn into its agent's queue and wait until it is stored.
+
+    Raises:
+        Unavailable: the queue is full (`queue_full`) or the broker did not answer in time.
+        Rejected: the request is larger than the broker takes (`too_large`).
+    """
+    ids = {"team": request.team, "agent": request.agent, "caller": request.principal.token}
+    subject = TURN_REQUESTED.template.subject(**ids)
+    headers = trace_headers({"Nats-Msg-Id": f"{TURN_REQUESTED.name}:{request.turn_id}"})
+    return await bus.put(subject, request.model_dump_json().encode(), headers)
+
+
+def about_queue(request: TurnRequested, operation: Literal["send", "process"]) -> dict[str, str]:
+    """What a span says of the message that a turn is in its queue."""
+    names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
+    return SYSTEM | {
+        **names,
+        "messaging.destination.name": TURN_QUEUE.name,
+        "messaging.message.id": f"{TURN_REQUESTED.name}:{request.turn_id}",
+        "messaging.consumer.group.name": consumer_name(request.team, request.agent),
+    }
+
+
+def consumer_name(team: str, agent: str) -> str:
+    """The name of an agent's durable consumer."""
+    return f"{team}__{agent}"
+
+
+async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: int | None) -> None:
+    """Make or update the durable consumer of an agent. `max_concurrency` bounds its running turns over all workers."""
+    name = consumer_name(team, agent)
+    config = {
+        "durable_name": name,
+        "name": name,
+        "ack_policy": "explicit",
+        "ack_wait": int(ACK_WAIT * NANOSECONDS),
+        "deliver_policy": "all",
+        "replay_policy": "instant",
+        "max_deliver": -1,
+        "max_ack_pending": max_concurrency or -1,
+        "max_waiting": 512,
+        "filter_subject": TURN_REQUESTED.template.filter(team=team, agent=agent),
+    }
+    await make_consumer(bus, TURN_QUEUE, config)
+
+
+async def make_consumer(bus: Bus, stream: Stream, config: dict[str, Any]) -> dict[str, Any]:
+    """Make or update a consumer; its name and its filter are in the request's subject, so the broker can check them."""
+    subject = f"CONSUMER.CREATE.{stream.name}.{config['name']}.{config['filter_subject']}"
+    return await bus.api(subject, {"stream_name": stream.name, "config": config})
+
+
+async def delete_consumer(bus: Bus, team: str, agent: str) -> None:
+    """Remove an agent's consumer.
+
+    Raises:
+        Unavailable: there is none, or the broker does not answer.
+    """
+    await bus.api(f"CONSUMER.DELETE.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """A turn in this worker's hands. Exactly one of `ack`, `nak` and `reject` ends it; `working` keeps it.
+
+    It equals nothing but itself. `delivered` counts deliveries, which are not attempts: a turn that was given back was
+    not attempted. `position` is the message's own in the queue's stream, where it was put at `stored_at`.
+    """
+
+    bus: Bus
+    data: bytes
+    headers: dict[str, str]
+    reply: str
+    delivered: int
+    waiting: int
+    subject: str
+    position: int
+    stored_at: datetime
+
+    async def ack(self) -> None:
+        """The turn is concluded; it leaves the queue."""
+        await self.bus.send(self.reply, b"+ACK")
+
+    async def nak(self, delay: float = 0.0) -> None:
+        """Somebody else shall take it, after `delay` seconds."""
+        body = json.dumps({"delay": int(delay * NANOSECONDS)}) if delay else ""
+        await self.bus.send(self.reply, f"-NAK {body}".strip().encode())
+
+    async def reject(self) -> None:
+        """It can never be handled; it leaves the queue."""
+        await self.bus.send(self.reply, b"+TERM")
+
+    async def working(self) -> None:
+        """It is still being worked on: do not deliver it to anybody else yet."""
+        await self.bus.send(self.reply, b"+WPI")
+
+
+async def nak(bus: Bus, delivery: str) -> None:
+    """Give a delivery back in the place of a worker that cannot; `delivery` is the one its claim names.
+
+    Raises:
+        Unavailable: the connection is closed.
+    """
+    await bus.send(delivery, b"-NAK")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One agent's queue: how many turns wait, how many were ever delivered, and the position of the last of those."""
+
+    waiting: int
+    delivered: int
+    delivered_position: int
+    running: int
+
+
+async def queue_state(bus: Bus, team: str, agent: str) -> QueueState:
+    """Read the state of an agent's queue.
+
+    Raises:
+        Unavailable: the agent has no consumer yet, or the broker does not answer.
+    """
+    info = await bus.api(f"CONSUMER.INFO.{TURN_QUEUE.name}.{consumer_name(team, agent)}", {})
+    delivered = info["delivered"]
+    return QueueState(info["num_pending"], delivered["consumer_seq"], delivered["stream_seq"], info["num_ack_pending"])
+
+
+async def turns_by_caller(bus: Bus, team: str, agent: str) -> dict[str, int]:
+    """How many turns each caller has in an agent's queue, waiting or running, by the token of its principal.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    found: dict[str, int] = {}
+    total = 1
+    while len(found) < total:
+        body = {"subjects_filter": TURN_REQUESTED.template.filter(team=team, agent=agent), "offset": len(found)}
+        info = await bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", body)
+        subjects: dict[str, int] = info["state"].get("subjects") or {}
+        if not subjects:
+            break
+        found.update({subject.rpartition(".")[2]: count for subject, count in subjects.items()})
+        total = info["total"]
+    return found

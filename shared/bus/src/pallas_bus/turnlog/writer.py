@@ -1,0 +1,330 @@
+"""The log of a turn as a worker writes it: one claim, numbered events, one outcome.
+
+What matters is fenced to the claim: a superseded attempt can start no tool and end no turn, the broker refuses it.
+Events that only report are not fenced, so that none waits for another; readers drop those of an older attempt. Events
+emitted in the same moment travel together.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.errors import Stored
+from pallas_bus.transport.reads import read
+from pallas_bus.transport.traces import trace_headers
+from pallas_bus.turnlog.batches import Batch, batches
+from pallas_bus.turnlog.claims import EXPECTED, EXPECTED_SUBJECT, stored_outcome
+from pallas_bus.turnlog.content.claim_checks import offload_result
+from pallas_bus.turnlog.content.objects import HEADERS
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
+from pallas_contracts.turns import (
+    CONTENT_TYPES,
+    AnyEvent,
+    Result,
+    ToolStarted,
+    TurnEvents,
+    TurnOutcome,
+    TurnRequested,
+)
+
+log = logging.getLogger(__name__)
+
+CONTENT_TTL = 900.0
+DELIVERY = 10.0
+"""Seconds for which content is kept at least, so that its caller gets it though a connection breaks at the end."""
+MOMENT = 0.003
+"""Seconds for which an event waits for others to travel with; nobody sees them, and each message costs everybody."""
+_CONFIRM_TRIES = 5
+_RETRY = 0.2
+_SLACK = 60.0
+"""Seconds by which what bounds content outlives the moment at which it is removed."""
+
+
+@dataclass
+class TurnWriter:
+    """What one attempt says. `fence` is the position of its claim, `content_ttl` the seconds its content is kept.
+
+    Those count from the turn's end. What is said before it has a time to live that covers the rest of `turn_timeout`
+    too; `early_content` says that there is such content, of this attempt or an earlier one, and the outcome then says
+    when it has to go. `kept` is what is kept of the request for the same time, so that the turn can be replayed.
+
+    Most events are sent without waiting for the broker. When some of them may not have come there, because the
+    connection has broken or a sending was given up, the writer reads what the log has and sends the rest again before
+    the outcome. `_sent` is all that is not known to be stored, so a turn that ended has all its events.
+    """
+
+    bus: Bus
+    ref: TurnRef
+    attempt: int
+    fence: int
+    content_ttl: float = CONTENT_TTL
+    turn_timeout: float = 0.0
+    early_content: bool = False
+    kept: TurnRequested | None = None
+    _seq: int = 0
+    _events: list[AnyEvent] = field(default_factory=list["AnyEvent"])
+    _contents: list[AnyEvent] = field(default_factory=list["AnyEvent"])
+    _sent: list[list[AnyEvent]] = field(default_factory=list["list[AnyEvent]"])
+    _unsure: bool = False
+    _timer: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self._breaks = self.bus.breaks
+        self._until = time.monotonic() + self.turn_timeout
+
+    @property
+    def last_event(self) -> int:
+        """The number of the last event that was emitted."""
+        return self._seq
+
+    def emit(self, event: AnyEvent) -> None:
+        """Number the event and publish it with whatever else is emitted in this moment. Never fails."""
+        self._add(event)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(MOMENT, self._flush_in_background)
+
+    async def tool_starting(self, event: ToolStarted) -> None:
+        """Publish the event and wait until it is stored, however long the broker is away.
+
+        Raises:
+            Superseded: a newer attempt has the turn, or it was cancelled.
+        """
+        self._add(event)
+        last = self._seq
+        *before, start = self._load()
+        try:
+            for batch in before:
+                await self._send(batch)
+            await self._put_start(start)
+        except BaseException:
+            self._unsure = True
+            raise
+        if not self._lost:  # what was sent before a message that is stored is stored too; what is newer may not be
+            self._sent = [events for events in self._sent if events[0].seq > last]
+
+    async def _put_start(self, start: Batch) -> None:
+        while True:
+            try:
+                await self._put(start)
+            except Conflict as error:
+                raise self._superseded() from error
+            except Unavailable as error:
+                self._unsure = True
+                log.warning("a tool waits for the log", extra={"turn": self.ref.turn_id, "reason": error.message})
+                await asyncio.sleep(_RETRY)
+            else:
+                return
+
+    async def offload(self, result: Result) -> Result:
+        """The result as it travels; raises as `offload_result` does."""
+        light = await offload_result(self.bus, self.ref, self.attempt, result, ttl=self.content_ttl + _SLACK)
+        self.early_content |= light.stowed is not None
+        return light
+
+    async def conclude(self, outcome: TurnOutcome) -> bool:
+        """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
+
+        The last content (the result) and the outcome are sent in this order and both confirmed; they have the same
+        fence, so the broker cannot take the outcome and refuse the result. A cancelled turn has no result: what is left
+        of it is dropped.
+
+        Raises:
+            Superseded: a newer attempt has the turn, or it was cancelled; this one must not end it like this.
+            Unavailable: the broker could not be reached for long; the call may be repeated.
+            Rejected: the answer is larger than the broker takes (`too_large`). It was not said, and has no number.
+        """
+        if self.early_content:
+            due = outcome.ended_at + timedelta(seconds=self.content_ttl)
+            outcome = outcome.model_copy(update={"content_until": due})
+        for tried in range(1, _CONFIRM_TRIES + 1):
+            try:
+                stored = await self._put_end(outcome)
+            except Conflict as error:
+                raise self._superseded() from error
+            except Unavailable:
+                if tried == _CONFIRM_TRIES:
+                    raise
+            else:
+                return not stored.duplicate or await self._is_ours(outcome)
+        raise AssertionError("unreachable")
+
+    async def _put_end(self, outcome: TurnOutcome) -> Stored:
+        """Store what is left and the outcome; what is not stored when that fails is kept for the next try."""
+        self._hold()
+        if self._lost:
+            await self._send_again()
+        if outcome.status == "cancelled":
+            self._take()
+        contents, events = self._take()
+        for batch in self._loaded(self._batches(events)):
+            await self._send(batch)
+        ends = self._last_batches(contents)
+        try:
+            await self._send_kept()
+            puts = [self._put(batch, self.content_ttl) for batch in ends]
+            results = await asyncio.gather(*puts, self._put_outcome(outcome), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+        except Unavailable:
+            self._contents[:0] = contents
+            self._unsure = True
+            raise
+        assert isinstance(results[-1], Stored)
+        return results[-1]
+
+    def _last_batches(self, contents: list[AnyEvent]) -> list[Batch]:
+        """The last content as it travels; an answer that cannot gives its number back."""
+        try:
+            return self._batches(contents)
+        except Rejected:
+            self._contents[:0] = contents[:-1]
+            self._seq -= 1
+            raise
+
+    async def _put_outcome(self, outcome: TurnOutcome) -> Stored:
+        if self._lost:
+            raise Unavailable("the connection broke while the turn's last events were being sent")
+        headers = self._fenced() | {"Nats-Msg-Id": f"{TURN_OUTCOME.name}:{self.ref.turn_id}"}
+        subject = self.ref.on(TURN_OUTCOME.template)
+        return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
+
+    async def _send_kept(self) -> None:
+        """Send what the turn was asked ahead of the outcome, whose confirmation is its own."""
+        if self.kept is None:
+            return
+        named = {"Nats-Msg-Id": f"{KEPT_REQUEST.name}:{self.ref.turn_id}:{self.attempt}"}
+        headers = trace_headers(named | _lives(self.content_ttl))
+        with suppress(Rejected):  # it is no larger than the request was, and a turn does not fail for want of a copy
+            await self.bus.send(self.ref.on(KEPT_REQUEST.template), self.kept.model_dump_json().encode(), headers)
+
+    def _superseded(self) -> Superseded:
+        return Superseded(f"attempt {self.attempt} does not have the turn any more")
+
+    def _fenced(self) -> dict[str, str]:
+        """The headers by which the broker refuses a message once the turn's claims have moved on."""
+        return {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.ref.on(TURN_CLAIM.template)}
+
+    @property
+    def _lost(self) -> bool:
+        """Whether something of what was sent may not have come to the broker."""
+        return self._unsure or self.bus.breaks != self._breaks
+
+    async def _send_again(self) -> None:
+        """Store what was sent and got lost."""
+        breaks = self.bus.breaks
+        stored = await self._stored()
+        for events in list(self._sent):
+            if missing := [event for event in events if event.seq not in stored]:
+                log.info("events sent again", extra={"turn": self.ref.turn_id, "count": len(missing)})
+                for batch in self._batches(missing):
+                    await self._put(batch)
+        self._breaks, self._unsure = breaks, False
+
+    async def _stored(self) -> set[int]:
+        """The numbers of this attempt's events that the log has."""
+        found: set[int] = set()
+        for contract in (TURN_EVENT, TURN_CONTENT):
+            subject = self.ref.on(contract.template)
+            async for record in read(self.bus, TURN_LOG.name, subject, timeout=self.bus.timeout):
+                batch = TurnEvents.model_validate_json(record.data)
+                if batch.attempt == self.attempt:
+                    found.update(event.seq for event in batch.events)
+        return found
+
+    async def _is_ours(self, outcome: TurnOutcome) -> bool:
+        """Whether the stored outcome is the one we wrote (its confirmation was lost)."""
+        stored = await stored_outcome(self.bus, self.ref)
+        return stored is not None and (stored.attempt, stored.ended_at) == (outcome.attempt, outcome.ended_at)
+
+    def _add(self, event: AnyEvent) -> None:
+        self._seq += 1
+        numbered = event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000})
+        (self._contents if event.type in CONTENT_TYPES else self._events).append(numbered)
+
+    def _flush_in_background(self) -> None:
+        self.bus.spawn(self._flush())
+
+    async def _flush(self) -> None:
+        for batch in self._load():
+            await self._send(batch)
+
+    def _hold(self) -> None:
+        """Let what waits to be published wait on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _take(self) -> tuple[list[AnyEvent], list[AnyEvent]]:
+        """Content and events that wait to be published; they do not wait any more."""
+        self._hold()
+        contents, self._contents = self._contents, []
+        events, self._events = self._events, []
+        return contents, events
+
+    def _load(self) -> Sequence[Batch]:
+        """All that waits to be published, what was said before what happened."""
+        contents, events = self._take()
+        return self._loaded([*self._batches(contents), *self._batches(events)])
+
+    def _loaded(self, some: Sequence[Batch]) -> Sequence[Batch]:
+        """The same; from here on it counts as sent, so that it is sent again whatever becomes of this sending."""
+        self._sent.extend(batch.events for batch in some)
+        self.early_content |= any(_is_content(batch.events) for batch in some)
+        return some
+
+    async def _send(self, batch: Batch) -> None:
+        try:
+            await self.bus.send(self._subject(batch), batch.payload, self._headers(batch))
+        except PallasError as error:
+            self._unsure = True
+            log.warning("events were not published", extra={"turn": self.ref.turn_id, "reason": error.message})
+
+    async def _put(self, batch: Batch, content_ttl: float | None = None) -> None:
+        headers = self._headers(batch, content_ttl) | self._fenced() | {"Nats-Msg-Id": self._message_id(batch)}
+        await self.bus.put(self._subject(batch), batch.payload, headers)
+
+    def _subject(self, batch: Batch) -> str:
+        return self.ref.on((TURN_CONTENT if _is_content(batch.events) else TURN_EVENT).template)
+
+    def _message_id(self, batch: Batch) -> str:
+        """What keeps a message from being stored twice when its confirmation was lost."""
+        kind = TURN_CONTENT.name if _is_content(batch.events) else TURN_EVENT.name
+        return f"{kind}:{self.ref.turn_id}:{self.attempt}:{batch.events[0].seq}-{batch.events[-1].seq}"
+
+    def _headers(self, batch: Batch, content_ttl: float | None = None) -> dict[str, str]:
+        """The headers of events that travel together. `content_ttl` None: the turn goes on."""
+        if not _is_content(batch.events):
+            return trace_headers({})
+        rest = max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
+        return trace_headers(_lives(rest if content_ttl is None else content_ttl))
+
+    def _batches(self, events: list[AnyEvent]) -> list[Batch]:
+        return batches(events, self._written, self.bus.max_payload - HEADERS)
+
+    def _written(self, events: list[AnyEvent]) -> bytes:
+        batch = TurnEvents(
+            turn_id=self.ref.turn_id,
+            team=self.ref.team,
+            agent=self.ref.agent,
+            attempt=self.attempt,
+            events=tuple(events),
+        )
+        return batch.model_dump_json().encode()
+
+
+def _is_content(events: Sequence[AnyEvent]) -> bool:
+    return events[0].type in CONTENT_TYPES
+
+
+def _lives(seconds: float) -> dict[str, str]:
+    """The header that gives a message a time to live; the broker counts whole seconds."""
+    return {"Nats-TTL": f"{max(1, math.ceil(seconds))}s"}

@@ -1,0 +1,1 @@
+"""Makes turns of calls and follows them to their end."""

@@ -1,0 +1,32 @@
+"""Refuse a turn early, before anything of it exists: what its agent allows to wait, and to come in a second."""
+
+import math
+from dataclasses import dataclass
+
+from pallas_calls.admission.queue_positions import QueuePositions
+from pallas_calls.admission.turn_rates import TurnRates
+from pallas_calls.model import Refusal
+from pallas_contracts.agents import Limits
+from pallas_contracts.turns import TurnRequested
+
+
+@dataclass
+class AdmitTurn:
+    """The limits of all agents. A turn that is admitted has to be `entering` at once, or others pass beside it."""
+
+    places: QueuePositions
+    rates: TurnRates
+
+    async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | None:
+        """Count the turn, or return why it is not taken. A turn that is refused for the queue uses up no rate."""
+        team, agent, caller = request.team, request.agent, request.principal.token
+        if (full := await self.places.full(team, agent, caller, limits.max_queued)) is not None:
+            whose = "turns of this agent are" if full.limit == "queue" else "of your turns of this agent are"
+            most = f"{full.most} is the most that may wait" + (" of one caller" if full.limit == "caller" else "")
+            message = f"Too many {whose} waiting: {most}. Try again shortly."
+            return Refusal("busy", message, full.retry_after_ms, limit=full.limit)
+        if (late := self.rates.take(team, agent, caller, limits)) is not None:
+            whose = "of one caller " if late.limit == "caller_rate" else ""
+            message = f"This agent takes at most {late.rate:g} turns {whose}per second. Try again shortly."
+            return Refusal("busy", message, math.ceil(late.seconds * 1000), limit=late.limit)
+        return None

@@ -1,0 +1,72 @@
+"""Who follows a turn with an idempotency key through this gateway, told to whoever leaves one and asks."""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.turnlog.followers import publish_joined, watch_leaves
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.errors import PallasError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Followers:
+    """The turns that are followed here, by how many. Made by `watch_followers`."""
+
+    bus: Bus
+    _followed: Counter[TurnRef] = field(default_factory=Counter[TurnRef])
+    _contexts: dict[TurnRef, Context] = field(default_factory=dict[TurnRef, Context])
+    _answered: dict[TurnRef, int] = field(default_factory=dict[TurnRef, int])
+    """Positions of the last leaves that were answered."""
+
+    @contextmanager
+    def following(self, ref: TurnRef) -> Generator[None]:
+        """Count a caller for as long as the block lasts; inside it nobody else's leaving ends the turn."""
+        self._followed[ref] += 1
+        self._contexts.setdefault(ref, copy_context())
+        try:
+            yield
+        finally:
+            self._followed[ref] -= 1
+            if not self._followed[ref]:
+                del self._followed[ref], self._contexts[ref]
+                self._answered.pop(ref, None)
+
+    def followed(self) -> list[TurnRef]:
+        """The turns that are followed here right now."""
+        return list(self._followed)
+
+    def left(self, ref: TurnRef, position: int) -> None:
+        """A caller has left a turn, here or at another gateway; that may be told more than once."""
+        if ref in self._followed and position > self._answered.get(ref, 0):
+            self._answered[ref] = position
+            self.announce(ref, self._contexts[ref].copy())
+
+    def announce(self, ref: TurnRef, context: Context | None = None) -> None:
+        """Say that the turn is followed here, without waiting for that; in the context of who follows it."""
+        self.bus.spawn(self._announce(ref), context=context)
+
+    async def _announce(self, ref: TurnRef) -> None:
+        async def say() -> None:
+            if ref in self._followed:  # else it has been left meanwhile, and said to be so
+                await publish_joined(self.bus, ref)
+
+        try:
+            await retry_while_unavailable(say, "say that a turn is followed", ref)
+        except PallasError as error:
+            log.error("not said: the turn is followed", extra={"turn": ref.turn_id, "reason": error.message})
+
+
+@asynccontextmanager
+async def watch_followers(bus: Bus) -> AsyncGenerator[Followers]:
+    """Answer whoever leaves a turn, inside the block."""
+    followers = Followers(bus)
+    async with watch_leaves(bus, followers.left, followers.followed):
+        yield followers

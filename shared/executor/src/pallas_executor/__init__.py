@@ -1,0 +1,1 @@
+"""Executes turns: takes, claims, runs, concludes and settles them."""

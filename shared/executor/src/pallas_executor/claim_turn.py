@@ -1,0 +1,205 @@
+"""Decide whether a delivered turn is executed, by this worker, now.
+
+The first delivery simply claims. Any other finds a claim already there and asks the log what became of it: a turn that
+ended is done, a cancelled one stays cancelled, and one whose worker was lost is executed again only where that is safe.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.claims import claim, claim_state, stored_outcome
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, WORKERS
+from pallas_contracts.errors import Conflict, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted, TurnEvents, TurnRequested
+from pallas_executor.agent_runtime import Failed
+from pallas_runtime.telemetry import tracer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Execute it as this attempt; `fence` is the position of the claim."""
+
+    attempt: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude:
+    """Do not execute it: end it like this. `why` None means it was cancelled; `used_up`, that no attempt is left."""
+
+    attempt: int
+    fence: int
+    why: Failed | None
+    used_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """It has an outcome already."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """It cannot be executed again, but the worker that has it may still live: look again later."""
+
+
+type Verdict = Run | Conclude | Over | NotYet
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who claims what: a worker, a turn, and where the broker delivered it."""
+
+    bus: Bus
+    worker: str
+    request: TurnRequested
+    delivery: str | None = None
+
+    @property
+    def ref(self) -> TurnRef:
+        """Where the turn lives in the log."""
+        return TurnRef.of(self.request)
+
+    async def claim(self, attempt: int, after: int, *, ends: bool) -> int:
+        """Claim the turn behind position `after`, maybe only to end it; returns the claim's own position.
+
+        A claim that is not confirmed is made once more, and what is found in its place then may be itself: a
+        confirmation that was lost uses up no attempt.
+
+        Raises:
+            Conflict: somebody else was first.
+            Unavailable: the broker does not answer.
+        """
+        claimed = Claimed(
+            attempt=attempt,
+            ends=ends,
+            worker=self.worker,
+            delivery=self.delivery,
+            tool=self.request.tool,
+            principal=self.request.principal,
+            conversation=self.request.conversation,
+            digest=self.request.digest,
+            replay_of=self.request.replay_of,
+            requested_at=self.request.requested_at,
+            at=utc_now(),
+        )
+        try:
+            return await claim(self.bus, self.ref, claimed, after=after)
+        except Unavailable as error:
+            log.warning("a claim was not confirmed", extra={"attempt": attempt, "reason": error.message})
+        try:
+            return await claim(self.bus, self.ref, claimed, after=after)
+        except Conflict:
+            state = await claim_state(self.bus, self.ref)
+            if state.claim != claimed:
+                raise
+            return state.seq
+
+
+async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict:
+    """Claim the turn, or say what else is to be done with it.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+
+    async def judge(attempt: int) -> _Lost | None:
+        return await _why_not_again(claimant.bus, claimant.ref, definition, attempt)
+
+    with tracer.start_as_current_span("claim_turn"):
+        return await _claim(claimant, None, judge)
+
+
+async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
+    """Claim the turn only to end it like this, unless it has come to another end.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+
+    async def judge(_attempt: int) -> _Lost | None:
+        return _Lost(why)
+
+    return await _claim(claimant, _Lost(why), judge)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Why a turn is not executed by whoever claims it next."""
+
+    why: Failed
+    used_up: bool = False
+
+
+async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], Awaitable[_Lost | None]]) -> Verdict:
+    """Claim the turn to execute it, or to end it when it is `lost`; for a second and later attempt `judge` says which.
+
+    An attempt that is not the first looks for an outcome after its claim too, and judges again: the one before it may
+    have started a tool meanwhile, and can do no more from now on.
+    """
+    bus, ref = claimant.bus, claimant.ref
+    attempt, after = 1, 0
+    while True:
+        try:
+            fence = await claimant.claim(attempt, after, ends=lost is not None)
+        except Conflict:
+            state = await claim_state(bus, ref)
+        else:
+            if attempt > 1 and await stored_outcome(bus, ref) is not None:
+                return Over()
+            if lost is None and attempt > 1:
+                lost = await judge(attempt)
+            if lost is None:
+                return Run(attempt, fence)
+            return Conclude(attempt, fence, lost.why, lost.used_up)
+        if await stored_outcome(bus, ref) is not None:
+            return Over()
+        match state.claim:
+            case None:
+                continue
+            case CancelRequested():
+                return Conclude(attempt, state.seq, None)
+            case Claimed() as claim:
+                pass
+        attempt, after = claim.attempt + 1, state.seq
+        lost = await judge(attempt)
+        if lost is not None and await _lives(claimant, claim.worker):
+            return NotYet()
+
+
+async def _lives(claimant: Claimant, worker: str) -> bool:
+    """Whether the worker that has the turn may only be slow. To end its turn is for good, so silence must be long."""
+    return worker != claimant.worker and await kv.get(claimant.bus, WORKERS, worker=worker) is not None
+
+
+async def _why_not_again(bus: Bus, ref: TurnRef, definition: AgentDefinition, attempt: int) -> _Lost | None:
+    tool = None if definition.retry == "safe" else await last_started_tool(bus, ref)
+    if tool is not None:
+        why = (
+            f"The worker was lost after the tool {tool.server}/{tool.tool} had started; whether it took effect is "
+            "unknown, so the turn is not executed again. Check before you retry."
+        )
+        return _Lost(Failed("worker_lost", why))
+    if attempt > definition.limits.max_attempts:
+        why = f"The worker was lost {attempt - 1} times. The turn may be retried."
+        return _Lost(Failed("worker_lost", why, retryable=True), used_up=True)
+    return None
+
+
+async def last_started_tool(bus: Bus, ref: TurnRef) -> ToolStarted | None:
+    """The last leaf tool that any attempt of the turn started, or None."""
+    found: ToolStarted | None = None
+    async for record in read(bus, TURN_LOG.name, ref.on(TURN_EVENT.template)):
+        for event in TurnEvents.model_validate_json(record.data).events:
+            if isinstance(event, ToolStarted) and event.leaf:
+                found = event
+    return found

@@ -1,0 +1,151 @@
+"""End a turn: its last event says what the caller gets, its outcome says how it ended, once."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal
+
+from opentelemetry import trace
+
+from pallas_bus.turnlog.writer import TurnWriter
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.errors import Rejected, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import TURN_ERRORS, Fault, TurnOutcome, TurnRequested
+from pallas_executor.agent_runtime import (
+    Completed,
+    Failed,
+    NeedsInput,
+    Outcome,
+)
+from pallas_runtime.telemetry import tracer
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.5
+
+type Status = Literal["completed", "failed", "cancelled", "input_required"]
+
+
+@tracer.start_as_current_span("conclude_turn")
+async def conclude_turn(
+    writer: TurnWriter,
+    request: TurnRequested,
+    outcome: Outcome | None,
+    started_at: datetime,
+    ended: Callable[[TurnOutcome], None],
+) -> TurnOutcome:
+    """Write the end of the turn and return what was written; None means it was cancelled.
+
+    `ended(outcome)` is told if this was the end, and nobody else's was before it.
+
+    Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
+
+    Raises:
+        Superseded: this attempt does not have the turn any more.
+        Rejected: the broker refuses whatever is said, for good.
+    """
+    outcome = await _light(writer, outcome)
+    _say_last(writer, outcome)
+    written = _outcome(writer, request, outcome, started_at)
+    while True:
+        try:
+            first = await writer.conclude(written)
+        except Unavailable as error:
+            log.warning("cannot conclude yet", extra={"reason": error.message})
+            await asyncio.sleep(_RETRY)
+        except Rejected as error:
+            log.error("the answer cannot be stored", extra={"reason": error.message})
+            if outcome is None or isinstance(outcome, Failed):
+                raise
+            outcome = _not_stored(error)
+            _say_last(writer, outcome)
+            written = _outcome(writer, request, outcome, started_at)
+        else:
+            log.info("concluded", extra=_facts(written, first))
+            trace.get_current_span().set_attribute("pallas.outcome", written.code or written.status)
+            if first:
+                ended(written)
+            return written
+
+
+async def _light(writer: TurnWriter, outcome: Outcome | None) -> Outcome | None:
+    """The outcome with an answer that can travel: one that is too big is stowed first."""
+    while isinstance(outcome, Completed):
+        try:
+            return Completed(await writer.offload(outcome.result))
+        except Unavailable as error:
+            log.warning("cannot stow the answer yet", extra={"reason": error.message})
+            await asyncio.sleep(_RETRY)
+        except Rejected as error:
+            log.error("the answer cannot be stored", extra={"reason": error.message})
+            return _not_stored(error)
+    return outcome
+
+
+def _not_stored(error: Rejected) -> Failed:
+    code = "result_too_large" if error.code == "too_large" else "internal"
+    return Failed(code, TURN_ERRORS[code])
+
+
+def kept_request(request: TurnRequested, definition: AgentDefinition) -> TurnRequested:
+    """What is kept of a request when its turn has ended: all but the caller's own id of its conversation."""
+    tool = definition.tool(request.tool)
+    name = tool.correlation if tool is not None else None
+    arguments = {key: value for key, value in request.arguments.items() if key != name}
+    return request.model_copy(update={"arguments": arguments, "correlation": None})
+
+
+def _outcome(writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime) -> TurnOutcome:
+    status, code, retryable = _summary(outcome)
+    return TurnOutcome(
+        turn_id=request.turn_id,
+        team=request.team,
+        agent=request.agent,
+        attempt=writer.attempt,
+        status=status,
+        code=code,
+        retryable=retryable,
+        events=0 if outcome is None else writer.last_event,
+        requested_at=request.requested_at,
+        started_at=started_at,
+        ended_at=utc_now(),
+    )
+
+
+def _facts(written: TurnOutcome, first: bool) -> dict[str, object]:
+    """What the log line of an ended turn says; times are seconds."""
+    began = written.started_at or written.requested_at
+    return {
+        "status": written.status,
+        "code": written.code,
+        "attempt": written.attempt,
+        "first": first,
+        "queued": round((began - written.requested_at).total_seconds(), 4),
+        "seconds": round((written.ended_at - began).total_seconds(), 4),
+    }
+
+
+def _summary(outcome: Outcome | None) -> tuple[Status, str | None, bool]:
+    match outcome:
+        case None:
+            return "cancelled", "cancelled", False
+        case Completed():
+            return "completed", None, False
+        case NeedsInput():
+            return "input_required", None, False
+        case Failed(code, _, retryable):
+            return "failed", code, retryable
+
+
+def _say_last(writer: TurnWriter, outcome: Outcome | None) -> None:
+    match outcome:
+        case Completed(result):
+            writer.emit(result)
+        case NeedsInput(ask):
+            writer.emit(ask)
+        case Failed():
+            writer.emit(Fault(message=outcome.message, protocol_code=outcome.protocol_code, data=outcome.data))
+        case None:
+            pass

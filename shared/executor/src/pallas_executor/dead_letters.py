@@ -1,0 +1,44 @@
+"""What this worker could not handle: kept as dead letters, logged and counted."""
+
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.dead_letters import dead_letter, keep_letter
+from pallas_bus.turnlog.queue import Delivery
+from pallas_executor.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Keeps letters, their originals for `content_seconds`."""
+
+    bus: Bus
+    content_seconds: float
+    metrics: Metrics
+
+    async def keep(
+        self,
+        delivery: Delivery,
+        team: str,
+        agent: str,
+        turn_id: str | None,
+        code: Literal["undecodable", "worker_lost"],
+        reason: str,
+        *,
+        attempts: int = 0,
+    ) -> None:
+        """Keep a delivered message, once, however often it is tried. `reason` holds no content.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        letter = dead_letter(delivery, turn_id, team=team, agent=agent, code=code, reason=reason, attempts=attempts)
+        stored = await keep_letter(self.bus, letter, delivery, content_seconds=self.content_seconds)
+        if stored is not None:
+            self.metrics.letter_kept(team, agent, code)
+            facts = {"letter": stored.letter, "code": code, "reason": stored.reason, "attempts": attempts}
+            log.error("dead letter", extra=facts)

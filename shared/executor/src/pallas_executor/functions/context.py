@@ -1,0 +1,75 @@
+"""What a function is handed besides its arguments, and how it refuses in the protocol's own words."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.turns import ClientContext, LogMessage, Progress, ToolStarted
+from pallas_executor.agent_runtime import Emitter, Turn
+
+# The order of RFC 5424, which MCP's log levels are.
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class ProtocolFault(Exception):
+    """Answer the caller with a JSON-RPC error instead of a result.
+
+    `code` is the JSON-RPC error code, `data` goes with it.
+    """
+
+    def __init__(self, code: int, message: str, data: JsonObject | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """One call of a tool. Nothing here outlives the call."""
+
+    turn: Turn
+    emit: Emitter
+
+    @property
+    def client(self) -> ClientContext:
+        """What the caller's client declared: protocol revision and capabilities."""
+        return self.turn.client
+
+    @property
+    def input_responses(self) -> JsonObject | None:
+        """What the caller answered to the `InputRequired` of the call before; None on a first call."""
+        return self.turn.input_responses
+
+    @property
+    def request_state(self) -> str | None:
+        """The `request_state` of that `InputRequired`, as it came back."""
+        return self.turn.request_state
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress to the caller; values must rise."""
+        self.emit.emit(Progress(progress=progress, total=total, message=message))
+
+    def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        """Send the caller an MCP log message; dropped when it asked for a higher level only."""
+        wanted = self.client.log_level
+        if wanted in _LEVELS and level in _LEVELS and _LEVELS.index(level) < _LEVELS.index(wanted):
+            return
+        self.emit.emit(LogMessage(level=level, data=data, logger=logger))
+
+    async def side_effect(self, name: str) -> None:
+        """Say that something begins that must not happen twice. After this a lost worker ends the turn for good.
+
+        Raises:
+            Superseded: another attempt has taken over; do nothing.
+        """
+        await self.emit.tool_starting(ToolStarted(call=name, server=self.turn.agent, tool=name))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """One read of a prompt, resource or completion. `params` are the MCP params as they came."""
+
+    team: str
+    agent: str
+    params: JsonObject

@@ -1,0 +1,64 @@
+"""What the worker measures: its slots, the attempts that it makes, and the turns that it ends."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from pallas_contracts.turns import TurnRequested
+from pallas_executor.slots import Slots
+from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, ByAgent, EndedTurns, count, seconds_between
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The instruments. Made by `make_metrics`; what is counted by agent is counted for those that are hosted here."""
+
+    agents: AgentSeries
+    turns: EndedTurns
+    _slots: Gauge
+    _busy: Gauge
+    _waited: ByAgent[Histogram]
+    _attempts: ByAgent[Counter]
+    _letters: ByAgent[Counter]
+
+    def watch(self, slots: Slots) -> None:
+        """Show the slots as they are when somebody looks."""
+        self._slots.set_function(lambda: slots.total)
+        self._busy.set_function(lambda: slots.busy)
+
+    def attempt_begins(self, request: TurnRequested, attempt: int, at: datetime) -> None:
+        """Count an attempt; the first one ends the turn's wait."""
+        agent = request.team, request.agent
+        count(self._attempts.of(*agent, "first" if attempt == 1 else "again"))
+        if attempt == 1 and (waited := self._waited.of(*agent)) is not None:
+            waited.observe(seconds_between(request.requested_at, at))
+
+    def letter_kept(self, team: str, agent: str, code: str) -> None:
+        """Count a dead letter."""
+        count(self._letters.of(team, agent, code))
+
+
+def make_metrics(registry: CollectorRegistry) -> Metrics:
+    """Register the instruments."""
+    agents = AgentSeries()
+    waited = Histogram(
+        "pallas_turn_queue_wait_seconds",
+        "Time from the request of a turn to its first attempt",
+        AGENT,
+        registry=registry,
+        buckets=TURN_SECONDS,
+    )
+    attempts = Counter(
+        "pallas_turn_attempts", "Attempts that began: first, or again", [*AGENT, "attempt"], registry=registry
+    )
+    letters = Counter("pallas_dead_letters", "Turns that could not be handled", [*AGENT, "code"], registry=registry)
+    return Metrics(
+        agents,
+        EndedTurns(registry, agents),
+        Gauge("pallas_worker_slots", "Turns that the worker may run at a time", registry=registry),
+        Gauge("pallas_worker_busy_slots", "Turns that the worker runs", registry=registry),
+        agents.keep(waited),
+        agents.keep(attempts, "first", "again"),
+        agents.keep(letters, "undecodable", "worker_lost"),
+    )

@@ -1,0 +1,101 @@
+"""Make the catalogue say what a team folder says: new and changed agents in, those that are gone out.
+
+An older version never replaces a newer one, so a worker that was left behind cannot undo a roll-out.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import (
+    delete,
+    get_entries,
+    get_entry,
+    put,
+)
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import AGENTS
+from pallas_contracts.errors import Conflict
+from pallas_contracts.message import utc_now
+
+log = logging.getLogger(__name__)
+
+_NUMBER = re.compile(r"\d+")
+
+type _Published = tuple[AgentDefinition | None, int]
+"""What is published of an agent, None when nothing is (any more), and the position of that."""
+
+_UNKNOWN: _Published = (None, 0)
+
+
+def version_key(version: str) -> tuple[tuple[int, ...], bool]:
+    """What versions are compared by: the numbers of the release, then a pre-release before its release."""
+    release, _, rest = version.partition("+")[0].partition("-")
+    return tuple(int(number) for number in _NUMBER.findall(release)), not rest
+
+
+def revision_of(definition: AgentDefinition) -> str:
+    """A digest of all that matters in a definition."""
+    said = definition.model_copy(update={"revision": ""}).model_dump_json(exclude={"updated_at"})
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+async def publish_definitions(
+    bus: Bus,
+    team: str,
+    version: str,
+    definitions: Iterable[AgentDefinition],
+    *,
+    unstarted: Iterable[AgentDefinition] = (),
+) -> None:
+    """Publish a team's whole set.
+
+    Agents that could not be started are the team's too, so that their health can be seen: what is published of them is
+    kept, and when nothing is, what is known of them is published.
+
+    Raises:
+        Unavailable: the catalogue cannot be written now.
+    """
+    published = await _published(bus, team)
+    wanted = {definition.agent: definition for definition in definitions}
+    for definition in unstarted:
+        wanted[definition.agent] = published.get(definition.agent, _UNKNOWN)[0] or definition
+    for agent, definition in wanted.items():
+        while not await _publish(bus, definition, published.get(agent, _UNKNOWN)):
+            # Somebody else has published this agent just now: compare with that.
+            published[agent] = await get_entry(bus, AGENTS, team=team, agent=agent)
+    for known, _ in published.values():
+        if known is None or known.agent in wanted:
+            continue
+        if version_key(known.version) > version_key(version):
+            log.warning("a newer version has this agent; kept", extra={"team": team, "agent": known.agent})
+            continue
+        await delete(bus, AGENTS, team=team, agent=known.agent)
+        log.info("agent retired", extra={"team": team, "agent": known.agent})
+
+
+async def _published(bus: Bus, team: str) -> dict[str, _Published]:
+    """What is published of a team, by agent."""
+    entries = await get_entries(bus, AGENTS, team=team)
+    return {key.partition(".")[2]: entry for key, entry in entries.items()}
+
+
+async def _publish(bus: Bus, wanted: AgentDefinition, published: _Published) -> bool:
+    """Publish one agent unless what is published is the same or newer. False: it has changed meanwhile."""
+    revision = revision_of(wanted)
+    known, position = published
+    if known is not None and known.revision == revision:
+        return True
+    facts = {"team": wanted.team, "agent": wanted.agent, "version": wanted.version}
+    if known is not None and version_key(known.version) > version_key(wanted.version):
+        log.warning("a newer version is published; kept", extra={**facts, "published": known.version})
+        return True
+    fresh = wanted.model_copy(update={"revision": revision, "updated_at": utc_now()})
+    try:
+        await put(bus, AGENTS, fresh, after=position, team=wanted.team, agent=wanted.agent)
+    except Conflict:
+        return False
+    log.info("agent published", extra=facts)
+    return True

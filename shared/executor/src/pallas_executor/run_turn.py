@@ -1,0 +1,92 @@
+"""Execute one attempt with the agent's runtime, within the agent's time limit."""
+
+import asyncio
+import logging
+
+from opentelemetry.trace import StatusCode
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.content.claim_checks import whole_request
+from pallas_bus.turnlog.writer import TurnWriter
+from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
+from pallas_contracts.turns import TURN_ERRORS, TurnRequested
+from pallas_executor.agent_runtime import (
+    Failed,
+    HostedAgent,
+    Outcome,
+    Turn,
+)
+from pallas_runtime.telemetry import tracer
+
+log = logging.getLogger(__name__)
+
+_INTERNAL = TURN_ERRORS["internal"]
+_RETRY = 0.5
+
+
+async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
+    """Return how the attempt ended.
+
+    Raises:
+        Superseded: the attempt does not have the turn any more.
+        CancelledError: the turn was cancelled, or this worker stops.
+    """
+    with tracer.start_as_current_span("run_turn") as span:
+        outcome = await _run(hosted, request, writer)
+        if isinstance(outcome, Failed):
+            span.set_attribute("error.type", outcome.code)
+            span.set_status(StatusCode.ERROR)
+        return outcome
+
+
+async def _run(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
+    seconds = hosted.definition.limits.turn_timeout
+    limit = asyncio.timeout(seconds)
+    ends = asyncio.get_running_loop().time() + seconds
+    try:
+        async with limit:
+            whole = await _whole(writer.bus, request)
+            if isinstance(whole, Failed):
+                return whole
+            remaining = ends - asyncio.get_running_loop().time()
+            return await hosted.runtime.run_turn(_turn(whole, writer.attempt, remaining), writer)
+    except TimeoutError:
+        if not limit.expired():
+            log.exception("the runtime failed")
+            return Failed("internal", _INTERNAL)
+        return Failed("turn_timeout", f"The turn took longer than {seconds:g} s, the limit of {request.agent!r}.")
+    except Superseded:
+        raise
+    except Exception:  # a runtime's bug must end the turn, not the worker
+        log.exception("the runtime failed")
+        return Failed("internal", _INTERNAL)
+
+
+async def _whole(bus: Bus, request: TurnRequested) -> TurnRequested | Failed:
+    """The request with what was too big to travel; waits for a broker that is away."""
+    while True:
+        try:
+            return await whole_request(bus, request)
+        except (NotFound, Rejected) as error:
+            log.warning("the arguments cannot be read", extra={"reason": error.message})
+            return Failed(error.code, f"The turn was not executed. {TURN_ERRORS.get(error.code, _INTERNAL)}")
+        except Unavailable as error:
+            log.warning("the arguments cannot be read yet", extra={"reason": error.message})
+            await asyncio.sleep(_RETRY)
+
+
+def _turn(request: TurnRequested, attempt: int, remaining: float) -> Turn:
+    return Turn(
+        turn_id=request.turn_id,
+        team=request.team,
+        agent=request.agent,
+        tool=request.tool,
+        arguments=request.arguments,
+        attempt=attempt,
+        remaining=remaining,
+        client=request.client,
+        correlation=request.correlation,
+        input_responses=request.input_responses,
+        request_state=request.request_state,
+        model=request.model,
+    )

@@ -1,0 +1,240 @@
+"""Take a delivered turn through its life here: claim, run, conclude, settle.
+
+Nothing but the end of this function settles a delivery. When the worker dies in it, the broker delivers the turn again.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
+from pydantic import ValidationError
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.traces import continued
+from pallas_bus.turnlog import writer as writing
+from pallas_bus.turnlog.claims import claim_state
+from pallas_bus.turnlog.dead_letters import turn_id_of
+from pallas_bus.turnlog.queue import Delivery, about_queue
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_bus.turnlog.writer import TurnWriter
+from pallas_contracts.errors import PallasError, Superseded
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested
+from pallas_executor.agent_runtime import Failed, HostedAgent, Outcome
+from pallas_executor.claim_turn import (
+    Claimant,
+    Conclude,
+    NotYet,
+    Over,
+    Run,
+    claim_turn,
+)
+from pallas_executor.conclude_turn import conclude_turn, kept_request
+from pallas_executor.dead_letters import DeadLetters
+from pallas_executor.end_undecodable import end_undecodable
+from pallas_executor.metrics import Metrics
+from pallas_executor.run_turn import run_turn
+from pallas_executor.running import Running, RunningTurn
+from pallas_runtime.logs import log_context
+from pallas_runtime.telemetry import of_turn, tracer
+
+log = logging.getLogger(__name__)
+
+NOT_NOW = 1.0
+"""Seconds until a turn that cannot be taken now is delivered again, the first time.
+
+A turn that another worker may still have is looked at as often as this until that one's presence has expired.
+"""
+
+MUCH_LATER = 30.0
+"""And at most."""
+
+
+CLEAN_UP = 4.0
+"""Seconds that a turn has to clean up when this worker ends, before it is given back."""
+
+
+@dataclass(frozen=True)
+class TakeTurn:
+    """What is needed to take turns; `host` finds the hosted agent by `{team}.{agent}`."""
+
+    bus: Bus
+    worker: str
+    content_seconds: float
+    host: Callable[[str], HostedAgent | None]
+    running: Running
+    letters: DeadLetters
+    metrics: Metrics
+
+    async def take_turn(self, key: str, delivery: Delivery) -> None:
+        """Execute the delivered turn, or find that there is nothing to execute, and settle the delivery."""
+        with continued(delivery.headers):
+            try:
+                request = TurnRequested.model_validate_json(delivery.data)
+            except ValidationError as error:
+                team, _, agent = key.partition(".")
+                with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
+                    await self._settle(self._bury(key, delivery, error), delivery)
+                return
+            names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
+            with of_turn(**names, conversation=request.correlation):
+                await self._take(key, request, delivery)
+
+    async def _take(self, key: str, request: TurnRequested, delivery: Delivery) -> None:
+        hosted = self.host(key)
+        if hosted is None:
+            await delivery.nak(NOT_NOW)
+        elif not self.running.has(request.turn_id):  # else it was delivered again to the worker that runs it
+            about = about_queue(request, "process") | {"pallas.tool": request.tool}
+            with tracer.start_as_current_span("take_turn", kind=SpanKind.CONSUMER, attributes=about):
+                await self._settle(self._attempt(hosted, request, delivery), delivery)
+
+    async def _settle(self, taking: Coroutine[Any, Any, "_End"], delivery: Delivery) -> None:
+        self.running.deliveries.add(delivery)
+        try:
+            end = await taking
+        except asyncio.CancelledError:
+            trace.get_current_span().set_attribute("pallas.settled", "given back")
+            with suppress(PallasError):
+                await delivery.nak()
+            raise
+        except PallasError as error:
+            log.warning("cannot take the turn now", extra={"reason": error.message})
+            end = _End.LATER
+        except Exception:
+            log.exception("taking the turn failed", extra={"delivered": delivery.delivered})
+            end = _End.LATER
+        finally:
+            self.running.deliveries.discard(delivery)
+        trace.get_current_span().set_attribute("pallas.settled", end.value)
+        with suppress(PallasError):
+            match end:
+                case _End.CONCLUDED:
+                    await delivery.ack()
+                case _End.HELD:
+                    await delivery.nak(NOT_NOW)
+                case _End.LATER:
+                    await delivery.nak(min(NOT_NOW * delivery.delivered, MUCH_LATER))
+                case _End.DEAD:
+                    await delivery.reject()
+                case _End.ELSEWHERE:
+                    pass
+
+    async def _bury(self, key: str, delivery: Delivery, error: ValidationError) -> "_End":
+        """Keep what cannot be read as a dead letter, and end its turn."""
+        ended = await end_undecodable(self.bus, self.letters, self.worker, key, delivery, error)
+        return _End.DEAD if ended else _End.LATER
+
+    async def _attempt(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
+        """Claim, run and conclude."""
+        with self.running.taking(request.turn_id):
+            return await self._claim_and_run(hosted, request, delivery)
+
+    async def _claim_and_run(self, hosted: HostedAgent, request: TurnRequested, delivery: Delivery) -> "_End":
+        ref, started_at = TurnRef.of(request), utc_now()
+        match await claim_turn(Claimant(self.bus, self.worker, request, delivery.reply), hosted.definition):
+            case Over():
+                return _End.CONCLUDED
+            case NotYet():
+                return _End.HELD
+            case Conclude(attempt, fence, why, used_up):
+                _taken(delivery, attempt)
+                if why is not None and used_up:
+                    names = (ref.team, ref.agent, ref.turn_id)
+                    await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
+                writer = self._writer(hosted, request, attempt, fence, again=True)
+                await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
+                return _End.CONCLUDED
+            case Run(attempt, fence):
+                self.metrics.attempt_begins(request, attempt, started_at)
+                _taken(delivery, attempt)
+                level = logging.DEBUG if attempt == 1 else logging.WARNING
+                log.log(level, "started", extra={"attempt": attempt, "tool": request.tool})
+                return await self._execute(hosted, request, self._writer(hosted, request, attempt, fence), started_at)
+
+    async def _execute(
+        self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, started_at: datetime
+    ) -> "_End":
+        running = RunningTurn(writer.ref, writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
+        self.running.begin(running)
+        try:
+            outcome = await _outcome_of(running)
+            await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
+        except Superseded:
+            state = await claim_state(self.bus, writer.ref)
+            if not isinstance(state.claim, CancelRequested):
+                log.warning("superseded", extra={"attempt": writer.attempt})
+                return _End.ELSEWHERE
+            cancelled = self._writer(hosted, request, writer.attempt, state.seq, again=True)
+            await conclude_turn(cancelled, request, None, started_at, self.metrics.turns.ended)
+        return _End.CONCLUDED
+
+    def _writer(
+        self, hosted: HostedAgent, request: TurnRequested, attempt: int, fence: int, *, again: bool = False
+    ) -> TurnWriter:
+        """What writes for a claim; `again` when another claim of the turn may have had content."""
+        return TurnWriter(
+            self.bus,
+            TurnRef.of(request),
+            attempt,
+            fence,
+            content_ttl=max(self.content_seconds, writing.DELIVERY),
+            turn_timeout=hosted.definition.limits.turn_timeout,
+            early_content=again or attempt > 1 or request.stowed is not None,
+            kept=kept_request(request, hosted.definition) if self.content_seconds else None,
+        )
+
+
+def _taken(delivery: Delivery, attempt: int) -> None:
+    """Say of the span which attempt it is, and beside it how long the turn has waited for the first one."""
+    trace.get_current_span().set_attribute("pallas.attempt", attempt)
+    if attempt > 1:
+        return
+    with continued(delivery.headers) as asked:
+        put = min(int(delivery.stored_at.timestamp() * 1e9), time.time_ns())  # the broker's clock is another one
+        tracer.start_span("wait_in_queue", asked, start_time=put).end()
+
+
+async def _outcome_of(running: RunningTurn) -> Outcome:
+    """Wait for an attempt that a cancel or a newer claim may stop.
+
+    Raises:
+        Superseded: this attempt does not have the turn any more.
+    """
+    try:
+        return await asyncio.shield(running.task)
+    except asyncio.CancelledError:
+        if running.stopped:
+            raise Superseded("the attempt does not have the turn any more") from None
+        if running.task.cancelled() and not _is_cancelled():
+            log.error("the runtime cancelled itself")
+            return Failed("internal", TURN_ERRORS["internal"])
+        running.task.cancel()
+        await asyncio.wait({running.task}, timeout=CLEAN_UP)
+        if not running.task.done():
+            log.warning("the turn does not end although it is cancelled; it is given back", extra=running.ref.facts)
+        raise
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled what runs here: this worker ends."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+class _End(Enum):
+    """What becomes of a delivery."""
+
+    CONCLUDED = "concluded"
+    HELD = "held"
+    LATER = "later"
+    ELSEWHERE = "elsewhere"
+    DEAD = "dead"

@@ -12,7 +12,7 @@ from pathlib import Path
 import mcp_types as types
 from tests.bench.peers.serving import Context, sdk_app, serve, text_result
 
-from agent_gateway.answers.progress import ProgressRelay
+from agent_gateway.answers.progress import ProgressObserver
 from agent_worker.teams.make_agents import host_team
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.turns import AnyEvent, ClientContext, LogMessage, ToolStarted
@@ -26,8 +26,8 @@ AGENT = "talker"
 class Told:
     """An `Emitter` whose events are told to the caller by a task, in order."""
 
-    def __init__(self, relay: ProgressRelay) -> None:
-        self._relay = relay
+    def __init__(self, observer: ProgressObserver) -> None:
+        self._observer = observer
         self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._telling = asyncio.create_task(self._tell())
         self._seq = 0
@@ -48,7 +48,7 @@ class Told:
 
     async def _tell(self) -> None:
         while (event := await self._events.get()) is not None:
-            await self._relay.tell(event)
+            await self._observer.on_event(event)
 
 
 async def _drop_log(_said: LogMessage) -> None:
@@ -63,7 +63,7 @@ class InProcess:
 
     async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Run a turn here and now."""
-        told = Told(ProgressRelay(AGENT, True, context.session.report_progress, _drop_log))
+        told = Told(ProgressObserver(AGENT, True, context.session.report_progress, _drop_log))
         turn = Turn(
             turn_id=new_turn_id(),
             team="bench",

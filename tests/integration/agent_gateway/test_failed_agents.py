@@ -40,7 +40,7 @@ def error_of(result: CallToolResult) -> dict[str, Any]:
 
 async def seen(front: Front, platform: Platform, worker: str) -> None:
     """Wait until the gateway knows the worker."""
-    await eventually(lambda: f"{platform.team}-{worker}" in front.gateway.turns.presences)
+    await eventually(lambda: f"{platform.team}-{worker}" in front.gateway.calls.presences)
 
 
 async def test_a_call_of_an_agent_that_failed_on_every_worker_is_refused_with_the_reason(platform: Platform) -> None:
@@ -103,7 +103,7 @@ async def test_an_agent_whose_module_breaks_is_refused_and_works_again_when_it_i
     await platform.served(front, "late")
 
     def known_to_fail() -> bool:
-        return any(f"{platform.team}.late" in worker.failed for worker in front.gateway.turns.presences.values())
+        return any(f"{platform.team}.late" in worker.failed for worker in front.gateway.calls.presences.values())
 
     async def answer() -> str:
         async with front.client(platform.team, "late") as client:

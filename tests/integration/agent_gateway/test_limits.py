@@ -229,7 +229,7 @@ async def test_a_gateway_enforces_its_share_of_a_rate(alone: Platform, http: htt
     callers = await callers_of(alone, http, max_rate=SLOWLY)
     other = await alone.gateway()
     for front in (callers.front, other):
-        await eventually(lambda front=front: front.gateway.turns.admission.rates.gateways() == 2)
+        await eventually(lambda front=front: front.gateway.calls.admission.rates.gateways() == 2)
     await callers.wait(ADA)
     error = await callers.refused(ADA)
     assert "at most 0.02 turns per second" in error["text"]

@@ -52,7 +52,7 @@ async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
     await platform.bus.subscribe(inbox, deliver)
     places = QueuePositions(platform.bus)
     with ExitStack() as followed:
-        put_in = [places.place(platform.team, "bench", ANYBODY, each.seq) for each in stored]
+        put_in = [places.waiting(platform.team, "bench", ANYBODY, each.seq) for each in stored]
         first, _, third = map(followed.enter_context, put_in)
         assert (await first.ahead(), await third.ahead()) == (0, 2)
         for expected in (1, 0):
@@ -67,13 +67,13 @@ async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
 async def test_turns_that_wait_through_another_gateway_are_counted_too(platform: Platform) -> None:
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
-    with QueuePositions(platform.bus).place(platform.team, "bench", ANYBODY, stored[-1].seq) as place:
-        assert await place.ahead() == 2
+    with QueuePositions(platform.bus).waiting(platform.team, "bench", ANYBODY, stored[-1].seq) as queue_position:
+        assert await queue_position.ahead() == 2
 
 
 async def test_the_place_in_a_queue_that_nobody_has_made_is_not_known(platform: Platform) -> None:
-    with QueuePositions(platform.bus).place(platform.team, "nobody", ANYBODY, 1) as place:
-        assert await place.ahead() is None
+    with QueuePositions(platform.bus).waiting(platform.team, "nobody", ANYBODY, 1) as queue_position:
+        assert await queue_position.ahead() is None
 
 
 async def test_what_one_gateway_asks_the_broker_is_asked_once_for_all_that_wait(

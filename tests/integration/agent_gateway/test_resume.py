@@ -154,7 +154,7 @@ async def test_a_log_level_stays_what_it_was_for_the_call(
     url, file = fronts[0].url(platform.team, "bench"), platform.file()
     session, heard = await wire.shake_hands(http, url), Heard()
     await wire.answers(http, url, wire.legacy("logging/setLevel", {"level": "error"}, session))
-    await eventually(lambda: len(fronts[0].gateway.turns.sessions) > 0)
+    await eventually(lambda: len(fronts[0].gateway.http.endpoints.platform.sessions.known) > 0)
     params = {"name": "count", "arguments": {"file": str(file)}}
     async with wire.posted(http, url, wire.legacy("tools/call", params, session, request_id=7)) as stream:
         heard.events.append(await anext(stream.events()))

@@ -172,7 +172,7 @@ async def test_services_speak_tls_to_a_broker_whose_certificate_they_trust(
 ) -> None:
     server, ca = encrypted
     async with a_gateway(server.url, nats_ca=ca) as front:
-        assert front.gateway.turns.bus.connected
+        assert front.gateway.calls.bus.connected
     file = tmp_path / "ca"
     file.write_text(ca, "ascii")
     async with (

@@ -10,14 +10,15 @@ from mcp.server.transport_security import TransportSecuritySettings
 from tests.builders import agent_definition
 from tests.waiting import eventually
 
-from agent_gateway.mcp.agent_server import AgentServer, request_token, session_token
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
-from agent_gateway.ports import Turns
+from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.request import request_token, session_token
+from agent_gateway.mcp.server import AgentServer
 from pallas_contracts.agents import PromptDefinition, ResourceDefinition, ToolDefinition
 from pallas_contracts.ids import check_token
 from pallas_contracts.turns import Principal
 
-NO_TURNS = cast("Turns", object())  # no call is made here
+NO_PLATFORM = cast("Platform", object())  # no call is made here
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ async def endpoints() -> AsyncGenerator[Endpoints]:
         tasks.append(asyncio.create_task(run()))
         return tasks[-1]
 
-    yield Endpoints(NO_TURNS, TransportSecuritySettings(), RequestStateSecurity.ephemeral(), 1024, spawn)
+    yield Endpoints(NO_PLATFORM, TransportSecuritySettings(), RequestStateSecurity.ephemeral(), 1024, spawn)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -94,7 +95,7 @@ async def test_a_change_of_tools_keeps_the_endpoint_and_a_new_version_replaces_i
     ids=["same", "tools", "prompts", "port", "title", "version", "description", "resources", "completion"],
 )
 async def test_only_what_a_server_says_of_itself_needs_a_new_one(fields: dict[str, Any], possible: bool) -> None:
-    server = AgentServer(agent_definition("red"), NO_TURNS, RequestStateSecurity.ephemeral())
+    server = AgentServer(agent_definition("red"), NO_PLATFORM, RequestStateSecurity.ephemeral())
     assert server.can_change_to(agent_definition("red", **fields)) is possible
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_gateway.answers.progress import (
     Line,
-    ProgressRelay,
+    ProgressObserver,
     line_of,
     wanted_levels,
 )
@@ -55,7 +55,7 @@ class Heard:
     def __init__(self, *, modern: bool, progress: bool = True) -> None:
         self.lines: list[Line] = []
         self.logs: list[str] = []
-        self.relay = ProgressRelay("harper", modern, self._report if progress else None, self._log)
+        self.observer = ProgressObserver("harper", modern, self._report if progress else None, self._log)
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
         self.lines.append(Line(progress, total, message))
@@ -65,7 +65,7 @@ class Heard:
 
     async def tell(self, *events: object) -> list[Line]:
         for event in events:
-            await self.relay.tell(event)
+            await self.observer.on_event(event)
         return self.lines
 
 
@@ -100,8 +100,8 @@ async def test_a_turn_has_the_same_messages_in_both_eras_with_the_values_of_each
     modern: bool, values: list[tuple[float, float | None]]
 ) -> None:
     heard = Heard(modern=modern)
-    await heard.relay.tell_queued(3)
-    await heard.relay.tell_again(2)
+    await heard.observer.on_queued(3)
+    await heard.observer.on_attempt(2)
     lines = await heard.tell(*TURN)
     assert [line.message for line in lines] == MESSAGES
     assert [(line.progress, line.total) for line in lines] == values
@@ -131,7 +131,7 @@ async def test_a_repeated_first_zero_rises_too() -> None:
 
 async def test_a_caller_without_a_token_gets_log_messages_only() -> None:
     heard = Heard(modern=True, progress=False)
-    await heard.relay.tell_queued(1)
+    await heard.observer.on_queued(1)
     await heard.tell(TURN[0], LogMessage(level="info", data="x"))
     assert (heard.lines, heard.logs) == ([], ["info"])
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,11 +14,13 @@ from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
 
 from agent_gateway.handshake.calls import cancel_call
+from agent_gateway.handshake.sessions import Sessions
 from agent_gateway.http.dedicated_ports import DedicatedPorts
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.routing import GatewayHttp
-from agent_gateway.mcp.agent_server import bearer_owner
 from agent_gateway.mcp.endpoints import Endpoints
+from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.metrics import make_metrics
 from agent_gateway.settings import GatewaySettings
 from pallas_bus.transport import kv
@@ -27,14 +29,7 @@ from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.expiry import expire_content
-from pallas_bus.turnlog.feeds import follow_turns
-from pallas_calls.admission.admit_turn import AdmitTurn
-from pallas_calls.admission.queue_positions import QueuePositions
-from pallas_calls.admission.turn_rates import TurnRates
-from pallas_calls.keyed.followers import watch_followers
-from pallas_calls.keyed.keyed_turns import KeyedTurns
-from pallas_calls.service import Calls
-from pallas_calls.worker_liveness import watch_workers
+from pallas_calls.service import Calls, make_calls
 from pallas_contracts.agents import GatewayPresence
 from pallas_contracts.catalog import (
     AGENTS,
@@ -75,13 +70,13 @@ class Gateway:
     """A gateway at work."""
 
     http: GatewayHttp
-    turns: Calls
+    calls: Calls
 
     async def drain(self) -> None:
         """Let calls come to their end. Streams that break from now on are ours to break: they cancel nothing."""
-        self.turns.draining = True
+        self.calls.draining = True
         # With the broker gone for good, nobody would hear how the turns end.
-        wait = 0 if self.turns.bus.closed.is_set() else None
+        wait = 0 if self.calls.bus.closed.is_set() else None
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 await self.http.finish()
@@ -99,25 +94,21 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, *_owned(settings), replicas=settings.stream_replicas)
         async with (
+            AsyncExitStack() as stack,
             kv.watch(bus, AGENTS) as catalogue,
             kv.watch(bus, HEALTH) as healths,
             kv.watch(bus, SESSIONS) as sessions,
             kv.watch(bus, GATEWAYS) as gateways,
             kv.watch(bus, WORKERS) as presences,
-            follow_turns(bus) as feeds,
-            watch_workers(bus) as workers,
-            watch_followers(bus) as followers,
         ):
-            process.vital(workers.keeping)
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = make_metrics(process.probes.metrics)
-            catalogue.on_change(metrics.agents.changed)
-            admission = AdmitTurn(QueuePositions(bus), TurnRates(lambda: len(gateways)))
-            keyed = KeyedTurns(bus, feeds, followers, metrics)
-            key = _log_key(settings)
-            turns = Calls(bus, feeds, healths, sessions, metrics, admission, workers, presences, key, keyed)
+            catalogue.on_change(metrics.calls.agents.changed)
+            calls = await stack.enter_async_context(make_calls(bus, presences, lambda: len(gateways), metrics.calls))
+            process.vital(calls.liveness.keeping)
+            platform = Platform(bus, calls, healths, Sessions(bus, sessions), _log_key(settings))
             endpoints = Endpoints(
-                turns, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
+                platform, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
             catalogue.on_change(endpoints.changed)
             callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics)
@@ -130,7 +121,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             if settings.agent_ports:
                 background.append(process.vital(bus.spawn(ports.keep())))
             try:
-                yield Gateway(http, turns)
+                yield Gateway(http, calls)
             finally:
                 for task in background:
                     task.cancel()

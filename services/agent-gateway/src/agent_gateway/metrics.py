@@ -1,73 +1,36 @@
-"""What the gateway measures: its callers, the calls that became no turn, and the turns that it relays."""
+"""What the gateway measures: its callers, and the calls that they make."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
 
-from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.model import Limit, Refusal
-from pallas_contracts.turns import TurnRequested
-from pallas_runtime.metrics import AGENT, AgentSeries, ByAgent, EndedTurns, auth_failures, count
-
-REFUSED_FOR: tuple[str, ...] = (*get_args(Limit.__value__), "agent_failed", "invalid_arguments")
+from pallas_calls.metrics import CallMetrics, make_call_metrics
+from pallas_runtime.metrics import AGENT, ByAgent, auth_failures, count
 
 
 @dataclass(frozen=True)
 class Metrics:
     """The instruments. Made by `make_metrics`; what is counted by agent is counted for those in the catalogue."""
 
-    agents: AgentSeries
-    turns: EndedTurns
-    in_flight: Gauge
+    calls: CallMetrics
     auth_failures: Counter
     clients_gone: Counter
     _callers_refused: ByAgent[Counter]
-    _calls_refused: ByAgent[Counter]
-    _events_relayed: ByAgent[Counter]
-    _turns_joined: ByAgent[Counter]
-    _streams_resumed: ByAgent[Counter]
 
     def caller_refused(self, team: str, agent: str) -> None:
         """A caller is known, and the agent is not for it."""
         count(self._callers_refused.of(team, agent))
 
-    def call_refused(self, request: TurnRequested, refusal: Refusal) -> None:
-        """A call became no turn."""
-        count(self._calls_refused.of(request.team, request.agent, refusal.limit or refusal.code))
-
-    def turn_joined(self, request: TurnRequested) -> None:
-        """A call was answered with a turn that was there."""
-        count(self._turns_joined.of(request.team, request.agent))
-
-    def stream_resumed(self, ref: TurnRef) -> None:
-        """A caller came back for the rest of a stream."""
-        count(self._streams_resumed.of(ref.team, ref.agent))
-
-    def relaying(self, ref: TurnRef) -> Callable[[], None]:
-        """What counts an event of that turn which is passed on to a caller."""
-        return partial(count, self._events_relayed.of(ref.team, ref.agent))
-
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
     """Register the instruments."""
-    agents = AgentSeries()
-
-    def by_agent(name: str, meaning: str) -> ByAgent[Counter]:
-        return agents.keep(Counter(name, meaning, AGENT, registry=registry))
-
-    refused = Counter("pallas_calls_refused", "Calls that became no turn", [*AGENT, "reason"], registry=registry)
+    calls = make_call_metrics(registry)
+    refused = Counter(
+        "pallas_callers_refused", "Requests of callers for whom the agent is not", AGENT, registry=registry
+    )
     return Metrics(
-        agents,
-        EndedTurns(registry, agents),
-        Gauge("pallas_turns_in_flight", "Turns put into their queues or followed here", registry=registry),
+        calls,
         auth_failures(registry, ("missing", "malformed")),
         Counter("pallas_clients_gone", "Clients that left in the middle of a request", registry=registry),
-        _callers_refused=by_agent("pallas_callers_refused", "Requests of callers for whom the agent is not"),
-        _calls_refused=agents.keep(refused, *REFUSED_FOR),
-        _events_relayed=by_agent("pallas_events_relayed", "Events of turns that were passed on to callers"),
-        _turns_joined=by_agent("pallas_turns_joined", "Calls answered with a turn that was there already"),
-        _streams_resumed=by_agent("pallas_streams_resumed", "Streams taken up with Last-Event-ID"),
+        calls.agents.keep(refused),
     )

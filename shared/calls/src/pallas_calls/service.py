@@ -1,188 +1,220 @@
-"""The platform side of the gateway: turns over the bus, with what is counted about them."""
+"""Calls of agents: each becomes a turn, which is followed to its end, resumed, or cancelled.
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
+`call` takes a request through `admit_turn`, `join_turn` (with an idempotency key), `submit_turn` and `relay_turn`.
+Whoever makes turns does it here: the limits of an agent hold for all of them.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from agent_gateway.handshake.calls import remember_call
-from agent_gateway.handshake.model import FollowedCall
-from agent_gateway.mcp.get_health import get_health
-from agent_gateway.metrics import Metrics
-from pallas_bus.transport import kv
-from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
 from pallas_bus.turnlog.cursor import Cursor
-from pallas_bus.turnlog.feeds import TurnFeeds
+from pallas_bus.turnlog.feed import TurnFeed
+from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.lookup import Waiting
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_calls.admission.admit_turn import AdmitTurn
 from pallas_calls.admission.failed_agents import failed_to_start
-from pallas_calls.admission.queue_positions import QueuePosition
+from pallas_calls.admission.queue_positions import QueuePosition, QueuePositions
+from pallas_calls.admission.turn_rates import TurnRates
 from pallas_calls.cancel_turn import cancel_turn
-from pallas_calls.keyed.keyed_turns import KeyedTurns
-from pallas_calls.model import Call, Refusal, TurnEnd
-from pallas_calls.relay_turn import Listener, relay_turn
+from pallas_calls.keyed.followers import Followers, watch_followers
+from pallas_calls.keyed.join_turn import explain_cancel, join_turn
+from pallas_calls.keyed.leave_turn import leave_turn
+from pallas_calls.metrics import CallMetrics
+from pallas_calls.model import Refusal, TurnEnd
+from pallas_calls.observer import Observer
+from pallas_calls.relay_turn import relay_turn
 from pallas_calls.resume_turn import resume_turn
-from pallas_calls.submit_turn import Submitted, make_request, submit_turn
+from pallas_calls.submit_turn import Submitted, not_confirmed, submit_turn
 from pallas_calls.whole_answer import whole_answer
-from pallas_calls.worker_liveness import WorkerLiveness
-from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition, WorkerPresence
-from pallas_contracts.catalog import READ_AGENT, SESSIONS, LegacySession
-from pallas_contracts.health import AgentHealth
-from pallas_contracts.keyed import LogKey
-from pallas_contracts.turns import Claimed, TurnRequested
+from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
+from pallas_contracts.agents import Limits, WorkerPresence
+from pallas_contracts.turns import Claimed, Principal, TurnRequested
 
 
 @dataclass
 class Calls:
-    """`Turns` over NATS. `draining` means that closed streams are our doing, not the callers'."""
+    """Made by `make_calls`.
+
+    `draining` means that this process ends its calls itself: a call that is cancelled then cancels no turn.
+    """
 
     bus: Bus
     feeds: TurnFeeds
-    healths: Table[AgentHealth]
-    sessions: Table[LegacySession]
-    metrics: Metrics
     admission: AdmitTurn
-    workers: WorkerLiveness
+    liveness: WorkerLiveness
     presences: Table[WorkerPresence]
-    key: LogKey
-    keyed: KeyedTurns
+    followers: Followers
+    metrics: CallMetrics
     draining: bool = False
 
-    def request(
-        self, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
-    ) -> TurnRequested:
-        """Make the turn that a checked call asks for."""
-        return make_request(self.key, definition, tool, arguments, call)
+    async def call(self, request: TurnRequested, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
+        """Make the turn, or join it where its key has made it already, and follow it to its end.
 
-    def following(self, request: TurnRequested) -> AbstractContextManager[None]:
-        """A caller follows the turn inside the block: to be entered before it is submitted."""
-        return self.keyed.following(request)
-
-    async def submit(
-        self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
-    ) -> Submitted | Refusal:
-        """Put the turn into its queue, after `before()`, unless its agent has failed or that is over a limit.
-
-        A turn that its key has made already is followed instead.
+        When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled in the
+        background; with an idempotency key it goes on for the grace time in `limits`, in which it can be joined.
         """
-        return await self.keyed.submit(request, limits, before, lambda: self._submit(request, limits, before))
+        position = 0
+        with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
+            try:
+                submitted = await self._submit_or_join(request, limits, observer)
+                if isinstance(submitted, Refusal):
+                    return submitted
+                position = submitted.position
+                end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+            except asyncio.CancelledError:
+                if observer.caller_left() and not self.draining:
+                    self._leave(request, limits, position)
+                raise
+        return await explain_cancel(self.bus, end) if request.digest is not None else end
 
-    async def _submit(
-        self, request: TurnRequested, limits: Limits, before: Callable[[], Awaitable[None]]
-    ) -> Submitted | Refusal:
+    async def resume(
+        self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
+    ) -> TurnEnd | None:
+        """Follow a turn again, behind what its caller was told, to its end. None: nothing is known of it any more.
+
+        `progress` is whether the caller of the turn wants its progress.
+        """
+        self.metrics.stream_resumed(ref)
+        resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress)
+        if resumed is None:
+            return None
+        with self.followers.following(ref):
+            return await self._follow(ref, resumed.feed, resumed.waiting, observer, resumed=True)
+
+    async def cancel(self, ref: TurnRef, reason: str) -> None:
+        """Cancel a turn for good, as `cancel_turn` does."""
+        await cancel_turn(self.bus, ref, reason)
+
+    async def _submit_or_join(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
+        if request.digest is None:
+            return await self._submit(request, limits, observer)
+        if (found := await self._join(request, observer)) is not None:
+            return found
+        submitted = await self._submit(request, limits, observer)
+        if isinstance(submitted, Refusal):
+            if submitted.turn_id is not None:  # it may be in its queue, with nobody there to follow it
+                self._leave(request, limits, 0)
+            return submitted
+        if not submitted.joined:
+            self.followers.announce(TurnRef.of(request))
+            return submitted
+        self.feeds.close(submitted.feed)  # it was opened too late for a turn that another call has made
+        return await self._join(request, observer, submitted.position) or not_confirmed(request)
+
+    async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
         submitted = failed_to_start(self.presences, request.team, request.agent)
         submitted = submitted or await self.admission.admit_turn(request, limits)
         if submitted is None:
-            entering = self.admission.places.entering(request.team, request.agent, request.principal.token)
+            entering = self.admission.positions.entering(request.team, request.agent, request.principal.token)
             with self.metrics.in_flight.track_inprogress(), entering:
-                await before()
+                await observer.on_admitted()
                 submitted = await submit_turn(self.bus, self.feeds, request)
         if isinstance(submitted, Refusal):
-            self.metrics.call_refused(request, submitted)
+            self.metrics.call_refused(request.team, request.agent, submitted)
         return submitted
 
-    async def relay(self, submitted: Submitted, listener: Listener | None) -> TurnEnd:
-        """Follow the turn to its end."""
-        request = submitted.request
+    async def _join(self, request: TurnRequested, observer: Observer, position: int = 0) -> Submitted | Refusal | None:
+        found = await join_turn(self.bus, self.feeds, request, position)
+        if isinstance(found, Submitted):
+            try:
+                await observer.on_admitted()
+            except BaseException:
+                self.feeds.close(found.feed)
+                raise
+            self.metrics.turn_joined(request)
+            self.followers.announce(TurnRef.of(request))
+        return found
+
+    async def _follow(
+        self,
+        ref: TurnRef,
+        feed: TurnFeed,
+        queued: Submitted | Waiting | None,
+        observer: Observer,
+        *,
+        resumed: bool = False,
+    ) -> TurnEnd:
+        """Follow the turn; `queued` is where it is in its queue, None when it is not known to wait there."""
         try:
-            with (
-                self.metrics.in_flight.track_inprogress(),
-                self._place(submitted) as place,
-                self.workers.holding(request.turn_id) as taken,
-            ):
-
-                def claimed(claim: Claimed) -> None:
-                    place.leave()
-                    taken(claim)
-
-                def cancelled() -> None:
-                    self.bus.spawn(self._withdraw(request, submitted.position))
-
-                relayed = self.metrics.relaying(TurnRef.of(request))
-                end = await relay_turn(submitted.feed, listener, place.ahead, claimed, cancelled, relayed)
-            end = await whole_answer(self.bus, end)
-        finally:
-            self.feeds.close(submitted.feed)
-        return await self.keyed.explain(request, end)
-
-    async def resume(self, call: FollowedCall, behind: Cursor, listener: Listener) -> TurnEnd | None:
-        """Follow a turn again, behind what was told of it, to its end. None: nothing is known of it any more."""
-        ref, progress = call.ref, call.progress_token is not None
-        self.metrics.stream_resumed(ref)
-        resumed = await resume_turn(self.bus, self.feeds, ref, call.caller, behind, progress=progress)
-        if resumed is None:
-            return None
-        waiting = resumed.waiting
-
-        def cancelled() -> None:
-            if waiting is not None:
-                self.bus.spawn(self._withdraw(waiting.request, waiting.position))
-
-        try:
-            with (
-                self.metrics.in_flight.track_inprogress(),
-                nullcontext() if waiting is None else self._place(waiting) as place,
-                self.workers.holding(ref.turn_id) as taken,
-                self.keyed.followers.following(ref),
-            ):
-
-                def claimed(claim: Claimed) -> None:
-                    if place is not None:
-                        place.leave()
-                    taken(claim)
-                    if claim.digest is not None:
-                        self.keyed.followers.announce(ref)
-
-                async def ahead() -> int | None:
-                    return await place.ahead() if place is not None else None
-
-                relayed = self.metrics.relaying(ref)
-                end = await relay_turn(resumed.feed, listener, ahead, claimed, cancelled, relayed)
+            with self.metrics.in_flight.track_inprogress(), self._followed(ref, queued, resumed=resumed) as turn:
+                end = await relay_turn(feed, observer, turn)
             return await whole_answer(self.bus, end)
         finally:
-            self.feeds.close(resumed.feed)
+            self.feeds.close(feed)
 
-    def _place(self, queued: Submitted | Waiting) -> AbstractContextManager[QueuePosition]:
-        request = queued.request
-        return self.admission.places.place(request.team, request.agent, request.principal.token, queued.position)
+    @contextmanager
+    def _followed(self, ref: TurnRef, queued: Submitted | Waiting | None, *, resumed: bool) -> Generator["_Followed"]:
+        with ExitStack() as stack:
+            position = None
+            if queued is not None:
+                caller = queued.request.principal.token
+                waiting = self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
+                position = stack.enter_context(waiting)
+            taken = stack.enter_context(self.liveness.holding(ref.turn_id))
+            yield _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed)
 
-    def abandon(self, request: TurnRequested, limits: Limits, position: int) -> None:
-        """The caller has closed its stream: cancel the turn, or leave it if it has a key; unless we go."""
-        if self.draining:
-            return
+    def _leave(self, request: TurnRequested, limits: Limits, position: int) -> None:
+        """Cancel the turn, or with an idempotency key leave it for the grace time, without waiting for that.
+
+        `position` is the one in the queue's stream; 0 when it is not known whether the turn is in there.
+        """
         if request.digest is not None:
-            self.keyed.leave(request, limits, position)
+            ended = self.metrics.turns.ended
+            self.bus.spawn(leave_turn(self.bus, request, position, limits.grace, ended))
         else:
             self.bus.spawn(self._cancel(request, position))
 
     async def _cancel(self, request: TurnRequested, position: int) -> None:
-        await cancel_turn(self.bus, TurnRef.of(request), "the caller closed the stream")
-        await self._withdraw(request, position)
+        await self.cancel(TurnRef.of(request), "the caller closed the stream")
+        await self.withdraw(request, position)
 
-    async def _withdraw(self, request: TurnRequested, position: int) -> None:
+    async def withdraw(self, request: TurnRequested, position: int) -> None:
+        """End a cancelled turn that no worker has had, and take it out of its queue."""
         await withdraw_turn(self.bus, request, position, self.metrics.turns.ended)
 
-    async def remember(self, session: str, request: str, ref: TurnRef) -> None:
-        """Keep which turn a handshake-era request is."""
-        await remember_call(self.bus, session, request, ref)
 
-    async def set_log_level(self, session: str, level: str) -> None:
-        """Keep the least level of log messages that a handshake-era session wants."""
-        await kv.put(self.bus, SESSIONS, LegacySession(log_level=level), session=session)
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A turn that is followed here; see `FollowedTurn`. `taken` keeps which worker holds it."""
 
-    def log_level(self, session: str) -> str | None:
-        """The level that the session has set."""
-        known = self.sessions.get(session)
-        return known.log_level if known else None
+    calls: Calls
+    ref: TurnRef
+    queued: Submitted | Waiting | None
+    position: QueuePosition | None
+    taken: Callable[[Claimed], None]
+    on_relayed: Callable[[], None]
+    resumed: bool
 
-    async def read(self, question: AgentRead) -> JsonObject:
-        """Ask an agent's owner for a prompt, resource or completion."""
-        answer = await ask(self.bus, READ_AGENT, question, team=question.team, agent=question.agent)
-        return answer.result
+    async def ahead(self) -> int | None:
+        return await self.position.ahead() if self.position is not None else None
 
-    async def health(self, definition: AgentDefinition) -> str:
-        """The agent's health, as the JSON of the contract."""
-        return await get_health(self.bus, self.healths, definition)
+    def on_claim(self, claim: Claimed) -> None:
+        if self.position is not None:
+            self.position.leave()
+        self.taken(claim)
+        if self.resumed and claim.digest is not None:
+            self.calls.followers.announce(self.ref)
+
+    def on_cancelled_in_queue(self) -> None:
+        if self.queued is not None:
+            self.calls.bus.spawn(self.calls.withdraw(self.queued.request, self.queued.position))
+
+
+@asynccontextmanager
+async def make_calls(
+    bus: Bus, presences: Table[WorkerPresence], makers: Callable[[], int], metrics: CallMetrics
+) -> AsyncGenerator[Calls]:
+    """Be ready to make calls inside the block. `makers()` says how many processes share an agent's rates."""
+    async with (
+        follow_turns(bus) as feeds,
+        watch_workers(bus) as liveness,
+        watch_followers(bus) as followers,
+    ):
+        admission = AdmitTurn(QueuePositions(bus), TurnRates(makers))
+        yield Calls(bus, feeds, admission, liveness, presences, followers, metrics)

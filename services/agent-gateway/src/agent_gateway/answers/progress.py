@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
+from pallas_calls.observer import Observer
 from pallas_contracts.turns import LogMessage, Progress, Step, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
 
 type Report = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -63,30 +64,33 @@ def _text(said: ToolProgress) -> str:
 
 
 @dataclass
-class ProgressRelay:
+class ProgressObserver(Observer):
     """Tells one caller of its turn. `modern` is the era; `report` and `write_log` send on the call's own stream."""
 
     agent: str
     modern: bool
     report: Report | None
     write_log: WriteLog
+    listens: bool = True
+    left: Callable[[], bool] = lambda: False
     _last: float = -math.inf
 
-    async def begin(self) -> None:
-        """Nothing is said before something happens."""
+    def caller_left(self) -> bool:
+        """Whether a cancelled call means that its caller left."""
+        return self.left()
 
-    async def tell(self, said: object, _place: Cursor = BEGINNING) -> None:
+    async def on_event(self, said: object, _cursor: Cursor = BEGINNING, /) -> None:
         """Pass an event on, if it is of interest."""
         if isinstance(said, LogMessage):
             await self.write_log(said)
         elif (line := line_of(said)) is not None:
             await self._send(line, own=isinstance(said, Progress))
 
-    async def tell_queued(self, ahead: int) -> None:
+    async def on_queued(self, ahead: int) -> None:
         """Say how many turns are in front."""
         await self._send(Line(0, None, f"{self.agent} queued: {ahead} ahead"), own=False)
 
-    async def tell_again(self, attempt: int) -> None:
+    async def on_attempt(self, attempt: int) -> None:
         """Say that the turn is executed once more."""
         await self._send(Line(0, None, f"{self.agent} attempt {attempt}: taken up again"), own=False)
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from starlette.types import Message, Send
 
-from agent_gateway.answers.progress import ProgressRelay, wanted_levels
+from agent_gateway.answers.progress import ProgressObserver, wanted_levels
 from agent_gateway.handshake.event_ids import event_id
 from agent_gateway.handshake.model import FollowedCall
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
+from pallas_calls.observer import Observer
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import JsonObject, LogMessage
 
@@ -66,8 +67,8 @@ def frame_of(message: JsonObject, message_id: str | None) -> bytes:
 
 
 @dataclass
-class StreamRelay:
-    """Tells a caller of its turn on a stream, as a `Listener`, and knows which id comes next.
+class StreamObserver(Observer):
+    """Tells a caller of its turn on a stream, and knows which id comes next.
 
     `write` sends a frame. Of frames that tell of the same place only the first has its id: ids are unique.
     """
@@ -77,18 +78,25 @@ class StreamRelay:
     write: Write
     primes: bool = False
     cursor: Cursor = BEGINNING
+    remember: Callable[[], Awaitable[None]] | None = None
+    listens: bool = True
     _numbered: Cursor | None = None
 
     def __post_init__(self) -> None:
         report = self._report if self.call.progress_token is not None else None
         self._levels = wanted_levels(self.call.log_level, modern=False)
-        self._relay = ProgressRelay(self.call.ref.agent, False, report, self._write_log)
+        self._progress = ProgressObserver(self.call.ref.agent, False, report, self._write_log)
 
     def resumed(self, cursor: Cursor) -> None:
         """Go on behind an event whose id the caller has."""
         self.cursor = self._numbered = cursor
 
-    async def begin(self) -> None:
+    async def on_admitted(self) -> None:
+        """Keep which turn the request is, before anybody can cancel it."""
+        if self.remember is not None:
+            await self.remember()
+
+    async def on_followed(self) -> None:
         """Give the caller an id before anything has happened, if it `primes`."""
         if self.primes:
             await self.write(f"id: {self.id_at(self.cursor)}\r\ndata: \r\nretry: {RETRY_MS}\r\n\r\n".encode())
@@ -100,19 +108,19 @@ class StreamRelay:
         self._numbered = cursor
         return event_id(self.key, self.call, cursor)
 
-    async def tell(self, said: object, cursor: Cursor) -> None:
+    async def on_event(self, said: object, cursor: Cursor, /) -> None:
         """Pass an event on, if it is of interest."""
         self.cursor = cursor
-        await self._relay.tell(said)
+        await self._progress.on_event(said)
 
-    async def tell_queued(self, ahead: int) -> None:
+    async def on_queued(self, ahead: int) -> None:
         """Say how many turns are in front."""
-        await self._relay.tell_queued(ahead)
+        await self._progress.on_queued(ahead)
 
-    async def tell_again(self, attempt: int) -> None:
+    async def on_attempt(self, attempt: int) -> None:
         """Say that the turn is taken up again."""
         self.cursor = Cursor(attempt)
-        await self._relay.tell_again(attempt)
+        await self._progress.on_attempt(attempt)
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
         told = {"progressToken": self.call.progress_token, "progress": progress, "total": total, "message": message}

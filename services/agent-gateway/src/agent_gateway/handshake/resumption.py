@@ -21,12 +21,14 @@ from agent_gateway.answers.refusals import refuse
 from agent_gateway.answers.results import content_expired, result_of
 from agent_gateway.caller import principal_of
 from agent_gateway.handshake.event_ids import read_event_id
-from agent_gateway.handshake.event_stream import StreamRelay, Write, frame_of
+from agent_gateway.handshake.event_stream import StreamObserver, Write, frame_of
 from agent_gateway.handshake.model import FollowedCall
-from agent_gateway.ports import Turns
 from pallas_bus.turnlog.cursor import Cursor
+from pallas_calls.model import TurnEnd
+from pallas_calls.service import Calls
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
+from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import JsonObject
 from pallas_runtime.telemetry import of_turn, tracer
 
@@ -41,7 +43,8 @@ _HEADERS = {"Cache-Control": "no-cache, no-transform"}
 class Resumption:
     """Serves the requests that take up a stream."""
 
-    turns: Turns
+    calls: Calls
+    key: LogKey
     security: TransportSecurityMiddleware
 
     async def serve(self, served: AgentDefinition, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +58,7 @@ class Resumption:
             return
         token = dict(scope["headers"])[LAST_EVENT_ID].decode("latin-1")
         try:
-            call, cursor = read_event_id(self.turns.key, token, served.team, served.agent, principal_of(scope))
+            call, cursor = read_event_id(self.key, token, served.team, served.agent, principal_of(scope))
         except Rejected:
             await refuse(send, 400, "The Last-Event-ID is none that this caller was given at this endpoint.")
             return
@@ -71,23 +74,23 @@ class Resumption:
 
     async def _follow(self, call: FollowedCall, cursor: Cursor, version: str, write: Write) -> None:
         """Tell the rest of a turn, the answer included."""
-        relay = StreamRelay(self.turns.key, call, write)
-        relay.resumed(cursor)
+        observer = StreamObserver(self.key, call, write)
+        observer.resumed(cursor)
         turn = {"team": call.ref.team, "agent": call.ref.agent, "turn": call.ref.turn_id}
         with of_turn(**turn), tracer.start_as_current_span("resume_turn"):
             log.info("stream resumed", extra={"attempt": cursor.attempt, "behind": cursor.event})
-            answer = await self._answer(relay, cursor, version)
+            answer = await self._answer(observer, cursor, version)
         message: JsonObject = {"jsonrpc": "2.0", "id": call.request_id, **answer}
-        await write(frame_of(message, relay.id_at(relay.cursor)))
+        await write(frame_of(message, observer.id_at(observer.cursor)))
 
-    async def _answer(self, relay: StreamRelay, cursor: Cursor, version: str) -> JsonObject:
+    async def _answer(self, observer: StreamObserver, cursor: Cursor, version: str) -> JsonObject:
         """Tell what happens and return how it ended: the `result` or the `error` of the call."""
         try:
-            end = await self.turns.resume(relay.call, cursor, relay)
+            end = await self._resume(observer, cursor)
             if end is None:
-                result = content_expired(relay.call.ref.turn_id)
+                result = content_expired(observer.call.ref.turn_id)
             else:
-                relay.cursor = end.cursor
+                observer.cursor = end.cursor
                 result = result_of(end, modern=False)
             return {"result": serialize_server_result("tools/call", version, result)}
         except MCPError as error:
@@ -96,3 +99,8 @@ class Resumption:
             # As the SDK has it for the answer of a call; what does not fit may be private.
             log.error("a tool has answered with what the protocol does not allow")
             return {"error": {"code": INTERNAL_ERROR, "message": "Handler returned an invalid result"}}
+
+    async def _resume(self, observer: StreamObserver, behind: Cursor) -> TurnEnd | None:
+        call = observer.call
+        progress = call.progress_token is not None
+        return await self.calls.resume(call.ref, call.caller, behind, observer, progress=progress)

@@ -26,8 +26,8 @@ from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import UnderWay
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.peers import Network, name_caller
-from agent_gateway.mcp.agent_server import SESSION_HEADER, request_token, session_token
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
+from agent_gateway.mcp.request import SESSION_HEADER, request_token, session_token
 from agent_gateway.metrics import Metrics
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
@@ -54,7 +54,8 @@ class GatewayHttp:
 
     def __post_init__(self) -> None:
         self._under_way = UnderWay()
-        self._resumption = Resumption(self.endpoints.turns, TransportSecurityMiddleware(self.endpoints.security))
+        platform, security = self.endpoints.platform, TransportSecurityMiddleware(self.endpoints.security)
+        self._resumption = Resumption(platform.calls, platform.key, security)
 
     async def finish(self) -> None:
         """End the streams of changes and wait until every other request that is being served has its answer.

@@ -15,8 +15,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
-from agent_gateway.mcp.agent_server import AgentServer
-from agent_gateway.ports import Turns
+from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.server import AgentServer
 from pallas_contracts.agents import AgentDefinition
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Endpoint:
 class Endpoints:
     """All endpoints by `{team}.{agent}`. `spawn` runs a task until the gateway ends."""
 
-    turns: Turns
+    platform: Platform
     security: TransportSecuritySettings
     state_security: RequestStateSecurity
     max_body_bytes: int
@@ -96,7 +96,7 @@ class Endpoints:
             log.info("endpoint opened", extra={"endpoint": key, "version": definition.version})
 
     def _open(self, definition: AgentDefinition) -> Endpoint:
-        agent = AgentServer(definition, self.turns, self.state_security)
+        agent = AgentServer(definition, self.platform, self.state_security)
         manager = StreamableHTTPSessionManager(
             agent.server,
             stateless=True,

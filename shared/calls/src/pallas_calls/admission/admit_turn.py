@@ -14,13 +14,13 @@ from pallas_contracts.turns import TurnRequested
 class AdmitTurn:
     """The limits of all agents. A turn that is admitted has to be `entering` at once, or others pass beside it."""
 
-    places: QueuePositions
+    positions: QueuePositions
     rates: TurnRates
 
     async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | None:
         """Count the turn, or return why it is not taken. A turn that is refused for the queue uses up no rate."""
         team, agent, caller = request.team, request.agent, request.principal.token
-        if (full := await self.places.full(team, agent, caller, limits.max_queued)) is not None:
+        if (full := await self.positions.full(team, agent, caller, limits.max_queued)) is not None:
             whose = "turns of this agent are" if full.limit == "queue" else "of your turns of this agent are"
             most = f"{full.most} is the most that may wait" + (" of one caller" if full.limit == "caller" else "")
             message = f"Too many {whose} waiting: {most}. Try again shortly."

@@ -93,15 +93,15 @@ class QueuePositions:
             self._forget((team, agent))
 
     @contextmanager
-    def place(self, team: str, agent: str, caller: str, position: int) -> Generator["QueuePosition"]:
-        """The place of a turn whose message is stored at `position`, until it is taken or the block ends."""
+    def waiting(self, team: str, agent: str, caller: str, position: int) -> Generator["QueuePosition"]:
+        """The position of a turn whose message is stored at `position`, until it is taken or the block ends."""
         own = self._own[team, agent]
         own.follow(caller, position)
-        place = QueuePosition(self, (team, agent), caller, position)
+        waiting = QueuePosition(self, (team, agent), caller, position)
         try:
-            yield place
+            yield waiting
         finally:
-            place.leave()
+            waiting.leave()
             own.unfollow(caller, position)
             self._forget((team, agent))
 
@@ -154,9 +154,9 @@ class QueuePositions:
 
 @dataclass
 class QueuePosition:
-    """The place of one turn. It never moves back, though other gateways may put in turns behind it."""
+    """The position of one turn. It never moves back, though other gateways may put in turns behind it."""
 
-    places: QueuePositions
+    positions: QueuePositions
     queue: Queue
     caller: str
     position: int
@@ -165,7 +165,7 @@ class QueuePosition:
 
     async def ahead(self) -> int | None:
         """How many turns are still in front of this one; None when it is not known."""
-        ahead = await self.places.ahead(self.queue, self.position)
+        ahead = await self.positions.ahead(self.queue, self.position)
         if ahead is not None:
             self._last = ahead if self._last is None else min(self._last, ahead)
             return self._last
@@ -175,4 +175,4 @@ class QueuePosition:
         """The turn waits no more: it is taken, or nobody follows it. Once is enough."""
         if not self._left:
             self._left = True
-            self.places.taken(self.queue, self.caller, self.position)
+            self.positions.taken(self.queue, self.caller, self.position)

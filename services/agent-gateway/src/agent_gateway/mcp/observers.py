@@ -1,0 +1,64 @@
+"""How the caller of a `tools/call` is told of its turn: on the SDK's stream, or on one that can be resumed."""
+
+from functools import partial
+
+import mcp_types as types
+from mcp_types.version import is_version_at_least
+
+from agent_gateway.answers.progress import ProgressObserver, wanted_levels
+from agent_gateway.dedicated_port import is_released
+from agent_gateway.handshake.calls import remember_call
+from agent_gateway.handshake.event_stream import PRIMED_SINCE, SCOPE_KEY, EventStream, StreamObserver
+from agent_gateway.handshake.model import FollowedCall
+from agent_gateway.mcp.platform import Platform
+from agent_gateway.mcp.request import Context, is_modern, request_token, scope_of, session_of, wants_progress
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.turns import LogMessage, TurnRequested
+
+
+def progress_observer(context: Context, agent: str, log_level: str | None) -> ProgressObserver:
+    """Reports on the stream that the SDK has for the call. Closing that stream is a cancel in the modern era only."""
+    modern = is_modern(context)
+    levels = wanted_levels(log_level, modern=modern)
+    report = context.session.report_progress if wants_progress(context) else None
+    scope = scope_of(context)
+
+    async def write_log(said: LogMessage) -> None:
+        if said.level not in levels:
+            return
+        params = types.LoggingMessageNotificationParams.model_validate(
+            {"level": said.level, "data": said.data, "logger": said.logger}
+        )
+        await context.session.send_notification(
+            types.LoggingMessageNotification(params=params), related_request_id=context.request_id
+        )
+
+    return ProgressObserver(
+        agent,
+        modern,
+        report,
+        write_log,
+        listens=report is not None or bool(levels),
+        left=lambda: modern and not is_released(scope),
+    )
+
+
+def event_stream_of(context: Context) -> EventStream | None:
+    """The resumable stream of a handshake-era request; None in the modern era."""
+    stream = context.request.scope.get(SCOPE_KEY) if context.request else None
+    return stream if isinstance(stream, EventStream) else None
+
+
+def stream_observer(
+    context: Context, stream: EventStream, platform: Platform, request: TurnRequested, log_level: str | None
+) -> StreamObserver:
+    """Reports on a stream whose events have ids. Keeps which turn the request is, for its `notifications/cancelled`."""
+    ref, token = TurnRef.of(request), (context.meta or {}).get("progress_token")
+    assert context.request_id is not None, "a call is a request"
+    call = FollowedCall(ref, context.request_id, token, log_level, request.principal)
+    session = session_of(context)
+    remember = (
+        partial(remember_call, platform.bus, session, request_token(context.request_id), ref) if session else None
+    )
+    primes = is_version_at_least(context.protocol_version, PRIMED_SINCE)
+    return StreamObserver(platform.key, call, stream.write, primes=primes, remember=remember)

@@ -1,0 +1,77 @@
+"""What one MCP request says: who calls, in which era and session, what it wants to be told."""
+
+import hashlib
+import json
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+
+from agent_gateway.caller import principal_of
+from pallas_calls.model import Call
+from pallas_contracts.turns import ClientContext, Principal
+
+type Context = ServerRequestContext[Any, Request]
+
+SESSION_HEADER = "mcp-session-id"
+
+
+def is_modern(context: Context) -> bool:
+    """Whether the request is of a revision without a handshake."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def scope_of(context: Context) -> dict[str, Any]:
+    """The ASGI scope of the request; empty when it did not come over HTTP."""
+    return dict(context.request.scope) if context.request else {}
+
+
+def session_of(context: Context) -> str | None:
+    """The handshake-era session of a request, as it may stand in a key."""
+    if context.request is None or is_modern(context):
+        return None
+    session = context.request.headers.get(SESSION_HEADER)
+    return session_token(session, principal_of(context.request.scope)) if session else None
+
+
+def bearer_owner(context: Context) -> str | None:
+    """Whose a `requestState` is: it has to come back from the same caller. None: from any peer."""
+    caller = principal_of(scope_of(context))
+    return None if caller.type == "peer" else f"{caller.type}:{caller.id}"
+
+
+def wants_progress(context: Context) -> bool:
+    """Whether the request has a progress token."""
+    return "progress_token" in (context.meta or {})
+
+
+def call_of(context: Context, params: types.CallToolRequestParams, key: str | None, log_level: str | None) -> Call:
+    """The call that a `tools/call` is."""
+    capabilities = context.session.client_capabilities
+    return Call(
+        tool=params.name,
+        arguments=params.arguments or {},
+        client=ClientContext(
+            protocol_version=context.protocol_version,
+            capabilities=capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},
+            log_level=log_level,
+            progress=wants_progress(context),
+        ),
+        principal=principal_of(scope_of(context)),
+        key=key,
+        input_responses=(context.params or {}).get("inputResponses"),
+        request_state=(context.params or {}).get("requestState"),
+    )
+
+
+def session_token(session: str, caller: Principal) -> str:
+    """A session id as it may stand in a key. A caller with a bearer has sessions that are nobody else's."""
+    whose = "" if caller.type == "peer" else f"{caller.type}:{caller.id}:"
+    return hashlib.sha256(f"{whose}{session}".encode()).hexdigest()[:32]
+
+
+def request_token(request_id: object) -> str:
+    """A JSON-RPC request id (a string or a number) as it may stand in a key."""
+    return hashlib.sha256(json.dumps(request_id).encode()).hexdigest()[:32]

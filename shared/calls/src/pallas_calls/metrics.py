@@ -1,0 +1,63 @@
+"""What is measured of calls: those that became no turn, and the turns that are followed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.model import Limit, Refusal
+from pallas_contracts.turns import TurnRequested
+from pallas_runtime.metrics import AGENT, AgentSeries, ByAgent, EndedTurns, count
+
+REFUSED_FOR: tuple[str, ...] = (*get_args(Limit.__value__), "agent_failed", "invalid_arguments")
+
+
+@dataclass(frozen=True)
+class CallMetrics:
+    """The instruments. Made by `make_call_metrics`; `agents` has the agents that are counted."""
+
+    agents: AgentSeries
+    turns: EndedTurns
+    in_flight: Gauge
+    _calls_refused: ByAgent[Counter]
+    _events_relayed: ByAgent[Counter]
+    _turns_joined: ByAgent[Counter]
+    _streams_resumed: ByAgent[Counter]
+
+    def call_refused(self, team: str, agent: str, refusal: Refusal) -> None:
+        """A call became no turn."""
+        count(self._calls_refused.of(team, agent, refusal.limit or refusal.code))
+
+    def turn_joined(self, request: TurnRequested) -> None:
+        """A call was answered with a turn that was there."""
+        count(self._turns_joined.of(request.team, request.agent))
+
+    def stream_resumed(self, ref: TurnRef) -> None:
+        """A caller came back for the rest of a stream."""
+        count(self._streams_resumed.of(ref.team, ref.agent))
+
+    def relaying(self, ref: TurnRef) -> Callable[[], None]:
+        """What counts an event of that turn which is passed on to a caller."""
+        return partial(count, self._events_relayed.of(ref.team, ref.agent))
+
+
+def make_call_metrics(registry: CollectorRegistry) -> CallMetrics:
+    """Register the instruments."""
+    agents = AgentSeries()
+
+    def by_agent(name: str, meaning: str) -> ByAgent[Counter]:
+        return agents.keep(Counter(name, meaning, AGENT, registry=registry))
+
+    refused = Counter("pallas_calls_refused", "Calls that became no turn", [*AGENT, "reason"], registry=registry)
+    return CallMetrics(
+        agents,
+        EndedTurns(registry, agents),
+        Gauge("pallas_turns_in_flight", "Turns put into their queues or followed here", registry=registry),
+        agents.keep(refused, *REFUSED_FOR),
+        _events_relayed=by_agent("pallas_events_relayed", "Events of turns that were passed on to callers"),
+        _turns_joined=by_agent("pallas_turns_joined", "Calls answered with a turn that was there already"),
+        _streams_resumed=by_agent("pallas_streams_resumed", "Streams taken up with Last-Event-ID"),
+    )

@@ -105,3 +105,8 @@ class HostedAgent:
 
     definition: AgentDefinition
     runtime: AgentRuntime
+
+    @property
+    def key(self) -> str:
+        """`{team}.{agent}`."""
+        return f"{self.definition.team}.{self.definition.agent}"

@@ -1,34 +1,117 @@
-"""Executes the turns of hosted agents in a bounded number of slots."""
+"""Executes the turns of hosted agents in a bounded number of slots.
+
+A service hosts agents with `host`; the executor pulls their turns, takes each through `take_turn`, answers reads of
+prompts and resources, and says in its presence what it hosts.
+"""
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
+from pallas_bus.transport import ask, kv
+from pallas_bus.transport.access import Access
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.polling import polling
+from pallas_bus.turnlog.claims import watch_claims
+from pallas_bus.turnlog.heartbeats import send_heartbeats
 from pallas_bus.turnlog.puller import TurnPuller
-from pallas_bus.turnlog.queue import Delivery
+from pallas_bus.turnlog.queue import Delivery, ensure_consumer
+from pallas_contracts.agents import AgentRead, AgentReadAnswer, WorkerPresence
+from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, WORKERS
+from pallas_contracts.errors import NotFound, PallasError
+from pallas_contracts.message import utc_now
+from pallas_executor.agent_runtime import HostedAgent
+from pallas_executor.dead_letters import DeadLetters
+from pallas_executor.metrics import Metrics
+from pallas_executor.running import Running
 from pallas_executor.slots import Slots
 from pallas_executor.take_turn import CLEAN_UP, TakeTurn
+from pallas_runtime.run import Process
 
 log = logging.getLogger(__name__)
 
-HEARTBEATS = "pulse"
-"""What no worker can do `without`: gateways give the turns of one without a pulse to others."""
+HEARTBEATS = "heartbeats"
+"""What no executor can do `without`: gateways nak the turns of one that sends none."""
 
+_CLAIMS_POLL_SECONDS = 15.0
+"""One poll asks about every turn that runs. It only saves work: the broker refuses a superseded attempt anyway."""
 
 _NAK_SECONDS = 2.0
-"""Seconds in which a turn is given back when this worker ends."""
+"""Seconds in which a turn is nak'ed when this executor ends."""
+
+
+@dataclass(frozen=True)
+class Troubles:
+    """What an executor cannot do: `failed` agents with the reason; `stdio` dependencies by key, None when well."""
+
+    failed: Callable[[], dict[str, str]] = dict
+    stdio: Callable[[], dict[str, str | None]] = dict
 
 
 @dataclass
 class Executor:
-    """A worker at work. Turns run as tasks of their own; `idle` is set while there is none."""
+    """Made by `execute_turns`. Turns run as tasks of their own; `idle` is set while there is none."""
 
+    bus: Bus
     slots: Slots
+    running: Running
+    agents: dict[str, HostedAgent]
+    metrics: Metrics
     taking: TakeTurn
+    puller: TurnPuller = field(init=False)
     http: None = None
-    puller: TurnPuller | None = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+    _service: ask.Answering | None = None
+    _watching: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _watched: set[str] = field(default_factory=set[str])
+    _answered: set[str] = field(default_factory=set[str])
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+
+    def __post_init__(self) -> None:
+        self.puller = TurnPuller(self.bus, self.slots.room, self.take)
+
+    def replace(self, agents: Iterable[HostedAgent]) -> None:
+        """Execute turns of agents that are hosted already with these from now on."""
+        self.agents |= {hosted.key: hosted for hosted in agents if hosted.key in self.agents}
+
+    async def watch(self, team: str) -> None:
+        """Learn from now on of claims and cancels of a team's turns."""
+        if team not in self._watched:
+            await self._watching.enter_async_context(watch_claims(self.bus, self.running.heard, team=team))
+            self._watched.add(team)
+
+    async def host(self, team: str, agents: Sequence[HostedAgent]) -> None:
+        """Execute the turns of these agents, and of no others of the team.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
+        await self.watch(team)
+        wanted = {hosted.key: hosted for hosted in agents}
+        for key in [key for key in self.agents if key.startswith(f"{team}.") and key not in wanted]:
+            await self.puller.remove(key)
+            del self.agents[key]
+            self.metrics.agents.changed(key, None)
+        self.agents |= wanted
+        for key, hosted in wanted.items():
+            self.metrics.agents.changed(key, hosted)
+            definition = hosted.definition
+            limit = definition.limits.max_concurrency
+            await ensure_consumer(self.bus, team, definition.agent, max_concurrency=limit)
+            if key not in self.puller:
+                await self.puller.add(key, team, definition.agent)
+        if team not in self._answered and self._service is not None:
+            self._answered.add(team)
+            await ask.answer(self.bus, self._service, READ_AGENT, self._read, team=team)
+
+    async def _read(self, question: AgentRead) -> AgentReadAnswer:
+        agent = self.agents.get(f"{question.team}.{question.agent}")
+        if agent is None:
+            raise NotFound(f"agent {question.agent!r} is not hosted here")
+        return AgentReadAnswer(result=await agent.runtime.read(question))
 
     def take(self, key: str, delivery: Delivery) -> bool:
         """Start a delivered turn if there is a slot for it."""
@@ -47,20 +130,22 @@ class Executor:
             self.slots.give(key)
             if not self.slots.busy:
                 self.idle.set()
-            if self.puller is not None:
-                await self.puller.refill()
+            await self.puller.refill()
+
+    async def start(self) -> None:
+        """Answer reads and pull turns of whatever is hosted from now on."""
+        self._service = await ask.answering(self.bus, description="executes turns of agents")
+        await self.puller.start()
 
     async def drain(self) -> None:
         """Pull nothing more and wait for the turns that run."""
-        if self.puller is not None:
-            await self.puller.stop()
-        if self.slots.busy and not self.taking.bus.closed.is_set():
+        await self.puller.stop()
+        if self.slots.busy and not self.bus.closed.is_set():
             await self.idle.wait()
 
-    async def abandon(self) -> None:
-        """Give back what still runs, so that another worker takes it at once; this one must not pull it again."""
-        if self.puller is not None:
-            await self.puller.stop()
+    async def close(self) -> None:
+        """Nak what still runs, so that another executor takes it at once; this one must not pull it again."""
+        await self.puller.stop()
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
@@ -68,3 +153,50 @@ class Executor:
             _, left = await asyncio.wait(tasks, timeout=CLEAN_UP + _NAK_SECONDS)
             for task in left:
                 log.warning("a turn does not end and is left behind", extra={"turn": task.get_name()})
+        await self._watching.aclose()
+
+    async def send_presence(self, troubles: Troubles) -> None:
+        """Publish what is hosted here three times per time to live, for ever."""
+        while True:
+            presence = WorkerPresence(
+                worker=self.bus.instance,
+                slots=self.slots.total,
+                busy=self.slots.busy,
+                agents=tuple(sorted(self.agents)),
+                failed=troubles.failed(),
+                stdio=troubles.stdio(),
+                at=utc_now(),
+            )
+            await kv.beat(self.bus, WORKERS, presence, worker=self.bus.instance)
+            await asyncio.sleep(PRESENCE_TTL / 3)
+
+
+@asynccontextmanager
+async def execute_turns(
+    bus: Bus, access: Access, process: Process, metrics: Metrics, *, slots: int, content_seconds: float
+) -> AsyncGenerator[Executor]:
+    """Be ready to execute turns inside the block: `slots` at a time. Leaving it naks what still runs.
+
+    Content is kept for `content_seconds` after a turn's end.
+    """
+    agents, running = dict[str, HostedAgent](), Running()
+    letters = DeadLetters(bus, content_seconds, metrics)
+    taking = TakeTurn(bus, process.instance, content_seconds, agents.get, running, letters, metrics)
+    executor = Executor(bus, Slots(slots, lambda: len(agents)), running, agents, metrics, taking)
+    metrics.watch(executor.slots)
+    reread = partial(running.reread, bus)
+    async with (
+        send_heartbeats(access, process.instance) as heartbeats_lost,
+        process.without(heartbeats_lost, HEARTBEATS),
+        polling(bus, reread, _CLAIMS_POLL_SECONDS),
+    ):
+        bus.on_reconnect(reread)
+        await executor.start()
+        keeping = process.vital(bus.spawn(running.beat()))
+        try:
+            yield executor
+        finally:
+            keeping.cancel()
+            await executor.close()
+            with suppress(PallasError):  # else it expires
+                await kv.delete(bus, WORKERS, worker=bus.instance)

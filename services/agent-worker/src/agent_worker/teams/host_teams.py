@@ -13,16 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_worker.teams.hosted_team import HostedTeam
-from pallas_bus.transport import ask
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.puller import TurnPuller
-from pallas_bus.turnlog.queue import ensure_consumer
-from pallas_contracts.agents import AgentRead, AgentReadAnswer
-from pallas_contracts.catalog import READ_AGENT
-from pallas_contracts.errors import NotFound, PallasError, Unavailable
-from pallas_executor.agent_runtime import HostedAgent
+from pallas_contracts.errors import PallasError, Unavailable
+from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
-from pallas_runtime.metrics import AgentSeries
 from pallas_teams import FolderChanges, TeamFolder, load_teams
 
 log = logging.getLogger(__name__)
@@ -31,14 +25,25 @@ WATCH_INTERVAL = 0.5
 
 
 @dataclass
-class Teams:
-    """What is hosted right now: agents by `{team}.{agent}`. `series` are those of their metrics."""
+class HostTeams:
+    """Keeps the agents of `executor` as the folders say, and the catalogue with them."""
 
-    series: AgentSeries
-    agents: dict[str, HostedAgent] = field(default_factory=dict[str, HostedAgent])
+    executor: Executor
+    folders: tuple[Path, ...]
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    trace_content: bool = False
     hosted: dict[str, HostedTeam] = field(default_factory=dict[str, HostedTeam])
+    _changes: FolderChanges = field(init=False)
+    _refused: set[Path] = field(default_factory=set[Path])
+
+    def __post_init__(self) -> None:
+        self._changes = FolderChanges(self.folders)
 
     @property
+    def bus(self) -> Bus:
+        """The executor's connection."""
+        return self.executor.bus
+
     def failed(self) -> dict[str, str]:
         """Agents that could not be started, with the reason."""
         return {f"{team}.{agent}": why for team, hosted in self.hosted.items() for agent, why in hosted.failed.items()}
@@ -47,40 +52,10 @@ class Teams:
         """The health of stdio dependencies by their key."""
         return {key: why for hosted in self.hosted.values() for key, why in hosted.shared.stdio_health().items()}
 
-    async def read(self, question: AgentRead) -> AgentReadAnswer:
-        """Answer a read of a hosted agent.
-
-        Raises:
-            NotFound: the agent is not hosted here, or has no such thing.
-        """
-        agent = self.agents.get(f"{question.team}.{question.agent}")
-        if agent is None:
-            raise NotFound(f"agent {question.agent!r} is not hosted here")
-        return AgentReadAnswer(result=await agent.runtime.read(question))
-
-
-@dataclass
-class HostTeams:
-    """Keeps `teams` as the folders say, with the catalogue and the puller following.
-
-    `hear(team)` lets the claims of a team's turns be heard from then on.
-    """
-
-    bus: Bus
-    hear: Callable[[str], Awaitable[None]]
-    puller: TurnPuller
-    folders: tuple[Path, ...]
-    teams: Teams
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    trace_content: bool = False
-    _changes: FolderChanges = field(init=False)
-    _refused: set[Path] = field(default_factory=set[Path])
-    _heard: set[str] = field(default_factory=set[str])
-    _answered: set[str] = field(default_factory=set[str])
-    _service: ask.Answering | None = None
-
-    def __post_init__(self) -> None:
-        self._changes = FolderChanges(self.folders)
+    async def close(self) -> None:
+        """End what the teams share. No turn runs any more."""
+        for hosted in self.hosted.values():
+            await hosted.shared.close()
 
     async def host_teams(self) -> None:
         """Load every folder and start to take its agents' turns.
@@ -89,7 +64,6 @@ class HostTeams:
             Rejected: a folder is bad.
             Unavailable: the broker does not answer.
         """
-        self._service = await ask.answering(self.bus, description="executes turns of agents")
         with ExitStack() as reading:
             for folder in self.folders:
                 reading.enter_context(self._changes.reading(folder))
@@ -127,12 +101,12 @@ class HostTeams:
         from agent_worker.teams.make_agents import host_team
 
         fresh = await host_team(loaded, self.environ, trace_content=self.trace_content)
-        before, agents = self.teams.hosted.get(fresh.team), dict(self.teams.agents)
+        before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:
             await take_over(fresh)
         finally:
-            if self.teams.hosted.get(fresh.team) is not fresh:
-                self.teams.agents |= {key: hosted for key, hosted in agents.items() if key in self.teams.agents}
+            if self.hosted.get(fresh.team) is not fresh:
+                self.executor.agents |= {key: hosted for key, hosted in agents.items() if key in self.executor.agents}
                 self.bus.spawn(_close_when_idle(fresh))
             elif before is not None:
                 self.bus.spawn(_close_when_idle(before))
@@ -154,28 +128,11 @@ class HostTeams:
     async def _take_over(self, fresh: HostedTeam) -> None:
         definitions = [hosted.definition for hosted in fresh.agents]
         # Whoever hears of a change must find it made.
-        changed = {f"{fresh.team}.{hosted.definition.agent}": hosted for hosted in fresh.agents}
-        self.teams.agents |= {key: hosted for key, hosted in changed.items() if key in self.teams.agents}
+        self.executor.replace(fresh.agents)
         await publish_definitions(self.bus, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted)
-        if fresh.team not in self._heard:
-            await self.hear(fresh.team)
-            self._heard.add(fresh.team)
-        self.teams.hosted[fresh.team] = fresh
-        wanted = {f"{fresh.team}.{hosted.definition.agent}": hosted for hosted in fresh.agents}
-        for key in [key for key in self.teams.agents if key.startswith(f"{fresh.team}.") and key not in wanted]:
-            await self.puller.remove(key)
-            del self.teams.agents[key]
-            self.teams.series.changed(key, None)
-        self.teams.agents |= wanted
-        for key, hosted in wanted.items():
-            self.teams.series.changed(key, hosted)
-            limits = hosted.definition.limits
-            await ensure_consumer(self.bus, fresh.team, hosted.definition.agent, max_concurrency=limits.max_concurrency)
-            if key not in self.puller:
-                await self.puller.add(key, fresh.team, hosted.definition.agent)
-        if fresh.team not in self._answered and self._service is not None:
-            self._answered.add(fresh.team)
-            await ask.answer(self.bus, self._service, READ_AGENT, self.teams.read, team=fresh.team)
+        await self.executor.watch(fresh.team)
+        self.hosted[fresh.team] = fresh
+        await self.executor.host(fresh.team, fresh.agents)
 
 
 async def _close_when_idle(before: HostedTeam) -> None:

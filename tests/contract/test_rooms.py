@@ -1,0 +1,53 @@
+"""Imports run one way inside a package too: a room imports from rooms below it, never from those above."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.contract.tree import ROOT, packages
+
+ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "pallas_bus": (("transport",), ("turnlog",), ("history", "rights")),
+    "pallas_calls": (("",), ("admission", "keyed"), ("service",)),
+    "pallas_executor": (("",), ("functions",)),
+    "agent_gateway": (("",), ("answers",), ("handshake",), ("mcp",), ("http",), ("app", "__main__")),
+    "agent_worker": (("",), ("downstream",), ("llm",), ("teams",), ("app", "__main__")),
+    "auth_resolver": (("",), ("app", "__main__")),
+    "registry": (("",), ("entry",), ("app", "__main__")),
+    "team_lifecycle": (("",), ("handlers",), ("entry",), ("app", "__main__")),
+    "health_monitor": (("",), ("adapters",), ("app", "__main__")),
+    "library_search": (("",), ("reading",), ("adapters",), ("handlers",), ("entry",), ("app", "__main__")),
+}
+"""Rooms of each package, the lowest first. A room is a folder, or a module beside the folders; `""` is all other
+modules beside them."""
+
+
+def imports_of(path: Path, module: str) -> Iterator[tuple[str, ...]]:
+    """What a file imports from its own package, as the parts below the package's name."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == module:
+            parts = tuple(node.module.split(".")[1:])
+            yield from (parts or (alias.name,) for alias in node.names)
+
+
+def floor_of(parts: tuple[str, ...], rooms: tuple[tuple[str, ...], ...]) -> int:
+    """How high the room is that a module is in."""
+    named = [floor for floor, names in enumerate(rooms) if parts and parts[0] in names]
+    return named[0] if named else next((floor for floor, names in enumerate(rooms) if "" in names), -1)
+
+
+@pytest.mark.parametrize("module", ROOMS)
+def test_a_room_imports_only_from_rooms_below_it(module: str) -> None:
+    [source] = [package.folder / "src" / module for package in packages() if package.module == module]
+    rooms, wrong = ROOMS[module], list[str]()
+    for path in sorted(source.rglob("*.py")):
+        if path == source / "__init__.py":
+            continue
+        own = tuple(path.relative_to(source).with_suffix("").parts)
+        floor = floor_of(own, rooms)
+        assert floor >= 0, f"{path.relative_to(ROOT)} is in no room"
+        for imported in imports_of(path, module):
+            if floor_of(imported, rooms) > floor:
+                wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(imported)}")
+    assert wrong == []

@@ -15,7 +15,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "agent_worker": (("",), ("downstream",), ("llm",), ("teams",), ("app", "__main__")),
     "auth_resolver": (("",), ("app", "__main__")),
     "registry": (("",), ("entry",), ("app", "__main__")),
-    "team_lifecycle": (("",), ("handlers",), ("entry",), ("app", "__main__")),
+    "team_lifecycle": (("",), ("handlers",), ("listing",), ("entry",), ("app", "__main__")),
     "health_monitor": (("",), ("adapters",), ("app", "__main__")),
     "library_search": (("",), ("reading",), ("adapters",), ("handlers",), ("entry",), ("app", "__main__")),
 }

@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE
 from agent_worker.teams.hosted_team import HostedTeam
 from agent_worker.teams.make_agents import host_team
 from pallas_contracts.errors import Superseded
-from pallas_contracts.turns import AnyEvent, ClientContext, ToolStarted, TurnEvent
+from pallas_contracts.turns import ClientContext, KnownEvent, ToolStarted, TurnEvent
 from pallas_executor.agent_runtime import Completed, Outcome, Turn
 from pallas_teams import load_team
 
@@ -24,11 +24,11 @@ class Events:
     """An emitter that keeps all events in order. `superseded` makes it refuse to let tools start."""
 
     def __init__(self, *, superseded: bool = False) -> None:
-        self.all: list[AnyEvent] = []
+        self.all: list[KnownEvent] = []
         self.superseded = superseded
         self._came = asyncio.Event()
 
-    def emit(self, event: AnyEvent) -> None:
+    def emit(self, event: KnownEvent) -> None:
         self.all.append(event)
         self._came.set()
 

@@ -15,7 +15,7 @@ from tests.bench.peers.serving import Context, sdk_app, serve, text_result
 from agent_gateway.answers.progress import ProgressObserver
 from agent_worker.teams.make_agents import host_team
 from pallas_contracts.ids import new_turn_id
-from pallas_contracts.turns import AnyEvent, ClientContext, LogMessage, ToolStarted
+from pallas_contracts.turns import ClientContext, KnownEvent, LogMessage, ToolStarted
 from pallas_executor.agent_runtime import AgentRuntime, Completed, Turn
 from pallas_teams import load_teams
 
@@ -28,11 +28,11 @@ class Told:
 
     def __init__(self, observer: ProgressObserver) -> None:
         self._observer = observer
-        self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
+        self._events: asyncio.Queue[KnownEvent | None] = asyncio.Queue()
         self._telling = asyncio.create_task(self._tell())
         self._seq = 0
 
-    def emit(self, event: AnyEvent) -> None:
+    def emit(self, event: KnownEvent) -> None:
         """Number the event and have it told."""
         self._seq += 1
         self._events.put_nowait(event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000}))

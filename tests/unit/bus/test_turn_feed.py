@@ -8,7 +8,7 @@ from tests.builders import turn_outcome, turn_requested
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome
+from pallas_contracts.turns import Claimed, Step, TurnClaim, TurnEvents, TurnOutcome, UnknownEvent
 
 REQUEST = turn_requested("t")
 THREE = [
@@ -87,3 +87,17 @@ async def test_kinds_of_a_later_release_are_passed_over() -> None:
     feed = TurnFeed(TurnRef.of(REQUEST))
     feed.hear("something_new", b"{}")
     assert not feed.waits_for_gap
+
+
+async def test_an_event_of_a_later_release_is_told_in_its_order() -> None:
+    feed = TurnFeed(Address.of(REQUEST))
+    news = b'{"turn_id":"x","team":"t","agent":"harper","attempt":1,"events":[{"type":"paused","seq":2,"why":"x"}]}'
+    for kind, data in (
+        ("claim", claim(1)),
+        ("event", THREE[2].model_dump_json().encode()),
+        ("event", news),
+        ("event", THREE[0].model_dump_json().encode()),
+        ("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode()),
+    ):
+        feed.hear(kind, data)
+    assert [type(said) async for said in feed] == [Claimed, Step, UnknownEvent, Step, TurnOutcome]

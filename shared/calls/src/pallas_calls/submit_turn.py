@@ -26,7 +26,16 @@ from pallas_contracts.errors import PallasError, Rejected, Unavailable
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import JsonObject, TurnRequested
+from pallas_contracts.turns import (
+    FinalEvent,
+    JsonObject,
+    LogMessage,
+    ModelCalled,
+    TextDelta,
+    TurnEvent,
+    TurnRequested,
+    types_of,
+)
 from pallas_runtime.telemetry import tracer
 
 RETRY_AFTER_MS = 1000
@@ -37,10 +46,10 @@ PATIENCE = 3.0
 _TRY = 1.0
 _PAUSE = 0.1
 
-_NOT_RELAYED = frozenset({"text_delta", "model_called"})
+_NOT_RELAYED = types_of(TextDelta, ModelCalled)
 """A model's text and its cost stay in the log."""
 
-ONLY_THE_END = _NOT_RELAYED | {"step", "tool_started", "tool_completed", "tool_failed", "tool_progress", "progress"}
+ONLY_THE_END = types_of(TurnEvent) - types_of(FinalEvent, LogMessage)
 """What a caller who gave no progress token is not told either."""
 
 

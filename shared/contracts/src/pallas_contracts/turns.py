@@ -7,9 +7,9 @@ outcome's `events` knows whether it has seen everything.
 
 import hashlib
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
@@ -154,7 +154,19 @@ class TurnEvent(Message):
     at: int = 0
 
 
-class Step(TurnEvent):
+class LogEvent(TurnEvent):
+    """What happened, without content: it is kept as long as the log."""
+
+
+class ContentEvent(TurnEvent):
+    """Content: what was said. It is kept for the time of content."""
+
+
+class FinalEvent(ContentEvent):
+    """Content: what the caller gets; the last event of a turn that was not cancelled."""
+
+
+class Step(LogEvent):
     """The loop of an agent moves on: a model turn or a tool step (interface contract section 5)."""
 
     type: Literal["step"] = "step"
@@ -163,7 +175,7 @@ class Step(TurnEvent):
     kind: Literal["llm", "tool"]
 
 
-class ToolStarted(TurnEvent):
+class ToolStarted(LogEvent):
     """A tool is about to be called. `leaf` is False for a sub-agent, whose own tools are logged by themselves."""
 
     type: Literal["tool_started"] = "tool_started"
@@ -173,7 +185,7 @@ class ToolStarted(TurnEvent):
     leaf: bool = True
 
 
-class ToolCompleted(TurnEvent):
+class ToolCompleted(LogEvent):
     """The tool answered."""
 
     type: Literal["tool_completed"] = "tool_completed"
@@ -183,7 +195,7 @@ class ToolCompleted(TurnEvent):
     duration_ms: float
 
 
-class ToolFailed(TurnEvent):
+class ToolFailed(LogEvent):
     """The tool answered with an error or could not be called. `code` is a word, never the tool's text."""
 
     type: Literal["tool_failed"] = "tool_failed"
@@ -194,7 +206,7 @@ class ToolFailed(TurnEvent):
     code: str
 
 
-class ModelCalled(TurnEvent):
+class ModelCalled(LogEvent):
     """A model answered: what it cost."""
 
     type: Literal["model_called"] = "model_called"
@@ -205,7 +217,7 @@ class ModelCalled(TurnEvent):
     output_tokens: int = 0
 
 
-class ToolProgress(TurnEvent):
+class ToolProgress(ContentEvent):
     """Content: a downstream tool reported progress."""
 
     type: Literal["tool_progress"] = "tool_progress"
@@ -217,7 +229,7 @@ class ToolProgress(TurnEvent):
     message: str | None = None
 
 
-class Progress(TurnEvent):
+class Progress(ContentEvent):
     """Content: a function reported its own progress, passed on as it is."""
 
     type: Literal["progress"] = "progress"
@@ -226,7 +238,7 @@ class Progress(TurnEvent):
     message: str | None = None
 
 
-class LogMessage(TurnEvent):
+class LogMessage(ContentEvent):
     """Content: a function wrote an MCP log message."""
 
     type: Literal["log"] = "log"
@@ -235,7 +247,7 @@ class LogMessage(TurnEvent):
     logger: str | None = None
 
 
-class TextDelta(TurnEvent):
+class TextDelta(ContentEvent):
     """Content: a piece of a model's text. It stays in the log."""
 
     type: Literal["text_delta"] = "text_delta"
@@ -243,7 +255,7 @@ class TextDelta(TurnEvent):
     text: str
 
 
-class Result(TurnEvent):
+class Result(FinalEvent):
     """Content: the turn's answer as an MCP tool result (`content` blocks, camelCase as on the wire).
 
     `stowed` is where `content`, `structured` and `meta` are, as one object, when they are too big to travel here.
@@ -257,7 +269,7 @@ class Result(TurnEvent):
     stowed: Offloaded | None = None
 
 
-class InputRequired(TurnEvent):
+class InputRequired(FinalEvent):
     """Content: the tool needs more from the caller, who calls again with the responses and `request_state`."""
 
     type: Literal["input_required"] = "input_required"
@@ -265,7 +277,7 @@ class InputRequired(TurnEvent):
     request_state: str | None = None
 
 
-class Fault(TurnEvent):
+class Fault(FinalEvent):
     """Content: the sentence that explains a failed turn to its caller. `data` is for protocol errors only."""
 
     type: Literal["fault"] = "fault"
@@ -274,17 +286,47 @@ class Fault(TurnEvent):
     data: JsonObject | None = None
 
 
-type LogEvent = Step | ToolStarted | ToolCompleted | ToolFailed | ModelCalled
-"""What happened, without content."""
-
-type ContentEvent = ToolProgress | Progress | LogMessage | TextDelta | Result | InputRequired | Fault
-"""What was said."""
-
-type AnyEvent = Annotated[LogEvent | ContentEvent, Field(discriminator="type")]
-
-CONTENT_TYPES: frozenset[str] = frozenset(
-    {"tool_progress", "progress", "log", "text_delta", "result", "input_required", "fault"}
+type KnownEvent = (
+    Step
+    | ToolStarted
+    | ToolCompleted
+    | ToolFailed
+    | ModelCalled
+    | ToolProgress
+    | Progress
+    | LogMessage
+    | TextDelta
+    | Result
+    | InputRequired
+    | Fault
 )
+
+_KNOWN: tuple[type[TurnEvent], ...] = get_args(KnownEvent.__value__)
+
+
+def types_of(*kinds: type[TurnEvent]) -> frozenset[str]:
+    """The `type` of every event that is of one of these classes."""
+    return frozenset(event.model_fields["type"].default for event in _KNOWN if issubclass(event, kinds))
+
+
+def _later(type_: str) -> str:
+    if type_ in types_of(TurnEvent):
+        raise ValueError("an event of this type has other fields")
+    return type_
+
+
+class UnknownEvent(TurnEvent):
+    """An event of a type that a later release has added. It keeps its number; its meaning is skipped.
+
+    A new type therefore never changes what other events mean.
+    """
+
+    type: Annotated[Token, AfterValidator(_later)]
+
+
+type AnyEvent = Annotated[
+    Annotated[KnownEvent, Field(discriminator="type")] | UnknownEvent, Field(union_mode="left_to_right")
+]
 
 
 class TurnEvents(Message):

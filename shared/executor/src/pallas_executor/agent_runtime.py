@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
-from pallas_contracts.turns import AnyEvent, ClientContext, InputRequired, Result, ToolStarted
+from pallas_contracts.turns import ClientContext, InputRequired, KnownEvent, Result, ToolStarted
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Turn:
 class Emitter(Protocol):
     """Where a runtime says what happens. Events are numbered and timed here; leave `seq` and `at` alone."""
 
-    def emit(self, event: AnyEvent) -> None:
+    def emit(self, event: KnownEvent) -> None:
         """Say it and go on at once. Never fails."""
         ...
 

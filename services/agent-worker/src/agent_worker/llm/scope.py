@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pallas_contracts.turns import AnyEvent, Step
+from pallas_contracts.turns import KnownEvent, Step
 from pallas_executor.agent_runtime import Emitter
 
 
@@ -17,7 +17,7 @@ class TurnScope:
     _steps: Counter[str] = field(default_factory=Counter[str])
     _calls: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
-    def say(self, event: AnyEvent) -> None:
+    def say(self, event: KnownEvent) -> None:
         """Emit an event."""
         self.emit.emit(event)
 

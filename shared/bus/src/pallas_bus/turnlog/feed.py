@@ -12,24 +12,18 @@ from dataclasses import dataclass, field
 
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnClaim, TurnEvent, TurnEvents, TurnOutcome
-
-MAX_UNREAD = 1000
-_PASSING = frozenset(
-    {
-        "step",
-        "tool_started",
-        "tool_completed",
-        "tool_failed",
-        "tool_progress",
-        "progress",
-        "model_called",
-        "text_delta",
-        "log",
-    }
+from pallas_contracts.turns import (
+    AnyEvent,
+    CancelRequested,
+    Claimed,
+    FinalEvent,
+    TurnClaim,
+    TurnEvent,
+    TurnEvents,
+    TurnOutcome,
 )
 
-_ANSWERS = frozenset({"result", "input_required", "fault"})
+MAX_UNREAD = 1000
 
 type Said = Claimed | CancelRequested | AnyEvent | TurnOutcome
 
@@ -140,13 +134,13 @@ class TurnFeed:
             self._say(outcome)
 
     def _say(self, said: Said) -> None:
-        kind = getattr(said, "type", None)
-        if kind in self.skip or (len(self._said) >= MAX_UNREAD and kind in _PASSING and not self.catching_up):
-            return
         cursor = self._said[-1][0] if self._said else self.cursor
         if isinstance(said, TurnEvent):
-            cursor = Cursor(self.attempt, said.seq)
-            if cursor <= self.behind and not (kind in _ANSWERS and self.attempt == self.behind.attempt):
+            final, cursor = isinstance(said, FinalEvent), Cursor(self.attempt, said.seq)
+            late = len(self._said) >= MAX_UNREAD and not self.catching_up
+            if not final and (late or said.type in self.skip):
+                return
+            if cursor <= self.behind and not (final and self.attempt == self.behind.attempt):
                 return
         self._said.append((cursor, said))
         if self._wake is not None and not self._wake.done():

@@ -26,8 +26,9 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
-    CONTENT_TYPES,
     AnyEvent,
+    KnownEvent,
+    LogEvent,
     Result,
     ToolStarted,
     TurnEvents,
@@ -85,7 +86,7 @@ class TurnWriter:
         """The number of the last event that was emitted."""
         return self._seq
 
-    def emit(self, event: AnyEvent) -> None:
+    def emit(self, event: KnownEvent) -> None:
         """Number the event and publish it with whatever else is emitted in this moment. Never fails."""
         self._add(event)
         if self._timer is None:
@@ -248,7 +249,7 @@ class TurnWriter:
     def _add(self, event: AnyEvent) -> None:
         self._seq += 1
         numbered = event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000})
-        (self._contents if event.type in CONTENT_TYPES else self._events).append(numbered)
+        (self._events if isinstance(event, LogEvent) else self._contents).append(numbered)
 
     def _flush_in_background(self) -> None:
         self.bus.spawn(self._flush())
@@ -322,7 +323,7 @@ class TurnWriter:
 
 
 def _is_content(events: Sequence[AnyEvent]) -> bool:
-    return events[0].type in CONTENT_TYPES
+    return not isinstance(events[0], LogEvent)
 
 
 def _lives(seconds: float) -> dict[str, str]:

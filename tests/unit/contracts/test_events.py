@@ -1,0 +1,54 @@
+"""Every event has one class, and its class says how long it is kept."""
+
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from pallas_contracts.turns import (
+    AnyEvent,
+    ContentEvent,
+    FinalEvent,
+    KnownEvent,
+    LogEvent,
+    Step,
+    TurnEvent,
+    TurnEvents,
+    UnknownEvent,
+    types_of,
+)
+
+KNOWN: tuple[type[TurnEvent], ...] = get_args(KnownEvent.__value__)
+
+
+def read(*events: str) -> tuple[AnyEvent, ...]:
+    return TurnEvents.model_validate_json(
+        f'{{"turn_id": "t", "team": "demo", "agent": "harper", "attempt": 1, "events": [{", ".join(events)}]}}'
+    ).events
+
+
+def leaves(kind: type[TurnEvent]) -> set[type[TurnEvent]]:
+    below = kind.__subclasses__()
+    return {leaf for each in below for leaf in leaves(each)} if below else {kind}
+
+
+def test_every_event_class_is_read_and_is_either_of_the_log_or_content() -> None:
+    assert leaves(TurnEvent) - {UnknownEvent} == set(KNOWN)
+    assert types_of(LogEvent) | types_of(ContentEvent) == types_of(TurnEvent)
+    assert not types_of(LogEvent) & types_of(ContentEvent)
+    assert types_of(FinalEvent) == {"result", "input_required", "fault"}
+
+
+def test_an_event_of_a_later_release_keeps_its_place_among_the_others() -> None:
+    step = '{{"type": "step", "seq": {}, "agent": "harper", "n": 1, "kind": "llm"}}'
+    first, news, last = read(step.format(1), '{"type": "paused", "seq": 2, "at": 7, "why": {"x": 1}}', step.format(3))
+    assert (type(first), type(last)) == (Step, Step)
+    assert news == UnknownEvent(type="paused", seq=2, at=7)
+
+
+@pytest.mark.parametrize(
+    "event", ['{"type": "step", "seq": 1}', '{"seq": 1}', '{"type": "Not a word", "seq": 1}', '{"type": 1}']
+)
+def test_an_event_that_is_broken_is_not_taken_for_one_of_a_later_release(event: str) -> None:
+    with pytest.raises(ValidationError):
+        read(event)

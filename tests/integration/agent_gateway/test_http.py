@@ -66,6 +66,30 @@ async def test_a_body_over_the_limit_is_413(
     assert answer.status_code == 413
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_body_that_is_declared_too_large_is_refused_before_it_comes(
+    front: Front, platform: Platform, era: str
+) -> None:
+    _, headers = (
+        wire.modern("tools/list", NOTHING) if era == "modern" else wire.legacy("tools/list", NOTHING, "session")
+    )
+    host, port = front.base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        f"POST /teams/{platform.team}/mcp/bench HTTP/1.1",
+        f"host: {host}:{port}",
+        "content-type: application/json",
+        *(f"{name}: {value}" for name, value in headers.items()),
+        "content-length: 4097",
+        "",
+        "",
+    )
+    writer.write("\r\n".join(head).encode())
+    assert b" 413 " in await soon(reader.readline())
+    writer.close()
+    await writer.wait_closed()
+
+
 @pytest.mark.parametrize(
     ("header", "value", "status"),
     [

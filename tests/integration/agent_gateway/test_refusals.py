@@ -27,7 +27,12 @@ async def test_arguments_that_do_not_fit_are_a_tool_error_and_no_turn(platform: 
     await platform.served(front)
     async with front.client(platform.team, "bench") as client:
         result = await client.call_tool("wait", {"file": 7})
+        assert error_of(result) == {"code": "invalid_arguments", "retryable": False}
+        refused = {"team": platform.team, "agent": "bench", "reason": "invalid_arguments"}
+        assert front.counted("pallas_calls_refused_total", **refused) == 1
+        result = await client.call_tool("get_health", {"deep": True})
     assert error_of(result) == {"code": "invalid_arguments", "retryable": False}
+    assert front.counted("pallas_calls_refused_total", **refused) == 2
     assert front.counted("pallas_turns_in_flight") == 0
 
 

@@ -90,7 +90,7 @@ async def test_kinds_of_a_later_release_are_passed_over() -> None:
 
 
 async def test_an_event_of_a_later_release_is_told_in_its_order() -> None:
-    feed = TurnFeed(Address.of(REQUEST))
+    feed = TurnFeed(TurnRef.of(REQUEST))
     news = b'{"turn_id":"x","team":"t","agent":"harper","attempt":1,"events":[{"type":"paused","seq":2,"why":"x"}]}'
     for kind, data in (
         ("claim", claim(1)),

@@ -1,4 +1,4 @@
-"""The words of the gateway: who calls what, and how a turn ended for its caller."""
+"""A call, why it is refused, and how its turn ended."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,10 +9,9 @@ from pallas_contracts.turns import ClientContext, Fault, InputRequired, JsonObje
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tools/call as it came in, before anything is known to be right about it."""
+    """A tools/call as it came in, but for its arguments, which are checked apart."""
 
     tool: str
-    arguments: JsonObject
     client: ClientContext
     principal: Principal
     key: str | None = None

@@ -21,7 +21,7 @@ from agent_gateway.caller import bearer_of, identify, principal_of
 from agent_gateway.dedicated_port import is_released
 from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
-from agent_gateway.http.bodies import Body, read_body
+from agent_gateway.http.bodies import Body, declares_more, read_body
 from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import UnderWay
 from agent_gateway.http.identify_caller import Callers
@@ -120,6 +120,9 @@ class GatewayHttp:
             await refuse_caller(send, error)
             return
         traced = bearer is not None and tracing()
+        if posted and declares_more(scope, self.endpoints.max_body_bytes):
+            await refuse(send, 413, f"The body is larger than {self.endpoints.max_body_bytes} bytes.")
+            return
         if posted and (legacy or traced):
             body = await read_body(receive, self.endpoints.max_body_bytes)
             receive = body.replayed(receive)

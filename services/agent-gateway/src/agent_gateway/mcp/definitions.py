@@ -8,7 +8,7 @@ from pallas_contracts.agents import AgentDefinition, PromptDefinition, ResourceD
 
 GET_HEALTH = "get_health"
 
-HEALTH_TOOL = types.Tool(
+HEALTH_TOOL = ToolDefinition(
     name=GET_HEALTH,
     description="Returns the health status of this agent and its downstream dependencies.",
     input_schema={"type": "object", "properties": {}, "additionalProperties": False},
@@ -18,7 +18,7 @@ HEALTH_TOOL = types.Tool(
 
 def tools_of(definition: AgentDefinition) -> list[types.Tool]:
     """All tools, in the order of the definition, the health tool last."""
-    return [*(_tool(tool) for tool in definition.tools), HEALTH_TOOL]
+    return [_tool(tool) for tool in (*definition.tools, HEALTH_TOOL)]
 
 
 def _tool(tool: ToolDefinition) -> types.Tool:

@@ -52,7 +52,6 @@ def call_of(context: Context, params: types.CallToolRequestParams, key: str | No
     capabilities = context.session.client_capabilities
     return Call(
         tool=params.name,
-        arguments=params.arguments or {},
         client=ClientContext(
             protocol_version=context.protocol_version,
             capabilities=capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},

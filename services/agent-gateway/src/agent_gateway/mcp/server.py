@@ -148,20 +148,18 @@ class AgentServer:
         return {**COMPLETE, **read.result}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> WireResult:
-        if params.name == GET_HEALTH:
-            health = await get_health(self.platform.bus, self.platform.healths, self.definition)
-            return {**COMPLETE, "content": [{"type": "text", "text": health}]}
         try:
-            tool = find_tool(self.definition, params.name)
+            tool = HEALTH_TOOL if params.name == GET_HEALTH else find_tool(self.definition, params.name)
         except NotFound as error:
             raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
-        key = idempotency_key(context.meta)
-        if isinstance(key, Refusal):
-            return refused(key)
+        arguments, key = check_arguments(self._schemas, tool, params.arguments or {}), idempotency_key(context.meta)
+        if isinstance(refusal := arguments, Refusal) or isinstance(refusal := key, Refusal):
+            self.platform.calls.metrics.call_refused(self.definition.team, self.definition.agent, refusal)
+            return refused(refusal)
+        if tool is HEALTH_TOOL:
+            health = await get_health(self.platform.bus, self.platform.healths, self.definition)
+            return {**COMPLETE, "content": [{"type": "text", "text": health}]}
         call = call_of(context, params, key, self._log_level(context))
-        arguments = check_arguments(self._schemas, tool, call.arguments)
-        if isinstance(arguments, Refusal):
-            return refused(arguments)
         request = make_request(self.platform.key, self.definition, tool, arguments, call)
         names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
         with of_turn(**names, conversation=request.correlation):

@@ -47,6 +47,24 @@ async def test_looks_go_on_after_one_that_failed() -> None:
     polling.cancel()
 
 
+@pytest.mark.parametrize("masked_by", [Unavailable("closed"), KeyError("a bug")])
+async def test_looking_ends_when_it_is_cancelled_although_the_look_fails_by_that(masked_by: Exception) -> None:
+    begun = asyncio.Event()
+
+    async def look() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            raise masked_by
+
+    looking = asyncio.create_task(look_now(look))
+    await begun.wait()
+    looking.cancel()
+    [ended] = await soon(asyncio.gather(looking, return_exceptions=True))
+    assert ended is masked_by
+
+
 async def test_looks_go_on_after_a_bug_which_is_logged_each_time_and_later_each_time(
     pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from pallas_bus.history.recorded import Recorded, streams_of
 from pallas_bus.transport.connection import Bus
@@ -99,7 +98,7 @@ async def tail_streams(
     async with AsyncExitStack() as stack:
         for prefix in {stream.live for stream in streams if stream.live}:
             subscription = await bus.subscribe(live_subject(subject, prefix), heard)
-            stack.push_async_callback(_end, bus, subscription)
+            stack.push_async_callback(bus.unsubscribe, subscription)
         await asyncio.sleep(0)  # else the ping of the flush may overtake the subscriptions
         await bus.flush()
         stack.callback(bus.on_reconnect(reread))
@@ -111,8 +110,3 @@ async def tail_streams(
                     raise
                 del tails[tail.stream]
         yield queue
-
-
-async def _end(bus: Bus, subscription: Subscription) -> None:
-    if bus.connected:
-        await subscription.unsubscribe()

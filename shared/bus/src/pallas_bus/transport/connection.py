@@ -211,10 +211,22 @@ class Bus:
             raise translated(error, f"request to {subject!r}") from error
 
     async def subscribe(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
-        """Call `heard` for every message on `subject`, one after the other."""
-        return await self.client.subscribe(  # pyright: ignore[reportUnknownMemberType] - untyped future in nats-py
-            subject, cb=heard, pending_bytes_limit=PENDING_BYTES
-        )
+        """Call `heard` for every message on `subject`, one after the other.
+
+        Raises:
+            Unavailable: the connection is closed.
+        """
+        try:
+            return await self.client.subscribe(  # pyright: ignore[reportUnknownMemberType] - untyped future in nats-py
+                subject, cb=heard, pending_bytes_limit=PENDING_BYTES
+            )
+        except NatsError as error:
+            raise translated(error, f"subscribe to {subject!r}") from error
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Hear no more of it. A connection that is closed has no subscriptions, so that is no error."""
+        with suppress(NatsError):
+            await subscription.unsubscribe()
 
     async def start(self) -> None:
         """Open the inbox on which acknowledgements arrive."""

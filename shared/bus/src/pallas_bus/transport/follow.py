@@ -134,5 +134,4 @@ async def follow(bus: Bus, stream: Stream, subject: str, reader: Reader) -> None
                     await woken.wait()
     finally:
         remove()
-        if bus.connected:
-            await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)

@@ -186,8 +186,7 @@ async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = POLL_
     finally:
         remove()
         keeper.cancel()
-        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
-            await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)
 
 
 async def snapshot[M: Message](bus: Bus, bucket: Bucket[M]) -> dict[str, M]:

@@ -36,15 +36,23 @@ async def poll_now(look: Poll) -> None:
     while True:
         try:
             return await look()
-        except Unavailable as error:
-            if not told:
-                told = True
-                log.log(_level(error), "cannot look for what was missed yet", extra={"reason": error.message})
-            await asyncio.sleep(_RETRY)
-        except Exception:
-            log.exception("looking for what was missed failed")
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_RETRY)
+        except Exception as error:
+            if _is_cancelled():
+                raise  # an error that came up while the look was cancelled stands in the place of that
+            if isinstance(error, Unavailable):
+                if not told:
+                    told = True
+                    log.log(_level(error), "cannot look for what was missed yet", extra={"reason": error.message})
+                await asyncio.sleep(_RETRY)
+            else:
+                log.exception("looking for what was missed failed")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_RETRY)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _level(error: Unavailable) -> int:

@@ -145,7 +145,7 @@ async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> t
     except TimeoutError as error:
         raise Unavailable(f"reading {stream} took longer than {timeout} s") from error
     finally:
-        await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)
 
 
 def record_of(message: Msg) -> Record:

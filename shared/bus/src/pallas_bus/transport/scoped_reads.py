@@ -135,8 +135,7 @@ async def _inbox(bus: Bus) -> AsyncGenerator[tuple[str, asyncio.Queue[Msg]]]:
     try:
         yield inbox, arrived
     finally:
-        if bus.connected:
-            await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)
 
 
 async def _next(arrived: asyncio.Queue[Msg], stream: str, timeout: float) -> Msg | None:

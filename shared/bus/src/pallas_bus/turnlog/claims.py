@@ -6,7 +6,7 @@ A cancel is written behind whatever is there, and nobody claims behind a cancel.
 
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from nats.aio.msg import Msg
@@ -108,5 +108,4 @@ async def watch_claims(
     try:
         yield
     finally:
-        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
-            await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)

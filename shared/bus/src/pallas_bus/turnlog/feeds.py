@@ -8,7 +8,7 @@ nothing else comes there is no gap, so it is looked every few seconds which of t
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from nats.aio.msg import Msg
@@ -183,5 +183,4 @@ async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
             yield feeds
     finally:
         remove()
-        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
-            await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)

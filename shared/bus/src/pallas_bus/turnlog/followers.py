@@ -6,7 +6,7 @@ the broker checks it in the moment in which it stores the cancel.
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from nats.aio.msg import Msg
 from pydantic import ValidationError
@@ -109,8 +109,7 @@ async def watch_leaves(
             yield
     finally:
         remove()
-        with suppress(Exception):  # closing: a connection that is gone already has no subscription either
-            await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)
 
 
 def _hear(left: Callable[[TurnRef, int], None], subject: str, data: bytes, position: int) -> None:

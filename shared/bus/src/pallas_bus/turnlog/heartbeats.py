@@ -70,5 +70,4 @@ async def watch_heartbeats(bus: Bus, heard: Callable[[str], None]) -> AsyncGener
     try:
         yield
     finally:
-        if bus.connected:
-            await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)

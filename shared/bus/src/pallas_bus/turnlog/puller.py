@@ -111,7 +111,7 @@ class TurnPuller:
         """Stop to pull the turns of an agent; those that run go on."""
         if (source := self._sources.pop(key, None)) is not None:
             self._turn_order.remove(key)
-            await source.subscription.unsubscribe()
+            await self.bus.unsubscribe(source.subscription)
 
     async def stop(self) -> None:
         """Pull nothing more."""

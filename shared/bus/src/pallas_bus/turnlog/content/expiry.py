@@ -139,5 +139,5 @@ async def _take(bus: Bus) -> Sequence[Msg]:
     except TimeoutError as error:
         raise Unavailable("the outcomes were not read in time") from error
     finally:
-        await subscription.unsubscribe()
+        await bus.unsubscribe(subscription)
     return taken

@@ -58,7 +58,7 @@ async def test_looking_ends_when_it_is_cancelled_although_the_look_fails_by_that
         finally:
             raise masked_by
 
-    looking = asyncio.create_task(look_now(look))
+    looking = asyncio.create_task(poll_now(look))
     await begun.wait()
     looking.cancel()
     [ended] = await soon(asyncio.gather(looking, return_exceptions=True))

@@ -85,7 +85,7 @@ class Bus:
         return self.client.max_payload
 
     def on_reconnect(self, action: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-        """Run `action` after every reconnect, until it works (`look_now`); returns what takes it off again."""
+        """Run `action` after every reconnect, until it works (`poll_now`); returns what takes it off again."""
         self._on_reconnect.append(action)
 
         def remove() -> None:

@@ -3,7 +3,7 @@
 Within a cluster, a message that is published again travels over a route at most once. When a route breaks it is lost,
 while the connection of whoever listens stays up: neither a reconnect nor a gap tells of it.
 
-Every loop of this package that repairs something, and all that is done after a reconnect, runs by `look_now`. None of
+Every loop of this package that repairs something, and all that is done after a reconnect, runs by `poll_now`. None of
 it ends by an error: it is tried again, after longer and longer pauses when the error is a bug. Ending the process would
 be worse, because one entry that nobody can handle would end every replica, again and again. A loop of a service, on
 which others rely, is vital to its process instead (`Process.vital`).

@@ -14,7 +14,7 @@ from tests.deployment import compose
 from tests.deployment.kubernetes import OVERLAYS, VERSION, Object, built, container, of_kind, pods, variables
 from tests.deployment.services import DEMO, SERVICES, named_by_teams, settings_of, unknown
 
-from pallas_cli.scaled_object import Scaling, scaled_object
+from pallas_cli.agents.scaled_object import Scaling, scaled_object
 from pallas_runtime.span_export import FLUSH_SECONDS
 from pallas_teams import load_team
 from pallas_teams.schema import AgentSection

@@ -10,7 +10,7 @@ from pydantic import SecretStr, TypeAdapter
 from tests.contract.tree import ROOT, Package, packages
 from tests.deployment.services import settings_of
 
-from pallas_cli.stack.environment import of_team_folders
+from pallas_cli.processes.environment import of_team_folders
 from pallas_runtime.settings import PREFIX, Settings
 
 SERVICES = [package for package in packages() if package.is_service]

@@ -32,7 +32,7 @@ from tests.waiting import eventually
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
-from pallas_cli.scaled_object import Scaling, scaled_object
+from pallas_cli.agents.scaled_object import Scaling, scaled_object
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 
 TEAM = Path(__file__).parent / "team"

@@ -25,9 +25,9 @@ from pallas_bus.turnlog.dead_letters import forget_original
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_cli import dead_letters_retry
-from pallas_cli.dead_letters_retry import retry_every_letter, retry_one_letter
-from pallas_cli.dead_letters_view import drop, show_letter, show_letters
+from pallas_cli.deadletters import retry
+from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
+from pallas_cli.deadletters.view import drop, show_letter, show_letters
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_CLAIM, TURN_LOG, TURN_REQUESTED
 from pallas_contracts.errors import Unavailable
@@ -154,7 +154,7 @@ async def test_a_retry_that_dies_before_the_letter_is_gone_means_the_same_turn_w
 
     name = await used_up(lab, "once")
     with monkeypatch.context() as patched:
-        patched.setattr(dead_letters_retry, "drop_letter", dies)
+        patched.setattr(retry, "drop_letter", dies)
         with pytest.raises(Refused, match="was submitted, but the letter could not be removed") as refused:
             await retry_one_letter(lab.bus, name, as_json=True)
     [turn] = re.findall(r"turn ([0-9a-f]{32})", str(refused.value))

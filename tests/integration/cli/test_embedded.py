@@ -21,10 +21,10 @@ from pallas_cli.embedded import binaries
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.processes import child
+from pallas_cli.processes.child import Child
+from pallas_cli.processes.launch import Launch
 from pallas_cli.refused import Refused
-from pallas_cli.stack import child
-from pallas_cli.stack.child import Child
-from pallas_cli.stack.launch import Launch
 from pallas_cli.stack.ports import free_port
 from pallas_contracts.auth import LookupKey, TeamRecord
 from pallas_contracts.catalog import AGENTS, CHANGES, CLI, HEALTH, LIFECYCLE, LIFECYCLE_CHANGED, SPEAKERS, WORKERS

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pallas_cli.processes.launch import Launch, ProcessSpec
+from pallas_cli.processes.probes import answers_ok
+from pallas_cli.processes.supervisor import StartTimeout, Supervisor
 from pallas_cli.refused import Refused
-from pallas_cli.stack.launch import Launch, ProcessSpec
 from pallas_cli.stack.ports import free_port
-from pallas_cli.stack.probes import answers_ok
-from pallas_cli.stack.supervisor import StartTimeout, Supervisor
 
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 
@@ -239,7 +239,8 @@ async def test_what_a_process_leaves_behind_is_ended_too(tmp_path: Path) -> None
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
 async def test_processes_die_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     script = (
-        "import asyncio, pathlib, sys; from pallas_cli.stack import child; from pallas_cli.stack.launch import Launch\n"
+        "import asyncio, pathlib, sys; from pallas_cli.processes import child\n"
+        "from pallas_cli.processes.launch import Launch\n"
         "async def ready(): return True\n"
         "async def main():\n"
         "    started = await child.start(Launch(('sleep', '600'), ready), pathlib.Path(sys.argv[1]))\n"

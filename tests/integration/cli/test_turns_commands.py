@@ -22,10 +22,10 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_cli.moments import moment_of
 from pallas_cli.refused import Refused
-from pallas_cli.turn_cancel import cancel
-from pallas_cli.turn_show import show_turn
-from pallas_cli.turns_tail import tail
-from pallas_cli.turns_view import filter_of, show_turns
+from pallas_cli.turns.cancel import cancel
+from pallas_cli.turns.listing import filter_of, show_turns
+from pallas_cli.turns.show import show_turn
+from pallas_cli.turns.tail import tail
 from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_QUEUE
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now

@@ -24,7 +24,7 @@ from tests.postgres import PostgresServer
 from pallas_cli.refused import Refused
 from pallas_cli.stack.demo_library import LIBRARY, WORKSPACE, Operator, ensure_demo_library
 from pallas_cli.stack.demo_team import DemoTeam
-from pallas_cli.stack.teams import TeamSummary
+from pallas_cli.team_folders import TeamSummary
 
 TEAM = "0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e"
 

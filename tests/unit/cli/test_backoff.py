@@ -1,6 +1,6 @@
 """The wait before a restart."""
 
-from pallas_cli.stack.backoff import Backoff
+from pallas_cli.processes.backoff import Backoff
 
 
 def test_the_wait_doubles_up_to_five_seconds() -> None:

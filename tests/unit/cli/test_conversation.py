@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_cli.conversation import agent_endpoint
+from pallas_cli.chat.conversation import agent_endpoint
 
 
 @pytest.mark.parametrize(

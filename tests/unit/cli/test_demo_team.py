@@ -8,7 +8,7 @@ import pytest
 
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.demo_team import DemoTeam, prepared_team, with_demo_team, without_library
-from pallas_cli.stack.teams import TeamSummary, read_teams
+from pallas_cli.team_folders import TeamSummary, read_teams
 from pallas_teams import HttpServer, load_team
 
 CHECKOUT = Path(__file__).parents[3] / "teams" / "demo"

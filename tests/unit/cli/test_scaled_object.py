@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pallas_cli.agents.scaled_object import Scaling, scaled_object
 from pallas_cli.refused import Refused
-from pallas_cli.scaled_object import Scaling, scaled_object
 
 SCALING = Scaling("workers", "elsewhere", slots=16, least=0, most=4)
 AGENT = "{{title: {name}, description: One., model: offline, instruction: Hello.{more}}}"

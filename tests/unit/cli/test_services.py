@@ -9,10 +9,10 @@ import pytest
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.processes.launch import ProcessSpec
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.databases import database_url
 from pallas_cli.stack.demo_servers import DemoServers
-from pallas_cli.stack.launch import ProcessSpec
 from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.report import without_credentials
 from pallas_cli.stack.service_spec import SERVERS, SERVICES, TOOLS

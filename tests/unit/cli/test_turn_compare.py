@@ -2,7 +2,7 @@
 
 from tests.unit.cli.test_turn_timeline import NESTED, a_turn
 
-from pallas_cli.turn_compare import lines_beside
+from pallas_cli.turns.compare import lines_beside
 from pallas_contracts.turns import Result
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_cli.turn_answer import said_in
-from pallas_cli.turn_timeline import lines_of, timeline, times_of
+from pallas_cli.turns.answer import said_in
+from pallas_cli.turns.timeline import lines_of, timeline, times_of
 from pallas_contracts.turns import (
     AnyEvent,
     Claimed,

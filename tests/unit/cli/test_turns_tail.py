@@ -7,7 +7,7 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.history.log_entries import LogEntry
-from pallas_cli.turns_tail import lines_of, text_of
+from pallas_cli.turns.tail import lines_of, text_of
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,

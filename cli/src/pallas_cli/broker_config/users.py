@@ -95,7 +95,7 @@ def read_workers(groups: Sequence[Sequence[Path]], environ: Mapping[str, str]) -
     Raises:
         Refused: a folder cannot be used, or two groups have the same teams.
     """
-    from pallas_cli.stack.teams import read_teams
+    from pallas_cli.team_folders import read_teams
 
     workers = [WorkerTeams({team.name: team.agents for team in read_teams(group, environ)}) for group in groups]
     if len({worker.user for worker in workers}) < len(workers):

@@ -18,7 +18,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check team folders, which are to be hosted together, and print every fault. Exit code 1 when there is one."""
-    from pallas_cli.team_check import check
+    from pallas_cli.agents.check import check
 
     result = check(folders)
     print(json.dumps(result.as_json(), indent=2) if as_json else "\n".join(result.as_lines()))
@@ -28,7 +28,7 @@ def validate(
 @app.command("list")
 def list_agents(nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List the agents of the running platform, with their health."""
-    from pallas_cli.agents_view import show_agents
+    from pallas_cli.agents.view import show_agents
 
     run_on(nats, data, partial(show_agents, as_json=as_json))
 
@@ -41,7 +41,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one agent: what it can do, what it needs, how it is."""
-    from pallas_cli.agents_view import show_agent
+    from pallas_cli.agents.view import show_agent
 
     run_on(nats, data, partial(show_agent, name=agent, as_json=as_json))
 
@@ -54,6 +54,6 @@ def retire(
     as_json: AsJson = False,
 ) -> None:
     """Retire a team: take all its agents out of the catalogue. Its workers have to be gone."""
-    from pallas_cli.agents_view import retire_team
+    from pallas_cli.agents.view import retire_team
 
     run_on(nats, data, partial(retire_team, team=team, as_json=as_json))

@@ -29,8 +29,8 @@ def chat(
     import os
     import sys
 
-    from pallas_cli.chat import hold_chat
-    from pallas_cli.conversation import CallFailed
+    from pallas_cli.chat.conversation import CallFailed
+    from pallas_cli.chat.loop import hold_chat
     from pallas_cli.kept_secrets import find_token
 
     bearer = find_token(token)

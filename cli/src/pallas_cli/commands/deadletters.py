@@ -25,7 +25,7 @@ def list_letters(
     as_json: AsJson = False,
 ) -> None:
     """List dead letters: which turn, why, when, and whether the original message is still there."""
-    from pallas_cli.dead_letters_view import show_letters
+    from pallas_cli.deadletters.view import show_letters
 
     run_on(nats, data, partial(show_letters, team=team, agent=agent, since=since, as_json=as_json))
 
@@ -39,7 +39,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one dead letter."""
-    from pallas_cli.dead_letters_view import show_letter
+    from pallas_cli.deadletters.view import show_letter
 
     run_on(nats, data, partial(show_letter, name=letter, content=content, as_json=as_json))
 
@@ -56,7 +56,7 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Submit the original as a new turn and remove the letter. Exit code 1 when one was refused."""
-    from pallas_cli.dead_letters_retry import retry_every_letter, retry_one_letter
+    from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
     from pallas_cli.refused import Refused
 
     if every == (letter is not None):
@@ -70,6 +70,6 @@ def retry(
 @app.command()
 def drop(letter: Letter, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Remove a dead letter and its original, for good."""
-    from pallas_cli.dead_letters_view import drop as drop_one
+    from pallas_cli.deadletters.view import drop as drop_one
 
     run_on(nats, data, partial(drop_one, name=letter, as_json=as_json))

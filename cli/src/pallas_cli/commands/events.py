@@ -32,7 +32,7 @@ def tail(
     as_json: AsJson = False,
 ) -> None:
     """Print every message of every stream as it is stored, until Ctrl-C. With --json its body too, as JSON."""
-    from pallas_cli.events_tail import tail as follow
+    from pallas_cli.events.tail import tail as follow
 
     run_on(nats, data, partial(follow, subject=subject, since=since, as_json=as_json))
 
@@ -58,7 +58,7 @@ def replay(
 
     The body is as it was. The headers Pallas-Stream, Pallas-Subject, Pallas-Position and Pallas-Time say what it was.
     """
-    from pallas_cli.events_replay import replay as publish
+    from pallas_cli.events.replay import replay as publish
 
     options = {"since": since, "until": until, "subject": subject, "fast": speed is Speed.FAST, "to": to}
     run_on(nats, data, partial(publish, **options, dry_run=dry_run))

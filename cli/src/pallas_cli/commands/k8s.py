@@ -23,6 +23,6 @@ def scaledobject(
     most: Annotated[int, typer.Option("--max", min=1, help="Workers at most.")] = 10,
 ) -> None:
     """Print the KEDA ScaledObject by which workers are started and stopped for the turns of these teams."""
-    from pallas_cli.scaled_object import Scaling, scaled_object
+    from pallas_cli.agents.scaled_object import Scaling, scaled_object
 
     print(scaled_object(folders, Scaling(name, namespace, slots, least, most)), end="")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin import DEFAULT_LIFECYCLE, LifecycleUrl, Yes, confirm, run_as_admin
+from pallas_cli.admin.run import DEFAULT_LIFECYCLE, LifecycleUrl, Yes, confirm, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Signing keys, of the JWTs of teams and of per-turn JWTs.")
@@ -16,7 +16,7 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="The key's id (`kid`), a
 @app.command("list")
 def list_keys(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List keys, the oldest first: what they are for, and whether their JWTs are valid."""
-    from pallas_cli.keys_admin import show_keys
+    from pallas_cli.admin.keys import show_keys
 
     run_as_admin(url, data, partial(show_keys, as_json=as_json))
 
@@ -36,7 +36,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Make a key. The secret of one for per-turn JWTs is printed, once."""
-    from pallas_cli.keys_admin import add_key
+    from pallas_cli.admin.keys import add_key
 
     run_as_admin(url, data, partial(add_key, purpose=purpose, algorithm=algorithm, current=current, as_json=as_json))
 
@@ -46,7 +46,7 @@ def make_current(
     key: Key, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """Sign the JWTs of teams by this key from now on; those of other keys stay valid."""
-    from pallas_cli.keys_admin import make_current as make_key_current
+    from pallas_cli.admin.keys import make_current as make_key_current
 
     run_as_admin(url, data, partial(make_key_current, kid=key, as_json=as_json))
 
@@ -60,7 +60,7 @@ def retire(
     as_json: AsJson = False,
 ) -> None:
     """Make every JWT of a key invalid, for good."""
-    from pallas_cli.keys_admin import retire_key
+    from pallas_cli.admin.keys import retire_key
 
     confirm(f"every JWT of key {key} is refused from now on", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(retire_key, kid=key, as_json=as_json))
@@ -69,6 +69,6 @@ def retire(
 @app.command()
 def reseal(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Encrypt all keys by the first of PALLAS_FERNET_KEYS, so that the others can go."""
-    from pallas_cli.keys_admin import reseal_keys
+    from pallas_cli.admin.keys import reseal_keys
 
     run_as_admin(url, data, partial(reseal_keys, as_json=as_json))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin import (
+from pallas_cli.admin.run import (
     DEFAULT_LIFECYCLE,
     LifecycleUrl,
     Yes,
@@ -36,7 +36,7 @@ def list_libraries(
     as_json: AsJson = False,
 ) -> None:
     """List libraries and their workspaces."""
-    from pallas_cli.libraries_admin import show_libraries
+    from pallas_cli.admin.libraries import show_libraries
 
     run_as_admin(url, data, partial(show_libraries, workspace=workspace, as_json=as_json))
 
@@ -52,7 +52,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a library. The same one again changes nothing."""
-    from pallas_cli.libraries_admin import add_library
+    from pallas_cli.admin.libraries import add_library
 
     given = {"uid": library, "name": name or library, "workspace": workspace, "owner": owner}
     run_as_admin(url, data, partial(add_library, **given, as_json=as_json))
@@ -67,7 +67,7 @@ def rename(
     as_json: AsJson = False,
 ) -> None:
     """Give a library another name."""
-    from pallas_cli.libraries_admin import rename_library
+    from pallas_cli.admin.libraries import rename_library
 
     run_as_admin(url, data, partial(rename_library, uid=library, name=name, as_json=as_json))
 
@@ -82,7 +82,7 @@ def move(
     as_json: AsJson = False,
 ) -> None:
     """Put a library into another workspace: the teams of that one read it from now on. For admins, not for owners."""
-    from pallas_cli.libraries_admin import move_library
+    from pallas_cli.admin.libraries import move_library
 
     one_or_none(workspace, none=none, what="WORKSPACE")
     run_as_admin(url, data, partial(move_library, uid=library, workspace=workspace, as_json=as_json))
@@ -97,7 +97,7 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove a library with its documents and all roles on it, and take it out of all tokens."""
-    from pallas_cli.libraries_admin import remove_library
+    from pallas_cli.admin.libraries import remove_library
 
     confirm(f"library {library!r} is removed with its documents", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(remove_library, uid=library, as_json=as_json))
@@ -112,7 +112,7 @@ def members(
     as_json: AsJson = False,
 ) -> None:
     """List who has which role."""
-    from pallas_cli.libraries_admin import show_members
+    from pallas_cli.admin.libraries import show_members
 
     run_as_admin(url, data, partial(show_members, library=library, user=user, as_json=as_json))
 
@@ -127,7 +127,7 @@ def grant(
     as_json: AsJson = False,
 ) -> None:
     """Give a user a role. Owners and managers may have the library in their tokens."""
-    from pallas_cli.libraries_admin import grant_role
+    from pallas_cli.admin.libraries import grant_role
 
     run_as_admin(url, data, partial(grant_role, library=library, user=user, role=role, as_json=as_json))
 
@@ -143,7 +143,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Take a role from a user, and the library out of those of the user's tokens that needed the role."""
-    from pallas_cli.libraries_admin import revoke_role
+    from pallas_cli.admin.libraries import revoke_role
 
     confirm(f"tokens of {user!r} that needed the role lose library {library!r}", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(revoke_role, library=library, user=user, role=role, as_json=as_json))
@@ -166,8 +166,8 @@ def ingest(
     import asyncio
 
     from pallas_cli.kept_secrets import find_admin_password
-    from pallas_cli.library_files import find_files
-    from pallas_cli.library_ingest import Target, ingest_files
+    from pallas_cli.libraries.files import find_files
+    from pallas_cli.libraries.ingest import Target, ingest_files
 
     password = find_admin_password(data)
     found = find_files(paths)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin import (
+from pallas_cli.admin.run import (
     DEFAULT_LIFECYCLE,
     LifecycleUrl,
     Yes,
@@ -23,7 +23,7 @@ Team = Annotated[str, typer.Argument(metavar="TEAM", help="The team's id, as `li
 @app.command("list")
 def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List teams and the workspaces that they read, deleted teams too."""
-    from pallas_cli.teams_admin import show_teams
+    from pallas_cli.admin.teams import show_teams
 
     run_as_admin(url, data, partial(show_teams, as_json=as_json))
 
@@ -31,7 +31,7 @@ def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA,
 @app.command()
 def show(team: Team, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Show one team."""
-    from pallas_cli.teams_admin import show_team
+    from pallas_cli.admin.teams import show_team
 
     run_as_admin(url, data, partial(show_team, team=team, as_json=as_json))
 
@@ -45,7 +45,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a team and print its JWT, once. A known id changes nothing; exit code 1 when that team was deleted."""
-    from pallas_cli.teams_admin import create_team
+    from pallas_cli.admin.teams import create_team
 
     run_as_admin(url, data, partial(create_team, name=name, team=team, as_json=as_json))
 
@@ -59,7 +59,7 @@ def rotate(
     as_json: AsJson = False,
 ) -> None:
     """Give a team another JWT and print it, once; the one before is refused from now on."""
-    from pallas_cli.teams_admin import rotate_team
+    from pallas_cli.admin.teams import rotate_team
 
     confirm(f"the JWT that team {team} has is refused from now on", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(rotate_team, team=team, as_json=as_json))
@@ -74,7 +74,7 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete a team: its JWT is refused from now on, and nothing revives it."""
-    from pallas_cli.teams_admin import delete_team
+    from pallas_cli.admin.teams import delete_team
 
     confirm(f"team {team} is deleted", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(delete_team, team=team, as_json=as_json))
@@ -92,7 +92,7 @@ def workspaces(
     as_json: AsJson = False,
 ) -> None:
     """Attach a team to these workspaces and no others, whether they have libraries yet or not."""
-    from pallas_cli.teams_admin import replace_workspaces
+    from pallas_cli.admin.teams import replace_workspaces
 
     one_or_none(workspace, none=none, what="WORKSPACE...")
     run_as_admin(url, data, partial(replace_workspaces, team=team, workspaces=workspace or (), as_json=as_json))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin import (
+from pallas_cli.admin.run import (
     DEFAULT_LIFECYCLE,
     LifecycleUrl,
     Yes,
@@ -28,7 +28,7 @@ def list_tokens(
     as_json: AsJson = False,
 ) -> None:
     """List tokens: whose they are, what they read, until when they are in force."""
-    from pallas_cli.tokens_admin import show_tokens
+    from pallas_cli.admin.tokens import show_tokens
 
     run_as_admin(url, data, partial(show_tokens, user=user, as_json=as_json))
 
@@ -48,8 +48,8 @@ def issue(
     as_json: AsJson = False,
 ) -> None:
     """Make a token and print it, once. It reads the libraries named here, which its user owns or manages."""
+    from pallas_cli.admin.tokens import issue_token
     from pallas_cli.moments import moment_ahead
-    from pallas_cli.tokens_admin import issue_token
 
     given = {"user": user, "libraries": library or (), "expires": moment_ahead(expires) if expires else None}
     run_as_admin(url, data, partial(issue_token, name=name, **given, as_json=as_json))
@@ -67,7 +67,7 @@ def libraries(
     as_json: AsJson = False,
 ) -> None:
     """Let a token read these libraries and no others."""
-    from pallas_cli.tokens_admin import replace_libraries
+    from pallas_cli.admin.tokens import replace_libraries
 
     one_or_none(library, none=none, what="LIBRARY...")
     run_as_admin(url, data, partial(replace_libraries, token_id=token, libraries=library or (), as_json=as_json))
@@ -82,7 +82,7 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Make a token invalid, for good."""
-    from pallas_cli.tokens_admin import revoke_token
+    from pallas_cli.admin.tokens import revoke_token
 
     confirm(f"token {token} is refused from now on", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(revoke_token, token_id=token, as_json=as_json))

@@ -35,7 +35,7 @@ def list_turns(
     as_json: AsJson = False,
 ) -> None:
     """List turns: those that wait or run, and those of which something was stored in the span."""
-    from pallas_cli.turns_view import filter_of, show_turns
+    from pallas_cli.turns.listing import filter_of, show_turns
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
     wanted = filter_of(**given, since=since, until=until, data=data)
@@ -51,7 +51,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one turn's timeline: waiting, attempts, model and tool calls with what they took, outcome."""
-    from pallas_cli.turn_show import show_turn
+    from pallas_cli.turns.show import show_turn
 
     run_on(nats, data, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
 
@@ -59,7 +59,7 @@ def show(
 @app.command()
 def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Draw one turn as the tree of its trace, from the log: queue, attempts, agents, model and tool calls."""
-    from pallas_cli.turn_tree import trace_turn
+    from pallas_cli.turns.tree import trace_turn
 
     run_on(nats, data, partial(trace_turn, turn_id=turn, as_json=as_json))
 
@@ -67,7 +67,7 @@ def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DAT
 @app.command()
 def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Cancel a turn that waits or runs; it stays cancelled."""
-    from pallas_cli.turn_cancel import cancel as cancel_turn
+    from pallas_cli.turns.cancel import cancel as cancel_turn
 
     run_on(nats, data, partial(cancel_turn, turn_id=turn, as_json=as_json))
 
@@ -84,8 +84,8 @@ def forget(
 ) -> None:
     """Erase at once what was said in turns that are over. Exit code 1 when one of them still waits or runs."""
     from pallas_cli.refused import Refused
-    from pallas_cli.turns_forget import forget as forget_turns
-    from pallas_cli.turns_forget import hash_of
+    from pallas_cli.turns.forget import forget as forget_turns
+    from pallas_cli.turns.forget import hash_of
 
     if (turn is None) == (conversation is None):
         raise Refused("say what to forget: either --turn or --conversation")
@@ -109,8 +109,8 @@ def tail(
     as_json: AsJson = False,
 ) -> None:
     """Print what happens to turns, live, until Ctrl-C or --until. With --json, a document a line."""
-    from pallas_cli.turns_tail import tail as follow
-    from pallas_cli.turns_view import filter_of
+    from pallas_cli.turns.listing import filter_of
+    from pallas_cli.turns.tail import tail as follow
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
     wanted = filter_of(**given, since=since, until=until, data=data)
@@ -131,8 +131,8 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Execute a turn that is over again, as a new turn; Ctrl-C cancels that. Exit code 1 when it does not complete."""
-    from pallas_cli.replay_plan import Unconfirmed
-    from pallas_cli.turn_replay import replay_turn
+    from pallas_cli.turns.replay import replay_turn
+    from pallas_cli.turns.replay_plan import Unconfirmed
 
     again = partial(replay_turn, turn_id=turn, agent=agent, model=model, compare=compare, as_json=as_json)
     try:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin import DEFAULT_LIFECYCLE, LifecycleUrl, run_as_admin
+from pallas_cli.admin.run import DEFAULT_LIFECYCLE, LifecycleUrl, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Users, who have opaque tokens.")
@@ -16,7 +16,7 @@ User = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
 @app.command("list")
 def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List users, and whether their tokens are let in."""
-    from pallas_cli.users_admin import show_users
+    from pallas_cli.admin.users import show_users
 
     run_as_admin(url, data, partial(show_users, as_json=as_json))
 
@@ -24,7 +24,7 @@ def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA,
 @app.command()
 def add(user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Add a user. One that is there already is left as it is."""
-    from pallas_cli.users_admin import add_user
+    from pallas_cli.admin.users import add_user
 
     run_as_admin(url, data, partial(add_user, name=user, as_json=as_json))
 
@@ -34,7 +34,7 @@ def deactivate(
     user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """Keep all tokens of a user out, until `activate`."""
-    from pallas_cli.users_admin import set_active
+    from pallas_cli.admin.users import set_active
 
     run_as_admin(url, data, partial(set_active, name=user, active=False, as_json=as_json))
 
@@ -44,7 +44,7 @@ def activate(
     user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """Let the tokens of a user in again."""
-    from pallas_cli.users_admin import set_active
+    from pallas_cli.admin.users import set_active
 
     run_as_admin(url, data, partial(set_active, name=user, active=True, as_json=as_json))
 
@@ -54,6 +54,6 @@ def scopes(
     user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
     """List the libraries that may go into tokens of a user: those that the user owns or manages."""
-    from pallas_cli.users_admin import show_scopes
+    from pallas_cli.admin.users import show_scopes
 
     run_as_admin(url, data, partial(show_scopes, name=user, as_json=as_json))

@@ -12,8 +12,8 @@ from pallas_cli.broker_config.users import Seeds, stack_users
 from pallas_cli.broker_config.write import USERS
 from pallas_cli.embedded.binaries import script_binary
 from pallas_cli.private_files import private_folder
-from pallas_cli.stack.launch import Launch
-from pallas_cli.stack.probes import answers_ok
+from pallas_cli.processes.launch import Launch
+from pallas_cli.processes.probes import answers_ok
 
 _CONFIG = """\
 server_name: pallas

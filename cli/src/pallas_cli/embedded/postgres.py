@@ -15,11 +15,11 @@ from subprocess import SubprocessError
 
 from pallas_cli.embedded.binaries import package_binary
 from pallas_cli.private_files import private_folder, write_whole
+from pallas_cli.processes.after_fork import child_setup
+from pallas_cli.processes.environment import of_a_server
+from pallas_cli.processes.launch import Launch
+from pallas_cli.processes.probes import says
 from pallas_cli.refused import Refused
-from pallas_cli.stack.after_fork import child_setup
-from pallas_cli.stack.environment import of_a_server
-from pallas_cli.stack.launch import Launch
-from pallas_cli.stack.probes import says
 
 _USER = "postgres"
 _SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pallas_cli.embedded.binaries import installed_binary
 from pallas_cli.private_files import private_folder, write_whole
-from pallas_cli.stack.launch import Launch
-from pallas_cli.stack.probes import says
+from pallas_cli.processes.launch import Launch
+from pallas_cli.processes.probes import says
 
 _USER = "pallas"
 _USERS = """\

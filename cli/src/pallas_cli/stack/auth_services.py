@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
+from pallas_cli.processes.launch import ProcessSpec
 from pallas_cli.stack.data import kept_secret
 from pallas_cli.stack.databases import database_url, ensure_database
-from pallas_cli.stack.launch import ProcessSpec
 from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.service_spec import BROKER, TOOLS, service
 

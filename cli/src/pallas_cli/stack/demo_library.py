@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pallas_cli.library_files import find_files
+from pallas_cli.libraries.files import find_files
 from pallas_cli.refused import Refused
 from pallas_cli.stack.demo_team import DemoTeam
 
@@ -70,7 +70,7 @@ async def _provide(demo: DemoTeam, operator: Operator, daedalus: "AsyncClient", 
 
 
 async def _add_documents(demo: DemoTeam, operator: Operator) -> None:
-    from pallas_cli.library_ingest import Target, hand_over
+    from pallas_cli.libraries.ingest import Target, hand_over
 
     target = Target(operator.library_search_url, operator.admin_password, LIBRARY, "default")
     for left in range(_TRIES, 0, -1):

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from pallas_cli.private_files import private_folder, write_whole
-from pallas_cli.stack.teams import TeamSummary, is_demo, read_teams
+from pallas_cli.team_folders import TeamSummary, is_demo, read_teams
 
 _LIBRARY_SERVER = "library-search"
 _DOCUMENTS = "library"

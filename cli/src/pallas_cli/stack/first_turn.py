@@ -6,7 +6,7 @@ from time import monotonic
 
 from rich.console import Console
 
-from pallas_cli.conversation import CallFailed, Conversation, agent_endpoint
+from pallas_cli.chat.conversation import CallFailed, Conversation, agent_endpoint
 
 _DEMO_MESSAGE = """\
 Hello Harper, please show what your team can do.

@@ -9,11 +9,11 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pallas_cli.processes.probes import http_status
+from pallas_cli.processes.supervisor import StartTimeout
 from pallas_cli.refused import Refused
 from pallas_cli.stack.plan import Plan
-from pallas_cli.stack.probes import http_status
-from pallas_cli.stack.supervisor import StartTimeout
-from pallas_cli.stack.teams import TeamSummary
+from pallas_cli.team_folders import TeamSummary
 
 if TYPE_CHECKING:
     from pallas_bus.transport.access import Access

@@ -15,7 +15,7 @@ from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.ports import Ports, require_free
-from pallas_cli.stack.teams import TeamSummary
+from pallas_cli.team_folders import TeamSummary
 
 
 def make_plan(

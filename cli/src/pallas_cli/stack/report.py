@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pallas_cli.stack.plan import Plan
-from pallas_cli.stack.teams import TeamSummary
+from pallas_cli.team_folders import TeamSummary
 
 
 def show_stack(console: Console, plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> None:

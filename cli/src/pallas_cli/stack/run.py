@@ -15,6 +15,7 @@ from time import monotonic
 from rich.console import Console
 
 from pallas_cli.broker import access_to
+from pallas_cli.processes.supervisor import StartTimeout, Supervisor
 from pallas_cli.refused import Refused
 from pallas_cli.stack import ready_file, report
 from pallas_cli.stack.data import locked
@@ -28,8 +29,7 @@ from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.planning import make_plan
 from pallas_cli.stack.ports import Ports
 from pallas_cli.stack.services import all_specs
-from pallas_cli.stack.supervisor import StartTimeout, Supervisor
-from pallas_cli.stack.teams import TeamSummary, demo_folder, is_demo, read_teams
+from pallas_cli.team_folders import TeamSummary, demo_folder, is_demo, read_teams
 
 _KILL_AFTER_DRAIN = 1.0
 _SAME_PRESS = 1.0

@@ -4,11 +4,11 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 
-from pallas_cli.stack.environment import of_a_service
-from pallas_cli.stack.launch import Launch, ProcessSpec
+from pallas_cli.processes.environment import of_a_service
+from pallas_cli.processes.launch import Launch, ProcessSpec
+from pallas_cli.processes.probes import answers_ok
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK, free_port
-from pallas_cli.stack.probes import answers_ok
 
 SERVERS, TOOLS, SERVICES = range(3)
 """The stages of stopping: what turns call outlives the turns, and servers outlive everybody."""

@@ -7,13 +7,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from pallas_cli.processes.environment import of_a_service, of_team_folders
+from pallas_cli.processes.launch import Launch, ProcessSpec
+from pallas_cli.processes.probes import accepts
 from pallas_cli.stack.auth_services import auth_specs
 from pallas_cli.stack.data import kept_secret
-from pallas_cli.stack.environment import of_a_service, of_team_folders
-from pallas_cli.stack.launch import Launch, ProcessSpec
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
-from pallas_cli.stack.probes import accepts
 from pallas_cli.stack.service_spec import SERVERS, TOOLS, Told, service, told_to_all
 
 

@@ -4,7 +4,7 @@ import pytest
 from tests.integration.team_lifecycle.commands.conftest import Pallas
 from tests.requirements import requirement
 
-from pallas_cli import admin_api
+from pallas_cli.admin import api
 
 
 async def test_users_are_added_once_and_kept_out_and_let_in(pallas: Pallas) -> None:
@@ -68,7 +68,7 @@ async def test_roles_are_granted_and_revoked_and_tokens_lose_what_needed_them(pa
 
 
 async def test_a_list_goes_on_over_all_its_pages(pallas: Pallas, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_api, "PAGE", 2)
+    monkeypatch.setattr(api, "PAGE", 2)
     names = [f"u{number}" for number in range(5)]
     for name in names:
         await pallas.done("users", "add", name)

@@ -1,0 +1,1 @@
+"""What the commands of an admin do, through the admin API of team-lifecycle."""

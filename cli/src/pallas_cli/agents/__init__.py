@@ -1,0 +1,1 @@
+"""Agents: a check of team folders, the catalogue, and the autoscaler of workers."""

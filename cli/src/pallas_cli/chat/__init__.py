@@ -1,0 +1,1 @@
+"""A conversation with one agent on a terminal."""

@@ -1,0 +1,95 @@
+"""Give dead letters another try: what was asked becomes a new turn, and the letter goes.
+
+The letter goes last, and the new turn's id follows from its name: when the command dies in between, doing it again
+means the same turn.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
+from pallas_bus.turnlog.dead_letters import drop_letter, request_of
+from pallas_bus.turnlog.queue import submit
+from pallas_cli.deadletters.view import letter_of, letters_of
+from pallas_cli.refused import Refused
+from pallas_contracts.catalog import AGENTS
+from pallas_contracts.errors import NotFound, PallasError, Rejected
+from pallas_contracts.ids import TurnId, derived_turn_id
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
+
+
+async def retry_one_letter(bus: Bus, name: str, *, as_json: bool) -> None:
+    """Submit a letter's turn again and print the id of the new one.
+
+    Raises:
+        Refused: there is no such letter, or it cannot be tried again.
+    """
+    turn_id = await _retry(bus, name)
+    print(json.dumps({"letter": name, "turn": turn_id}) if as_json else f"Retried {name} as turn {turn_id}.")
+
+
+async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
+    """Do that with all letters that match, the oldest first, and print what became of each.
+
+    Raises:
+        Refused: some cannot be tried again; the others were.
+    """
+    rows: list[dict[str, Any]] = []
+    for kept in await letters_of(bus, team=team, agent=agent, since=since):
+        row: dict[str, Any] = {"letter": kept.letter.letter, "turn": None, "refused": None}
+        try:
+            row["turn"] = await _retry(bus, kept.letter.letter)
+        except Refused as refusal:
+            row["refused"] = str(refusal)
+        rows.append(row)
+        if not as_json and row["turn"]:
+            print(f"Retried {row['letter']} as turn {row['turn']}.")
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    elif not rows:
+        print(f"No dead letters since {since}.")
+    if refused := [row["refused"] for row in rows if row["refused"]]:
+        raise Refused(*refused, code=1)
+
+
+async def _retry(bus: Bus, name: str) -> str:
+    letter, original = await letter_of(bus, name)
+    if original is None:
+        raise Refused(f"{name}: content_expired: the original message is not kept any more", code=1)
+    request = await _as_new_turn(bus, letter, original)
+    try:
+        await submit(bus, await offload_request(bus, request))
+    except PallasError as error:
+        raise Refused(f"{name}: {error.code}: {error.message}; it may be retried again", code=1) from error
+    try:
+        await drop_letter(bus, letter)
+    except PallasError as error:
+        told = f"{name}: turn {request.turn_id} was submitted, but the letter could not be removed: {error.message}"
+        raise Refused(told, code=1) from error
+    return request.turn_id
+
+
+async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal) -> TurnRequested:
+    """What the original asks for, under a new id.
+
+    Raises:
+        Refused: this version cannot read it either, its arguments are gone, or nobody would execute it.
+    """
+    try:
+        asked = await whole_request(bus, request_of(original))
+    except (Rejected, NotFound) as error:
+        raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
+    if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
+        raise Refused(f"{letter.letter}: there is no agent {asked.agent!r} of team {asked.team!r} any more", code=1)
+    # No caller's idempotency key leads to the new turn, so it has no digest either.
+    changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "digest": None, "requested_at": utc_now()}
+    return asked.model_copy(update=changes)
+
+
+def _new_turn(letter: DeadLetter) -> TurnId:
+    """The turn that a letter becomes, always the same."""
+    return derived_turn_id(hashlib.sha256(f"retry {letter.letter}".encode()).digest())

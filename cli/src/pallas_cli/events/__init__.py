@@ -1,0 +1,1 @@
+"""Recorded messages of all streams: followed and replayed."""

@@ -1,0 +1,107 @@
+"""Recorded messages, published again at their original spacing or at once."""
+
+import asyncio
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pallas_bus.history.recorded import Recorded, recorded
+from pallas_bus.history.replayed import Target, check_unstored, publish_again
+from pallas_bus.transport.connection import Bus
+from pallas_cli.events.tail import filter_of
+from pallas_cli.moments import span_of
+from pallas_cli.refused import Refused
+from pallas_contracts.errors import Rejected, Unavailable
+
+_TELL = 1.0
+"""Seconds between two lines of progress."""
+
+
+@dataclass
+class _Progress:
+    """What has been done, for standard error."""
+
+    verb: str
+    count: int = 0
+    skipped: int = 0
+    last: Recorded | None = None
+    _told: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+
+    def at(self, message: Recorded, *, skipped: bool) -> None:
+        self.last = message
+        self.count += not skipped
+        self.skipped += skipped
+        if (now := asyncio.get_running_loop().time()) >= self._told + _TELL:
+            self._told = now
+            self.tell("")
+
+    def tell(self, how: str) -> None:
+        where = f", at {self.last.stream} {self.last.record.seq}" if self.last else ""
+        skipped = f", {self.skipped} left out because they are too large" if self.skipped else ""
+        print(f"{how}{self.count} messages {self.verb}{where}{skipped}", file=sys.stderr, flush=True)
+
+
+async def replay(
+    bus: Bus, *, since: str, until: str | None, subject: str, fast: bool, to: str | None, dry_run: bool
+) -> None:
+    """Publish what was recorded again, or only count it. How far it is goes to standard error.
+
+    Raises:
+        Refused: a subject or time cannot be understood, or the target is not one to replay to.
+    """
+    begin, end = span_of(since, until or datetime.now(UTC).isoformat())
+    assert begin is not None
+    wanted, target = filter_of(subject), await _target(bus, to)
+    progress, breaks = _Progress("counted" if dry_run else "published"), bus.breaks
+    pace = _Pace(fast=fast or dry_run)
+    try:
+        async for message in recorded(bus, wanted, since=begin, until=end):
+            await pace.wait(message.record.time)
+            progress.at(message, skipped=not dry_run and not await _published(bus, target, message))
+        if not dry_run:
+            await bus.flush()
+    except asyncio.CancelledError:
+        progress.tell("stopped: ")
+        raise
+    progress.tell("done: ")
+    if bus.breaks != breaks:
+        raise Refused("the connection to the broker broke meanwhile; some messages may not have been published")
+
+
+@dataclass
+class _Pace:
+    """Waits until a message is due: as long after the first as it was then, so that no delay adds up."""
+
+    fast: bool
+    _first: datetime | None = None
+    _began: float = 0.0
+
+    async def wait(self, time: datetime) -> None:
+        if self.fast:
+            return
+        clock = asyncio.get_running_loop().time
+        if self._first is None:
+            self._first, self._began = time, clock()
+        delay = self._began + (time - self._first).total_seconds() - clock()
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+
+async def _target(bus: Bus, to: str | None) -> Target:
+    try:
+        target = Target.parse(to) if to is not None else Target()
+        await check_unstored(bus, target)
+    except Rejected as error:
+        raise Refused(error.message) from error
+    return target
+
+
+async def _published(bus: Bus, target: Target, message: Recorded) -> bool:
+    """Publish; False when the headers make the message too large."""
+    try:
+        await publish_again(bus, target, message)
+    except Rejected:
+        return False
+    except Unavailable as error:
+        raise Refused(error.message) from error
+    return True

@@ -1,0 +1,1 @@
+"""Documents on this machine, and their upload to the library search."""

@@ -1,0 +1,168 @@
+"""Hands files over to the library search, a few at a time, and tells of each what has become of it.
+
+The search reads and cuts them; here is only told which file stands where. Results go to standard output, progress to
+standard error.
+"""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+
+from pallas_cli.libraries.files import FoundFiles
+from pallas_cli.refused import Refused
+
+AT_ONCE = 4
+TRIES = 4
+SECONDS = 420.0
+"""A large PDF takes up to a minute to read, and is read after the others that were handed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where documents go."""
+
+    url: str
+    password: str
+    library: str
+    collection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a file: `created`, `updated`, `unchanged` or `failed`."""
+
+    path: str
+    status: str
+    document: str | None = None
+    chunks: int = 0
+    error: str | None = None
+
+    def line(self) -> str:
+        """It as a line for people."""
+        told = f": {self.error}" if self.error else f" ({self.chunks} chunk{'' if self.chunks == 1 else 's'})"
+        return f"{self.status:<9} {self.path}{told}"
+
+
+async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> int:
+    """Hand over all files; return how many could not be added.
+
+    Raises:
+        Refused: nothing can be added: nobody answers, the password is wrong, there is no such library.
+    """
+    progress = _Progress(len(found.documents), sys.stderr.isatty())
+
+    def tell(outcome: Outcome) -> None:
+        progress.clear()
+        if not as_json:
+            print(outcome.line(), flush=True)
+        progress.step()
+
+    outcomes = await hand_over(target, found, tell)
+    progress.clear()
+    counted = Counter(outcome.status for outcome in outcomes)
+    if as_json:
+        files = [asdict(outcome) for outcome in sorted(outcomes, key=lambda outcome: outcome.path)]
+        where = {"library": target.library, "collection": target.collection}
+        print(json.dumps({**where, **_counts(counted), "files": files, "skipped": found.skipped}, ensure_ascii=False))
+    else:
+        told = ", ".join(f"{count} {status}" for status, count in _counts(counted).items() if count)
+        rest = f"; {len(found.skipped)} left out, which are no documents" if found.skipped else ""
+        print(f"{told}{rest}")
+    return counted["failed"]
+
+
+def _counts(counted: Counter[str]) -> dict[str, int]:
+    return {status: counted[status] for status in ("created", "updated", "unchanged", "failed")}
+
+
+async def hand_over(
+    target: Target, found: FoundFiles, tell: Callable[[Outcome], None] = lambda _: None
+) -> list[Outcome]:
+    """Hand over all files; `tell` hears what became of each.
+
+    Raises:
+        Refused: as for `ingest_files`.
+    """
+    outcomes: list[Outcome] = []
+    waiting = iter(found.documents.items())
+    auth = ("admin", target.password)
+    async with httpx.AsyncClient(base_url=target.url, auth=auth, timeout=SECONDS) as http:
+
+        async def work() -> None:
+            for path, file in waiting:
+                outcome = await _put(http, target, path, file)
+                outcomes.append(outcome)
+                tell(outcome)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(AT_ONCE):
+                    group.create_task(work())
+        except* Refused as refusals:
+            raise refusals.exceptions[0] from None
+    return outcomes
+
+
+async def _put(http: httpx.AsyncClient, target: Target, path: str, file: Path) -> Outcome:
+    try:
+        content = await asyncio.to_thread(file.read_bytes)
+    except OSError as error:
+        return Outcome(path, "failed", error=f"cannot be opened: {error.strerror}")
+    query = {"collection": target.collection, "path": path}
+    route = f"/admin/api/documents/{quote(target.library, safe='')}"
+    for left in range(TRIES, 0, -1):
+        try:
+            answer = await http.put(route, params=query, content=content)
+        except httpx.HTTPError as error:
+            why = f"cannot be reached ({type(error).__name__}); --url says where it is"
+            raise Refused(f"the library search at {target.url} {why}", code=1) from error
+        if answer.status_code != 503 or left == 1:
+            return _outcome(target, path, answer)
+        await asyncio.sleep(float(answer.headers.get("retry-after", "1")))
+    raise AssertionError("the last try ends the loop")
+
+
+def _outcome(target: Target, path: str, answer: httpx.Response) -> Outcome:
+    try:
+        said = answer.json()
+        if answer.is_success:
+            return Outcome(path, said["status"], said["document"], said["chunks"])
+        sentence, code = said["error"], said.get("code")
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{target.url} answers {answer.status_code}, but is no library search", code=1) from error
+    match answer.status_code, code:
+        case 401, _:
+            raise Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)", code=1)
+        case 404, "no_library":
+            raise Refused(sentence, code=1)
+        case 404 | 405, _:
+            raise Refused(f"{target.url} is no library search", code=1)
+        case _:
+            return Outcome(path, "failed", error=sentence)
+
+
+@dataclass
+class _Progress:
+    """A line on a terminal that says how far it is."""
+
+    total: int
+    shown: bool
+    done: int = 0
+
+    def step(self) -> None:
+        self.done += 1
+        if self.shown and self.done < self.total:
+            sys.stderr.write(f"{self.done} of {self.total}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,85 @@
+"""The team folders of a stack, checked before anything starts.
+
+Workers and the health-monitor read the folders again by themselves; what is kept here is only what the stack needs to
+choose ports and to know when every agent can be called.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pallas_cli.refused import Refused
+
+if TYPE_CHECKING:
+    from pallas_teams import Fault
+
+_DEMO = Path("teams") / "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSummary:
+    """A team: its name, its agents in the order of the file, the ports that agents have of their own, its id at
+    team-lifecycle, and the names of its downstream servers."""
+
+    name: str
+    folder: Path
+    agents: tuple[str, ...]
+    ports: frozenset[int]
+    team_id: str | None = None
+    servers: frozenset[str] = frozenset()
+
+
+def demo_folder() -> Path:
+    """Return the checkout's demo team.
+
+    Raises:
+        Refused: this is no checkout.
+    """
+    found = next((folder for folder in _demo_places() if (folder / "agents.yaml").is_file()), None)
+    if found is None:
+        raise Refused("there is no demo team here; name a team folder with --teams")
+    return found
+
+
+def is_demo(folder: Path) -> bool:
+    """Whether `folder` is the checkout's demo team, however it is written."""
+    return folder.resolve() in _demo_places()
+
+
+def _demo_places() -> tuple[Path, ...]:
+    return Path(__file__).resolve().parents[3] / _DEMO, Path.cwd() / _DEMO
+
+
+def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[TeamSummary]:
+    """Read and check the folders as the workers will. `environ` feeds their `${NAME}`.
+
+    Raises:
+        Refused: with a line for each folder that cannot be used.
+    """
+    from pallas_teams import TeamFaults, load_teams
+
+    try:
+        teams = load_teams(folders, environ)
+    except TeamFaults as error:
+        raise Refused(*_lines(folders, error.faults)) from error
+    return [
+        TeamSummary(
+            name=team.name,
+            folder=team.folder.absolute(),
+            agents=tuple(team.agents),
+            ports=frozenset(agent.port for agent in team.agents.values() if agent.port is not None),
+            team_id=team.team_id,
+            servers=frozenset(team.servers),
+        )
+        for team in teams
+    ]
+
+
+def _lines(folders: Sequence[Path], faults: Sequence["Fault"]) -> Iterator[str]:
+    """One line for each folder with faults: the first of them, and where to see the others."""
+    for folder in folders:
+        found = [str(fault) for fault in faults if Path(fault.file).is_relative_to(folder)]
+        if found:
+            more = f" ({len(found) - 1} more: pallas agents validate {folder})" if len(found) > 1 else ""
+            yield f"bad team folder {folder}: {found[0]}{more}"

@@ -1,0 +1,1 @@
+"""Turns, read from the turn log: listed, shown, compared, replayed, cancelled and forgotten."""

@@ -1,0 +1,66 @@
+"""Two turns beside each other: what they answered, and where their time went."""
+
+import shutil
+import textwrap
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from pallas_bus.history.turns import TurnHistory
+from pallas_cli.turns.answer import said_in
+from pallas_cli.turns.show import document_of
+from pallas_cli.turns.timeline import lines_of, timeline, times_of
+
+_NARROWEST = 50
+"""Columns that a side needs at least; where there are fewer, one turn stands above the other."""
+
+_INDENT = " " * 21
+_VERDICTS = {
+    True: "The answers are equal.",
+    False: "The answers differ.",
+    None: "The answers cannot be compared: one of them is not kept any more.",
+}
+
+
+def comparison_of(old: TurnHistory, new: TurnHistory) -> dict[str, Any]:
+    """Both turns as plain values; `equal` None means that one of the answers is not kept any more."""
+    return {
+        "equal": said_in(old).equals(said_in(new)),
+        "old": document_of(old, content=True),
+        "new": document_of(new, content=True),
+    }
+
+
+def lines_beside(old: TurnHistory, new: TurnHistory, width: int | None = None) -> list[str]:
+    """Both answers and timelines for a reader, beside each other in `width` columns (the terminal's), if they fit."""
+    side = ((width or shutil.get_terminal_size().columns) - 3) // 2
+    pairs = list(zip(_parts(old), _parts(new), strict=True))
+    lines: list[str] = []
+    if side < _NARROWEST:
+        for number, name in enumerate(("old", "new")):
+            for part in (pair[number] for pair in pairs):
+                lines += [f"{name}: {part[0]}", *part[1:], ""]
+    else:
+        for left, right in pairs:
+            both = zip_longest(_wrapped(left, side), _wrapped(right, side), fillvalue="")
+            lines += [f"{one:<{side}} | {other}".rstrip() for one, other in both]
+            lines.append("")
+    return [*lines, _VERDICTS[said_in(old).equals(said_in(new))]]
+
+
+def _parts(turn: TurnHistory) -> tuple[list[str], list[str], list[str]]:
+    """Which turn it is, its answer, its timeline; each begins with its heading."""
+    times = times_of(timeline(turn))
+    heading = f"{turn.turn_id} {turn.team}/{turn.agent}: {turn.state}"
+    return [heading], ["answer", *said_in(turn).text.splitlines()], [f"timeline, {times}", *lines_of(turn)]
+
+
+def _wrapped(lines: list[str], width: int) -> Iterator[str]:
+    for line in lines:
+        yield from textwrap.wrap(
+            line,
+            width,
+            drop_whitespace=False,
+            replace_whitespace=False,
+            subsequent_indent=_INDENT if line[:1] == " " else "",
+        ) or [""]

@@ -1,0 +1,69 @@
+"""Forget what was said in turns that are over; what happened in them stays in the log."""
+
+import json
+from pathlib import Path
+
+import typer
+
+from pallas_bus.history.turns import TurnHistory, read_conversation
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.content.removal import Erased, erase_content
+from pallas_cli.log_key import find_log_key
+from pallas_cli.refused import Refused
+from pallas_cli.turns.listing import find_turn
+
+
+def hash_of(conversation: str | None, data: Path) -> str | None:
+    """What the log keeps of a conversation's id; `data` has the log key.
+
+    Raises:
+        Refused: there is no key.
+    """
+    return find_log_key(data).conversation(conversation) if conversation is not None else None
+
+
+async def forget(bus: Bus, *, turn_id: str | None, conversation: str | None, as_json: bool) -> None:
+    """Erase the content of one turn, or of all turns of a conversation, which is known by its hash.
+
+    Raises:
+        Refused: the log has no such turn.
+        Exit: with code 1, when one of them is under way: that is not forgotten.
+    """
+    turns = await _turns(bus, turn_id, conversation)
+    over = {turn.turn_id: await erase_content(bus, turn.ref) for turn in turns if turn.outcome is not None}
+    under_way = [turn for turn in turns if turn.outcome is None]
+    if as_json:
+        print(json.dumps({"forgotten": [_row(*each) for each in over.items()], "under_way": _ids(under_way)}, indent=2))
+    else:
+        for line in [*(_line(*each) for each in over.items()), *map(_hint, under_way)]:
+            print(line)
+    if under_way:
+        raise typer.Exit(1)
+
+
+async def _turns(bus: Bus, turn_id: str | None, conversation: str | None) -> list[TurnHistory]:
+    if turn_id is not None:
+        return [await find_turn(bus, turn_id)]
+    assert conversation is not None
+    if not (turns := await read_conversation(bus, conversation)):
+        raise Refused("the log has no turn of that conversation")
+    return turns
+
+
+def _ids(turns: list[TurnHistory]) -> list[str]:
+    return [turn.turn_id for turn in turns]
+
+
+def _row(turn_id: str, erased: Erased) -> dict[str, object]:
+    return {"turn": turn_id, "messages": erased.messages, "parts": erased.parts, "dead_letter": erased.original}
+
+
+def _line(turn_id: str, erased: Erased) -> str:
+    if not erased.anything:
+        return f"Turn {turn_id} had no content any more."
+    dead = ", the original of its dead letter" if erased.original else ""
+    return f"Turn {turn_id} forgotten: {erased.messages} messages, {erased.parts} parts of objects{dead}."
+
+
+def _hint(turn: TurnHistory) -> str:
+    return f"Turn {turn.turn_id} is {turn.state}: cancel it first (pallas turns cancel {turn.turn_id})."

@@ -1,0 +1,137 @@
+"""What executing a turn again means: which request is sent to which agent, and whether that could do harm."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_cli.refused import Refused
+from pallas_cli.turns.answer import with_content
+from pallas_cli.turns.listing import find_turn
+from pallas_contracts.agents import AgentDefinition, ToolDefinition
+from pallas_contracts.catalog import AGENTS
+from pallas_contracts.errors import Rejected
+from pallas_contracts.ids import new_turn_id
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Principal, ToolStarted, TurnRequested
+
+OPERATOR = Principal(type="peer", id="pallas-cli")
+"""Who calls when a turn is replayed."""
+
+_MOST_FAULTS = 5
+
+
+class _Validator(Protocol):
+    """A compiled JSON Schema."""
+
+    def iter_errors(self, instance: Any) -> Any:
+        """Yield what does not fit."""
+        ...
+
+
+class Unconfirmed(Refused):
+    """The command would do something that could do harm, and has not been told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A turn that is over, and the request that executes it again."""
+
+    old: TurnHistory
+    definition: AgentDefinition
+    request: TurnRequested
+
+    @property
+    def repeated(self) -> ToolStarted | None:
+        """A tool that the turn has called and that may have an effect a second time; None when it is safe."""
+        if self.definition.retry == "safe":
+            return None
+        events = (event for attempt in self.old.attempts.values() for event in attempt.in_order())
+        return next((event for event in events if isinstance(event, ToolStarted) and event.leaf), None)
+
+    def check(self, *, confirmed: bool) -> None:
+        """Make sure that somebody wants tools to be executed a second time.
+
+        Raises:
+            Unconfirmed: that has to be confirmed first.
+        """
+        tool = self.repeated
+        if tool is not None and not confirmed:
+            name = f"{self.definition.team}/{self.definition.agent}"
+            raise Unconfirmed(
+                f"turn {self.old.turn_id} called the tool {tool.server}/{tool.tool}, and {name} does not say "
+                "`retry: safe`: its tools would be executed again. --yes does it"
+            )
+
+
+async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str | None) -> Plan:
+    """Make the request that executes a turn again, with another agent of its team or another model when given.
+
+    Raises:
+        Refused: the turn is not over, what it was asked is not kept any more (`content_expired`), or the agent cannot
+            be asked that.
+    """
+    old = await find_turn(bus, turn_id)
+    if old.outcome is None:
+        raise Refused(f"turn {turn_id} is {old.state}: only a turn that is over can be executed again")
+    await with_content(bus, old)
+    if old.kept is None:
+        raise Refused(f"content_expired: what turn {turn_id} was asked is not kept any more")
+    definition = await _definition(bus, old.team, agent or old.agent)
+    if model is not None and definition.kind != "llm":
+        raise Refused(f"unknown_model: {definition.agent!r} has no model that another could stand in for")
+    tool = _tool(definition, old.kept.tool)
+    check_arguments(tool, old.kept.arguments)
+    changes: dict[str, Any] = {
+        "turn_id": new_turn_id(),
+        "agent": definition.agent,
+        "tool": tool.name,
+        "principal": OPERATOR,
+        "digest": None,
+        "replay_of": old.turn_id,
+        "model": model,
+        "requested_at": utc_now(),
+    }
+    return Plan(old, definition, old.kept.model_copy(update=changes))
+
+
+async def _definition(bus: Bus, team: str, agent: str) -> AgentDefinition:
+    try:
+        definition = await kv.get(bus, AGENTS, team=team, agent=agent)
+    except Rejected as error:
+        raise Refused(error.message) from error
+    if definition is None:
+        raise Refused(f"there is no agent {agent!r} in team {team!r}")
+    return definition
+
+
+def _tool(definition: AgentDefinition, name: str) -> ToolDefinition:
+    """The tool of that name, or else the agent's main one: that of its own name, or its first."""
+    tool = definition.tool(name) or definition.tool(definition.agent) or next(iter(definition.tools), None)
+    if tool is None:
+        raise Refused(f"agent {definition.agent!r} has no tool")
+    return tool
+
+
+def check_arguments(tool: ToolDefinition, arguments: dict[str, Any]) -> None:
+    """Check arguments against the tool's schema.
+
+    Raises:
+        Refused: they do not fit; each fault names its field and the rule, not the value.
+    """
+    faults = sorted(_sentence(fault) for fault in _compiled(tool.input_schema).iter_errors(arguments))
+    if faults:
+        head = f"what the turn was asked does not fit the tool {tool.name!r}"
+        raise Refused(*(f"{head}: {fault}" for fault in faults[:_MOST_FAULTS]))
+
+
+def _compiled(schema: dict[str, Any]) -> _Validator:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(schema)
+
+
+def _sentence(fault: Any) -> str:
+    where = "/".join(str(part) for part in fault.absolute_path) or "arguments"
+    return f"{where} breaks the rule {fault.validator}"

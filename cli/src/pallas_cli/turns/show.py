@@ -1,0 +1,75 @@
+"""One turn, with its timeline and, when that is asked for, what was said in it."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from pallas_bus.history.turns import TurnHistory
+from pallas_bus.transport.connection import Bus
+from pallas_cli.turns.answer import asked_in, said_in, with_content
+from pallas_cli.turns.listing import find_turn, row_of
+from pallas_cli.turns.timeline import beginning, lines_of, timeline, times_of
+
+
+async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: bool) -> None:
+    """Print one turn: how long it waited, what each attempt did and when, how it ended; with `content`, what was said.
+
+    Raises:
+        Refused: the log has no such turn.
+    """
+    turn = await find_turn(bus, turn_id)
+    if content:
+        await with_content(bus, turn)
+    if as_json:
+        print(json.dumps(document_of(turn, content=content), indent=2, ensure_ascii=False))
+        return
+    print("\n".join(heading_of(turn)))
+    print("\n".join(lines_of(turn)))
+    print(f"in all {times_of(timeline(turn))}")
+    if content:
+        print("\n".join(_content_of(turn)))
+
+
+def document_of(turn: TurnHistory, *, content: bool = False) -> dict[str, Any]:
+    """The turn as plain values. Times are ISO 8601, spans seconds."""
+    entries, began = timeline(turn), beginning(turn)
+    until = turn.outcome.content_until if turn.outcome is not None else None
+    document = {
+        **row_of(turn),
+        "trace": turn.trace,
+        "joins": len(turn.joins),
+        "content_until": until.isoformat() if until is not None else None,
+        "times": asdict(times_of(entries)),
+        "timeline": [entry.as_json(began) for entry in entries],
+    }
+    if content:
+        said = said_in(turn)
+        texts = [{"agent": agent, "text": text} for agent, text in said.texts]
+        document["content"] = {"asked": asked_in(turn), "texts": texts, "answer": said.answer, "expired": said.expired}
+    return document
+
+
+def heading_of(turn: TurnHistory) -> list[str]:
+    """Which turn it is, in a line or two."""
+    row = row_of(turn)
+    lines = [f"{turn.turn_id} {turn.team}/{turn.agent} {turn.tool or '?'} by {turn.caller or '?'}: {turn.state}"]
+    facts: list[str] = []
+    if row["requested_at"]:
+        facts.append(f"asked {row['requested_at'][:23].replace('T', ' ')} UTC")
+    if turn.replay_of:
+        facts.append(f"replay of {turn.replay_of}")
+    if turn.conversation:
+        facts.append(f"conversation {turn.conversation}")
+    if turn.trace:
+        facts.append(f"trace {turn.trace}")
+    if turn.outcome is not None and turn.outcome.content_until is not None:
+        facts.append(f"content kept until {turn.outcome.content_until.isoformat()[:19].replace('T', ' ')} UTC")
+    return [*lines, f"  {', '.join(facts)}"] if facts else lines
+
+
+def _content_of(turn: TurnHistory) -> list[str]:
+    said, asked = said_in(turn), asked_in(turn)
+    lines = ["", "asked:", "(not kept here)" if asked is None else json.dumps(asked, indent=2, ensure_ascii=False)]
+    for agent, text in said.texts:
+        lines += ["", f"{agent} said:", text]
+    return [*lines, "", "answer:", said.text]

@@ -1,0 +1,232 @@
+"""One turn's timeline: what happened when, how long it took, and within what. Content is named, never shown."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
+from typing import Any, Literal
+
+from pallas_bus.history.turns import AttemptHistory, TurnHistory
+from pallas_cli.turns.tail import claim_text, text_of
+from pallas_contracts.turns import (
+    AnyEvent,
+    ModelCalled,
+    Step,
+    TextDelta,
+    ToolCompleted,
+    ToolFailed,
+    ToolProgress,
+    ToolStarted,
+)
+
+type Kind = Literal["queue", "attempt", "step", "model", "tool", "agent", "content", "joined", "cancel", "outcome"]
+
+
+@dataclass
+class Entry:
+    """One line of a timeline. `took` is seconds, None while it goes on or when it is a moment only.
+
+    `within` is what it lies in. `span` is what it is called in a trace, and `note` what is to be said of it there.
+    """
+
+    at: datetime
+    kind: Kind
+    what: str
+    took: float | None = None
+    attempt: int = 0
+    within: "Entry | None" = None
+    span: str | None = None
+    note: str = ""
+    failed: bool = False
+
+    @property
+    def depth(self) -> int:
+        """How many others it lies in."""
+        return 0 if self.within is None else self.within.depth + 1
+
+    def as_json(self, began: datetime) -> dict[str, Any]:
+        """Plain values; `after` is seconds since the turn was asked for."""
+        after = (self.at - began).total_seconds()
+        rest = {name: getattr(self, name) for name in ("kind", "attempt", "depth", "what")}
+        return {"at": self.at.isoformat(), "after": after, "took": self.took, **rest}
+
+
+def timeline(turn: TurnHistory) -> list[Entry]:
+    """All that happened, by time."""
+    attempts = [turn.attempts[number] for number in sorted(turn.attempts)]
+    entries = [*_queue(turn, attempts)]
+    for attempt, following in zip_longest(attempts, attempts[1:]):
+        entries += _Attempt(attempt, _end(turn, attempt, following)).entries()
+    entries += [Entry(join.at, "joined", f"its caller follows it again through {join.gateway}") for join in turn.joins]
+    if turn.cancel is not None:
+        entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))
+    # Events have their time in milliseconds: within one, they stay in the order in which they were added.
+    entries.sort(key=lambda entry: int(entry.at.timestamp() * 1000))
+    if turn.outcome is not None:
+        code = f" ({turn.outcome.code})" if turn.outcome.code not in (None, turn.outcome.status) else ""
+        entries.append(Entry(turn.outcome.ended_at, "outcome", f"{turn.outcome.status}{code}"))
+    return entries
+
+
+def beginning(turn: TurnHistory) -> datetime:
+    """When the turn was asked for, or else the first that is known of it."""
+    first = min((entry.at for entry in timeline(turn)), default=datetime.fromtimestamp(0, UTC))
+    return turn.requested_at or first
+
+
+def _queue(turn: TurnHistory, attempts: list[AttemptHistory]) -> Iterator[Entry]:
+    if (asked := turn.requested_at) is None:
+        return
+    taken = attempts[0].claim.at if attempts else turn.outcome.ended_at if turn.outcome else None
+    took = (taken - asked).total_seconds() if taken else None
+    what = "waited in the queue" if taken else "waits in the queue"
+    yield Entry(asked, "queue", what, took, span="wait_in_queue")
+
+
+def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory | None) -> datetime | None:
+    if following is not None:
+        return following.claim.at
+    return turn.outcome.ended_at if turn.outcome is not None else None
+
+
+@dataclass
+class _Attempt:
+    """Reads an attempt's events in order, to see what lies within what: calls in steps, a sub-agent in its call."""
+
+    history: AttemptHistory
+    end: datetime | None
+    made: list[Entry] = field(default_factory=list[Entry])
+    _steps: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _calls: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _callers: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _calling: str = ""
+
+    def __post_init__(self) -> None:
+        text = claim_text(self.history.claim)
+        self._whole = Entry(self.history.claim.at, "attempt", text, span="take_turn", note=text)
+
+    def entries(self) -> list[Entry]:
+        self._add(self._whole)
+        if self.end is not None:
+            self._whole.took = (self.end - self._whole.at).total_seconds()
+        for event in self.history.in_order():
+            self._take(event, _moment(event))
+        for agent in list(self._steps):
+            self._end_step(agent, self.end)
+        return self.made
+
+    def _take(self, event: AnyEvent, at: datetime) -> None:
+        match event:
+            case Step():
+                self._end_step(event.agent, at)
+                within, span = self._callers.get(event.agent, self._whole), f"invoke_agent {event.agent}"
+                self._steps[event.agent] = self._add(Entry(at, "step", text_of(event), within=within, span=span))
+                self._calling = event.agent
+            case ModelCalled():
+                self._model_called(event, at)
+            case ToolStarted():
+                within, kind = self._steps.get(self._calling, self._whole), "tool" if event.leaf else "agent"
+                span = f"execute_tool {event.server}__{event.tool}" if event.leaf else f"execute_tool {event.tool}"
+                call = self._add(Entry(at, kind, f"{event.server}/{event.tool}", within=within, span=span))
+                self._calls[event.call] = call
+                if not event.leaf:
+                    self._callers[event.server] = call
+            case ToolCompleted() | ToolFailed():
+                self._end_call(event, at)
+            case TextDelta() | ToolProgress():
+                pass
+            case _:
+                self._add(Entry(at, "content", text_of(event), within=self._whole))
+
+    def _model_called(self, event: ModelCalled, at: datetime) -> None:
+        began, step = at - timedelta(milliseconds=event.duration_ms), self._steps.get(event.agent)
+        note = f"({event.input_tokens} in, {event.output_tokens} out)"
+        what, span = f"{event.model} answered {note}", f"chat {event.model}"
+        entry = Entry(began, "model", what, event.duration_ms / 1000, within=step or self._whole, span=span, note=note)
+        entry.at = max(began, step.at) if step is not None else began
+        self._add(entry)
+
+    def _end_call(self, event: ToolCompleted | ToolFailed, at: datetime) -> None:
+        call = self._calls.get(event.call)
+        if call is None:
+            call = self._add(Entry(at, "tool", f"{event.server}/{event.tool}", within=self._whole))
+        call.took = event.duration_ms / 1000
+        if call.kind == "agent":
+            self._end_step(event.server, at)
+            if not any(it.kind == "agent" and it.what == call.what and it.took is None for it in self._calls.values()):
+                self._callers.pop(event.server, None)
+        if isinstance(event, ToolFailed):
+            call.note, call.failed = f"failed ({event.code})", True
+            call.what += f": {call.note}"
+
+    def _end_step(self, agent: str, at: datetime | None) -> None:
+        step = self._steps.pop(agent, None)
+        if step is not None and at is not None:
+            step.took = (at - step.at).total_seconds()
+
+    def _add(self, entry: Entry) -> Entry:
+        entry.attempt = self.history.claim.attempt
+        self.made.append(entry)
+        return entry
+
+
+def _moment(event: AnyEvent) -> datetime:
+    return datetime.fromtimestamp(event.at / 1000, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Where the time went, in seconds. Models and tools that ran side by side count each; `rest` is none of it."""
+
+    total: float
+    queued: float
+    models: float
+    model_calls: int
+    tools: float
+    tool_calls: int
+    rest: float
+
+    def __str__(self) -> str:
+        models = f"{self.models:.3f} s in {_calls(self.model_calls, 'model')}"
+        tools = f"{self.tools:.3f} s in {_calls(self.tool_calls, 'tool')}"
+        return f"{self.total:.3f} s: {self.queued:.3f} s waiting, {models}, {tools}, {self.rest:.3f} s else"
+
+
+def _calls(number: int, what: str) -> str:
+    return f"{number} {what} call{'' if number == 1 else 's'}"
+
+
+def times_of(entries: Iterable[Entry]) -> Times:
+    """Add a timeline up. A sub-agent counts by its own models and tools."""
+    known = list(entries)
+    spans = {
+        kind: [entry for entry in known if entry.kind == kind and entry.took is not None]
+        for kind in ("queue", "model", "tool")
+    }
+    ends = [entry.at + timedelta(seconds=entry.took or 0) for entry in known]
+    total = (max(ends) - min(entry.at for entry in known)).total_seconds() if known else 0.0
+    sums = {kind: sum(entry.took or 0 for entry in some) for kind, some in spans.items()}
+    rest = max(0.0, total - _covered(entry for some in spans.values() for entry in some))
+    models, tools = spans["model"], spans["tool"]
+    return Times(total, sums["queue"], sums["model"], len(models), sums["tool"], len(tools), rest)
+
+
+def _covered(entries: Iterable[Entry]) -> float:
+    """How many seconds at least one of them took."""
+    seconds, until = 0.0, datetime.fromtimestamp(0, UTC)
+    for entry in sorted(entries, key=lambda entry: entry.at):
+        end = entry.at + timedelta(seconds=entry.took or 0)
+        if end > until:
+            seconds += (end - max(entry.at, until)).total_seconds()
+            until = end
+    return seconds
+
+
+def lines_of(turn: TurnHistory) -> list[str]:
+    """The timeline for a reader: seconds after the turn was asked for, seconds that it took, what it was."""
+    began = beginning(turn)
+    lines = [f"{'after':>9} {'took':>9}"]
+    for entry in timeline(turn):
+        took = f"{entry.took:9.3f}" if entry.took is not None else " " * 9
+        lines.append(f"{(entry.at - began).total_seconds():9.3f} {took}  {'  ' * entry.depth}{entry.what}")
+    return lines

@@ -1,7 +1,7 @@
 """How long a change of what a team may read takes until it is confirmed, with the protection of answers and without.
 
-Two replicas of team-lifecycle change one truth in turn: one condemns what Redis has before a change and renews it
-after, the other forgets it after the change, as a usual cache does.
+Two replicas of team-lifecycle take turns to change one truth. One invalidates the entries in Redis before a change and
+refreshes them after it. The other deletes them after the change, as a plain cache does.
 """
 
 import time

@@ -35,9 +35,9 @@ class Parts:
 
     @contextmanager
     def unprotected(self) -> Generator[Process]:
-        """Another team-lifecycle over the same database, which changes the truth and then forgets what Redis has."""
+        """Another team-lifecycle over the same database, whose cache is unprotected."""
         module = "tests.integration.stale.service"
-        with running("unprotected", self.folder, module, "team-lifecycle", "unprotected", env=self.environ) as process:
+        with running("unprotected", self.folder, module, "team-lifecycle", env=self.environ) as process:
             yield process.wait_for("readyz")
 
 

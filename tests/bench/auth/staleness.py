@@ -21,18 +21,18 @@ _UNTIL_STALE = 10
 def measure(folder: Path, most: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """Run both storms, of so many changes and look-ups at least."""
     results: dict[str, Any] = {}
-    for way, protect in ((UNPROTECTED, False), (PROTECTED, True)):
+    for way, protected in ((UNPROTECTED, False), (PROTECTED, True)):
         (folder / way).mkdir()
-        results[way] = asyncio.run(_storm(folder / way, most, tell, protect=protect))
+        results[way] = asyncio.run(_storm(folder / way, most, tell, protected=protected))
     return results
 
 
-async def _storm(folder: Path, most: int, tell: Callable[[str], None], *, protect: bool) -> dict[str, Any]:
+async def _storm(folder: Path, most: int, tell: Callable[[str], None], *, protected: bool) -> dict[str, Any]:
     seed = random.randrange(10**6)
-    tell(f"{most} changes and look-ups, {'protected' if protect else 'unprotected'}, seed {seed}")
-    async with parts(folder, protect=protect) as running:
+    tell(f"{most} changes and look-ups, {'protected' if protected else 'unprotected'}, seed {seed}")
+    async with parts(folder, protected=protected) as running:
         storm = Storm(running, seed)
-        await storm.run(most if protect else most * _UNTIL_STALE, _WITHIN, accidents=protect)
+        await storm.run(most if protected else most * _UNTIL_STALE, _WITHIN, accidents=protected)
     return {
         "seed": seed,
         "answers": {verdict: storm.verdicts[verdict] for verdict in ("right", "stale", "wrong", "unavailable")},

@@ -149,7 +149,7 @@ async def test_redis_does_for_its_services_what_they_need_and_nothing_else(tmp_p
         async with open_cache(server.url) as cache:
             snapshot = await cache.read([key])
             assert await cache.fill(snapshot, 1, {key: record}) == 1
-            await cache.renew(await cache.condemn([key]), 2, {key: None})
+            await cache.refresh(await cache.invalidate([key]), 2, {key: None})
             assert (await cache.read([key])).records == {key: None}
             assert await cache.use_up("jti", time.time() + 60, 60)
         commands = (

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from tests.embedded import RedisServer
+from tests.integration.stale.unprotected import unprotected
 from tests.waiting import soon, within
 
 from pallas_contracts.auth import LibraryRecord, LookupKey, Record, TeamRecord, TokenRecord
@@ -46,9 +47,9 @@ async def test_that_there_is_no_such_library_is_not_kept_so_one_can_be_made_with
     old, new = LibraryRecord(uid="l-1", identity="old"), LibraryRecord(uid="l-1", identity="new")
     await looked_up(cache, LIBRARY, old)
     assert (await cache.read([LIBRARY])).records == {LIBRARY: old}
-    condemned = await cache.condemn([LIBRARY])
+    invalidated = await cache.invalidate([LIBRARY])
     asked = await cache.read([LIBRARY])
-    await cache.renew(condemned, 2, {LIBRARY: None})
+    await cache.refresh(invalidated, 2, {LIBRARY: None})
     # What was asked before it was deleted is not kept after that, also when the tombstone has gone.
     await cache.redis.delete(f"{PREFIX}:{LIBRARY.text}")
     await cache.fill(asked, 1, {LIBRARY: old})
@@ -69,18 +70,18 @@ async def test_reads_of_one_moment_are_one_command(cache: LookupCache, redis_ser
     assert commands() == before + 1
 
 
-async def test_a_condemned_entry_is_missing_until_it_is_renewed(cache: LookupCache) -> None:
+async def test_a_invalidated_entry_is_missing_until_it_is_refreshed(cache: LookupCache) -> None:
     await looked_up(cache, TEAM, team("a"))
-    condemned = await cache.condemn([TEAM])
+    invalidated = await cache.invalidate([TEAM])
     assert (await looked_up(cache, TEAM, team("a"))).missing == (TEAM,)
     assert (await cache.read([TEAM])).missing == (TEAM,)
-    await cache.renew(condemned, 2, {TEAM: team("b")})
+    await cache.refresh(invalidated, 2, {TEAM: team("b")})
     assert (await cache.read([TEAM])).records == {TEAM: team("b")}
 
 
-async def test_what_was_asked_before_a_condemnation_is_not_filled_in_after_it(cache: LookupCache) -> None:
+async def test_what_was_asked_before_a_invalidation_is_not_filled_in_after_it(cache: LookupCache) -> None:
     snapshot = await cache.read([TEAM])
-    await cache.renew(await cache.condemn([TEAM]), 2, {})
+    await cache.refresh(await cache.invalidate([TEAM]), 2, {})
     assert await cache.fill(snapshot, 1, {TEAM: team("old")}) == 0
     assert (await cache.read([TEAM])).records == {TEAM: None}
 
@@ -141,7 +142,7 @@ async def test_without_redis_every_call_says_so_in_time() -> None:
     async with open_cache("redis://127.0.0.1:1") as cache:
         calls: list[Callable[[], Awaitable[object]]] = [
             lambda: cache.read([TEAM]),
-            lambda: cache.condemn([TEAM]),
+            lambda: cache.invalidate([TEAM]),
             lambda: cache.use_up("j", 0, 1),
         ]
         for call in calls:
@@ -178,7 +179,7 @@ async def test_a_redis_that_can_be_stale_is_not_used(tmp_path: Path, options: tu
     with RedisServer(tmp_path, *options) as server:
         async with open_cache(server.url) as cache:
             with pytest.raises(Unavailable, match=reason):
-                await cache.condemn([TEAM])
+                await cache.invalidate([TEAM])
 
 
 async def refusal(ask: Callable[[], Awaitable[object]]) -> str:
@@ -200,7 +201,7 @@ async def test_a_redis_in_whose_place_comes_one_that_can_be_stale_is_not_used_an
             good.stop()
             with RedisServer(tmp_path, "--save", "60", "1", port=good.port):
                 assert "snapshots" in await refusal(cache.check)
-                assert "snapshots" in await refusal(lambda: cache.condemn([TEAM]))
+                assert "snapshots" in await refusal(lambda: cache.invalidate([TEAM]))
                 assert "snapshots" in await refusal(lambda: cache.read([TEAM]))
 
 
@@ -210,7 +211,7 @@ async def test_what_a_redis_kept_over_a_restart_is_not_read(tmp_path: Path) -> N
             await looked_up(cache, TEAM, team("old"))
             server.say("SAVE")
             server.restart()
-            assert "held before" in await refusal(lambda: cache.read([TEAM]))
+            assert "old data" in await refusal(lambda: cache.read([TEAM]))
             (tmp_path / "dump.rdb").unlink()
             server.restart()
             assert (await eventually_answers(lambda: cache.read([TEAM]))).missing == (TEAM,)
@@ -228,10 +229,9 @@ class Meeting:
     server: RedisServer
     cache: LookupCache
     version: int = 1
-    told: bool = False
+    confirmed: bool = False
     _snapshot: Snapshot | None = None
     _answer: int = 0
-    _condemned: list[object] = field(default_factory=list[object])
 
     async def read(self) -> None:
         self._snapshot = await self.cache.read([TEAM])
@@ -245,15 +245,15 @@ class Meeting:
             self._snapshot, self._answer, dict.fromkeys(self._snapshot.missing, team(f"v{self._answer}"))
         )
 
-    async def condemn(self) -> None:
-        self._marked = await self.cache.condemn([TEAM])
+    async def invalidate(self) -> None:
+        self._invalidation = await self.cache.invalidate([TEAM])
 
     async def commit(self) -> None:
         self.version += 1
 
-    async def renew(self) -> None:
-        await self.cache.renew(self._marked, self.version, {TEAM: team(f"v{self.version}")})
-        self.told = True
+    async def refresh(self) -> None:
+        await self.cache.refresh(self._invalidation, self.version, {TEAM: team(f"v{self.version}")})
+        self.confirmed = True
 
     async def restart(self) -> None:
         self.server.say("FLUSHALL")
@@ -267,7 +267,7 @@ class Meeting:
     async def stale(self) -> bool:
         """Whether a look-up that begins now gets what was before the change that its maker was told of."""
         found = await self.cache.read([TEAM])
-        return self.told and TEAM in found.records and found.records[TEAM] != team(f"v{self.version}")
+        return self.confirmed and TEAM in found.records and found.records[TEAM] != team(f"v{self.version}")
 
 
 def merged(first: tuple[str, ...], second: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -281,7 +281,7 @@ def merged(first: tuple[str, ...], second: tuple[str, ...]) -> Iterator[tuple[st
         yield second[0], *rest
 
 
-READER, CHANGER = ("read", "ask", "fill"), ("condemn", "commit", "renew")
+READER, CHANGER = ("read", "ask", "fill"), ("invalidate", "commit", "refresh")
 MEETINGS = [
     (*order[:place], *accident, *order[place:])
     for order in merged(READER, CHANGER)
@@ -303,16 +303,17 @@ async def stale_after(order: tuple[str, ...], server: RedisServer, cache: Lookup
 
 
 @pytest.fixture
-async def unprotected(redis_server: RedisServer) -> AsyncGenerator[LookupCache]:
-    async with open_cache(redis_server.url, protect=False) as opened:
-        yield opened
+async def plain(redis_server: RedisServer) -> AsyncGenerator[LookupCache]:
+    with unprotected():
+        async with open_cache(redis_server.url) as opened:
+            yield opened
 
 
 async def test_without_protection_some_orders_leave_the_old_set_readable(
-    unprotected: LookupCache, redis_server: RedisServer
+    plain: LookupCache, redis_server: RedisServer
 ) -> None:
-    found = [order for order in MEETINGS if await stale_after(order, redis_server, unprotected, warm=False)]
-    assert ("read", "ask", "condemn", "commit", "renew", "fill") in found
+    found = [order for order in MEETINGS if await stale_after(order, redis_server, plain, warm=False)]
+    assert ("read", "ask", "invalidate", "commit", "refresh", "fill") in found
 
 
 @pytest.mark.parametrize("warm", [False, True])

@@ -28,18 +28,19 @@ type Accidents = list[tuple[str, Callable[[], Awaitable[None]]]]
 class Service:
     """A process of one of the services, which keeps its port."""
 
-    def __init__(self, name: str, environ: dict[str, str], folder: Path, *, protect: bool) -> None:
+    def __init__(self, name: str, environ: dict[str, str], folder: Path, *, protected: bool) -> None:
         self.name = name
         self.base = f"http://127.0.0.1:{(port := free_port())}"
         self._environ = {**os.environ, **environ, "PALLAS_PORT": str(port), "PALLAS_LOG_LEVEL": "WARNING"}
-        self._words = [name] if protect else [name, "unprotected"]
+        module = name.replace("-", "_")
+        self._module = [module] if protected else ["tests.integration.stale.service", name]
         self._log = folder / f"{name}-{port}.log"
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         """Start it, and wait until it is ready."""
         with self._log.open("ab") as output:
-            command = [sys.executable, "-m", "tests.integration.stale.service", *self._words]
+            command = [sys.executable, "-m", *self._module]
             self._process = await asyncio.create_subprocess_exec(
                 *command, env=self._environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
@@ -105,7 +106,7 @@ _ADMIN = ("admin", ADMIN_PASSWORD)
 
 
 @asynccontextmanager
-async def parts(folder: Path, *, protect: bool) -> AsyncGenerator[Parts]:
+async def parts(folder: Path, *, protected: bool = True) -> AsyncGenerator[Parts]:
     """Start everything."""
     async with AsyncExitStack() as stack:
         nats = stack.enter_context(NatsServer())
@@ -115,7 +116,7 @@ async def parts(folder: Path, *, protect: bool) -> AsyncGenerator[Parts]:
         stack.callback(postgres.stop)
         environ = environment(nats_url=nats.url, redis_url=redis.url, postgres_url=postgres.url)
         names = ["team-lifecycle", "team-lifecycle", "auth-resolver", "auth-resolver"]
-        services = [Service(name, environ, folder, protect=protect) for name in names]
+        services = [Service(name, environ, folder, protected=protected) for name in names]
         for service in services:
             stack.push_async_callback(service.kill)
         await services[0].start()  # it makes the tables

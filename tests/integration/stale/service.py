@@ -1,24 +1,17 @@
-"""A process of a service, `NAME`, or `NAME unprotected`.
-
-Nothing that is installed can be told to do without.
-"""
+"""Runs a service whose cache of look-ups is unprotected: `python -m tests.integration.stale.service NAME`."""
 
 import sys
-from functools import partial
 
-from auth_resolver.app import build as build_resolver
-from auth_resolver.settings import AuthResolverSettings
-from pallas_runtime.run import run
-from team_lifecycle.app import build as build_lifecycle
-from team_lifecycle.settings import TeamLifecycleSettings
+from tests.integration.stale.unprotected import unprotected
+
+from auth_resolver.__main__ import main as run_resolver
+from team_lifecycle.__main__ import main as run_lifecycle
 
 
 def main() -> None:
     """Run until SIGTERM."""
-    name, protect = sys.argv[1], "unprotected" not in sys.argv[2:]
-    if name == "auth-resolver":
-        run(name, AuthResolverSettings, partial(build_resolver, protect=protect))
-    run(name, TeamLifecycleSettings, partial(build_lifecycle, protect=protect))
+    with unprotected():
+        {"auth-resolver": run_resolver, "team-lifecycle": run_lifecycle}[sys.argv[1]]()
 
 
 if __name__ == "__main__":

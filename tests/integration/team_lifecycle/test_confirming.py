@@ -1,4 +1,4 @@
-"""A change and the cache: what is done when Redis is lost at each step of it."""
+"""A change and its cache: what happens when Redis is lost at each step of the change."""
 
 import uuid
 from collections.abc import AsyncGenerator
@@ -36,7 +36,7 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 
 @pytest.fixture
 def changes(engine: AsyncEngine, cache: Losing, monkeypatch: pytest.MonkeyPatch) -> Changes:
-    """The way to change."""
+    """Changes over that cache."""
     monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
     return Changes(engine, cache, make_metrics(CollectorRegistry()), lambda: None)
 
@@ -51,12 +51,14 @@ async def is_active(engine: AsyncEngine) -> bool:
 
 
 async def cached(cache: Losing) -> Record | None:
-    """What a warm resolver would answer; it fails where that asks the truth."""
+    """The cached row. Fails if it is missing."""
     return (await cache.inner.read([team_key(TEAM)])).records[team_key(TEAM)]
 
 
-async def test_what_cannot_be_condemned_is_not_changed(changes: Changes, cache: Losing, engine: AsyncEngine) -> None:
-    cache.condemns = [False]
+async def test_nothing_is_changed_when_the_look_ups_cannot_be_invalidated(
+    changes: Changes, cache: Losing, engine: AsyncEngine
+) -> None:
+    cache.invalidates = [False]
     with pytest.raises(Unavailable):
         await changes.make(WHO, delete)
     assert await is_active(engine)
@@ -72,12 +74,12 @@ async def test_tombstones_without_time_left_stop_the_commit(
     assert await is_active(engine)
 
 
-async def test_a_renewal_that_fails_is_made_up_for_even_by_a_redis_that_has_forgotten_everything(
+async def test_a_failed_refresh_becomes_an_invalidation_even_in_a_redis_that_has_lost_everything(
     changes: Changes, cache: Losing, redis: RedisServer, engine: AsyncEngine
 ) -> None:
     before = await truth(engine, team_key(TEAM))
 
-    cache.lost, cache.renews = partial(forget, cache, redis, before), [False]
+    cache.lost, cache.refreshes = partial(forget, cache, redis, before), [False]
     await changes.make(WHO, delete)
     assert team_key(TEAM) in (await cache.inner.read([team_key(TEAM)])).missing
     assert not await is_active(engine)
@@ -88,11 +90,11 @@ async def test_a_change_that_cannot_be_confirmed_is_confirmed_by_sending_it_agai
 ) -> None:
     before, snapshot = await truth(engine, team_key(TEAM)), await cache.inner.read([team_key(TEAM)])
     await cache.inner.fill(snapshot, before.version, before.records)
-    cache.condemns, cache.renews = [True, *[False] * 5], [False]
+    cache.invalidates, cache.refreshes = [True, *[False] * 5], [False]
     with pytest.raises(Unavailable, match="send it again"):
         await changes.make(WHO, delete)
-    assert not await is_active(engine), "it was made all the same"
-    cache.condemns = [False]
+    assert not await is_active(engine), "the change was committed"
+    cache.invalidates = [False]
     with pytest.raises(Unavailable):
         await changes.make(WHO, delete)
     await changes.make(WHO, delete)

@@ -14,7 +14,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from tests.integration.team_lifecycle.lab import FERNET_KEY
-from tests.integration.team_lifecycle.test_settling import CASES, UNSEEN
+from tests.integration.team_lifecycle.test_pending_invalidations import CASES, UNSEEN
 from tests.postgres import PostgresServer
 
 from pallas_contracts.errors import PallasError

@@ -29,16 +29,16 @@ def test_what_eddsa_signs_can_be_verified_by_the_published_key() -> None:
     assert "d" not in public_jwk("k", key.public)
 
 
-def test_a_seal_of_an_older_key_opens_and_is_renewed_by_the_first() -> None:
+def test_a_seal_of_an_older_key_opens_and_is_refreshed_by_the_first() -> None:
     sealed = Seal([OLD]).close("secret")
     both = Seal([NEW, OLD])
     assert both.open(sealed) == "secret"
-    renewed = both.renew(sealed)
-    assert Seal([NEW]).open(renewed) == "secret"
+    resealed = both.reseal(sealed)
+    assert Seal([NEW]).open(resealed) == "secret"
     with pytest.raises(PallasError, match="PALLAS_FERNET_KEYS"):
         Seal([NEW]).open(sealed)
     with pytest.raises(PallasError, match="PALLAS_FERNET_KEYS"):
-        Seal([NEW]).renew(sealed)
+        Seal([NEW]).reseal(sealed)
 
 
 def test_a_key_never_shows_its_secret_by_accident() -> None:

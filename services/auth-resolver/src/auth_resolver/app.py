@@ -1,4 +1,4 @@
-"""The resolver, put together: questions in over the bus, Redis and the truth behind."""
+"""Builds the resolver, which answers `auth.resolve` over the broker from Redis and team-lifecycle."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -28,25 +28,25 @@ from pallas_runtime.run import BROKER, Process
 
 @dataclass(frozen=True)
 class AuthResolver:
-    """The service at work."""
+    """The running service."""
 
     answers: Answering
     http: None = None
 
     async def drain(self) -> None:
-        """Take no more questions, and answer those under way."""
+        """Take no more questions. Answer those under way."""
         await self.answers.finish()
 
 
 class Measured:
-    """A resolver whose answers and refusals are counted."""
+    """Counts and times what a resolver answers and refuses."""
 
     def __init__(self, resolve: Callable[[ResolveBearer], Awaitable[Resolved]], metrics: Metrics) -> None:
         self._resolve = resolve
         self._metrics = metrics
 
     async def __call__(self, question: ResolveBearer) -> Resolved:
-        """Resolve, and count."""
+        """Resolve a bearer."""
         began = time.perf_counter()
         try:
             resolved = await self._resolve(question)
@@ -61,18 +61,20 @@ class Measured:
 
 
 @asynccontextmanager
-async def build(
-    settings: AuthResolverSettings, process: Process, *, protect: bool = True
-) -> AsyncGenerator[AuthResolver]:
-    """Connect and answer. Without `protect` answers can be stale: only to show what that is for."""
+async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenerator[AuthResolver]:
+    """Connect, and answer questions.
+
+    Raises:
+        Rejected: there is no Fernet key.
+    """
     keys = keys_of(settings.fernet_keys)
     if not keys:
-        raise Rejected("PALLAS_FERNET_KEYS is required: the keys by which team-lifecycle seals signing keys")
+        raise Rejected("PALLAS_FERNET_KEYS is required: the keys with which team-lifecycle encrypts signing keys")
     access = Access.of(settings)
     async with (
         connect_when_possible(access, RESOLVER, instance=process.instance) as bus,
         process.without(bus.closed, BROKER),
-        open_cache(settings.redis_url.get_secret_value(), protect=protect) as cache,
+        open_cache(settings.redis_url.get_secret_value()) as cache,
     ):
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
 
@@ -80,7 +82,7 @@ async def build(
             return await ask(bus, LOOK_UP, question)
 
         resolver = Resolver(ReadThrough(cache, truth), Signatures(keys), settings.per_turn_tokens)
-        service = await answering(bus, description="Says which libraries a bearer may read")
+        service = await answering(bus, description="Resolves a bearer to the libraries that it may read")
         try:
             await answer(bus, service, RESOLVE, Measured(resolver.resolve, make_metrics(process.probes.metrics)))
             yield AuthResolver(service)

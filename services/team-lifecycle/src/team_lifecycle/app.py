@@ -1,4 +1,4 @@
-"""The service, put together. Without the broker it answers over HTTP, and what it has to say waits in Postgres."""
+"""Builds the service. Without the broker it still answers over HTTP, and its events wait in Postgres."""
 
 import asyncio
 import logging
@@ -37,49 +37,47 @@ log = logging.getLogger(__name__)
 
 RETRY = 0.5
 IDLE_SECONDS = 4
-"""After which Postgres ends a transaction in which nothing is said: less than others wait for its locks, so a replica
-that freezes within a change only delays theirs."""
+"""After this time Postgres ends an idle transaction. It is less than others wait for a lock, so a replica that freezes
+within a change only delays their changes."""
 
 
 @dataclass(frozen=True)
 class TeamLifecycle:
-    """The service at work."""
+    """The running service."""
 
     http: ASGIApp
 
     async def drain(self) -> None:
-        """Nothing is under way but requests, which the HTTP server finishes; events wait in Postgres."""
+        """Do nothing: the HTTP server finishes the requests, and events wait in Postgres."""
 
 
 @asynccontextmanager
-async def build(
-    settings: TeamLifecycleSettings, process: Process, *, protect: bool = True
-) -> AsyncGenerator[TeamLifecycle]:
-    """Bring the tables up to date, and serve. Without `protect` readers can be stale: only to show what that is for.
+async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGenerator[TeamLifecycle]:
+    """Migrate the tables, and serve.
 
     Raises:
         Rejected: there is no Fernet key.
     """
     keys = keys_of(settings.fernet_keys)
     if not keys:
-        raise Rejected("PALLAS_FERNET_KEYS: must be set, it encrypts the signing keys", code="bad_settings")
+        raise Rejected("PALLAS_FERNET_KEYS is required: it encrypts the signing keys", code="bad_settings")
     seal, metrics, committed = Seal(keys), make_metrics(process.probes.metrics), asyncio.Event()
     async with AsyncExitStack() as stack:
         url = settings.postgres_url.get_secret_value()
         idle = {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"}
         engine = open_engine(url, pool=settings.postgres_pool, service="team-lifecycle", options=idle)
         stack.push_async_callback(engine.dispose)
-        cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value(), protect=protect))
+        cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value()))
         needs = Needs({"postgres": partial(ping, engine), "redis": cache.check})
         for word in needs.pings:
             process.probes.checks[word] = partial(needs.missing, word)
-        await _spawn(stack, process, needs.watch(), "look at what is needed")
+        await _spawn(stack, process, needs.watch(), "readiness checks")
         changes = Changes(engine, cache, metrics, committed.set)
         await _prepare(engine, changes, settings, seal, process)
-        await _spawn(stack, process, changes.look_around(), "settle what changes have left")
-        await _spawn(stack, process, watch_lag(engine, metrics), "measure what was not sent")
-        speak = _speak(settings, process, engine, committed)
-        await _spawn(stack, process, speak, "events and look-ups")
+        await _spawn(stack, process, changes.process_pending(), "pending invalidations")
+        await _spawn(stack, process, watch_lag(engine, metrics), "lag of events")
+        bus = _use_broker(settings, process, engine, committed)
+        await _spawn(stack, process, bus, "events and look-ups")
         _warn_of_closed_accounts(settings)
         parts = Parts(engine, changes, seal, settings.jwt_algorithm)
         service, admin = settings.service_password_hash, settings.admin_password_hash
@@ -93,7 +91,7 @@ async def build(
 
 
 async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, None, None], name: str) -> None:
-    """Run `work` until the stack is left; the process ends with it."""
+    """Run `work` until the stack is closed. If it ends before, the process ends."""
     task = process.vital(asyncio.create_task(work, name=name))
 
     async def end() -> None:
@@ -106,8 +104,8 @@ async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, 
 async def _prepare(
     engine: AsyncEngine, changes: Changes, settings: TeamLifecycleSettings, seal: Seal, process: Process
 ) -> None:
-    """Wait for Postgres, make the tables, and a key if there is none to sign with."""
-    told = False
+    """Wait for Postgres, migrate the tables, and make a signing key if there is none."""
+    warned = False
     while True:
         try:
             await MIGRATIONS.run(engine)
@@ -115,18 +113,18 @@ async def _prepare(
             decide = partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal)
             await changes.make(who, decide, alone=True)
         except Unavailable as error:
-            if not told:
+            if not warned:
                 log.warning("waiting for the database", extra={"reason": error.message})
-                told = True
+                warned = True
             await asyncio.sleep(RETRY)
         else:
             return
 
 
-async def _speak(
+async def _use_broker(
     settings: TeamLifecycleSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event
 ) -> None:
-    """Answer look-ups and relay events, from when the broker is there."""
+    """Answer look-ups and relay events once the broker is there."""
     connected: list[Bus] = []
     process.probes.checks["broker"] = lambda: None if connected and connected[0].connected else "not connected"
     access = Access.of(settings)
@@ -135,7 +133,7 @@ async def _speak(
         process.without(bus.closed, BROKER),
     ):
         connected.append(bus)
-        service = await answering(bus, description="who may read what")
+        service = await answering(bus, description="Looks up who may read what")
         await answer(bus, service, LOOK_UP, partial(answer_lookups, engine=engine))
         await Relay(bus, engine, committed, settings.stream_replicas).run()
 
@@ -143,4 +141,4 @@ async def _speak(
 def _warn_of_closed_accounts(settings: TeamLifecycleSettings) -> None:
     for name in ("service_password_hash", "admin_password_hash"):
         if getattr(settings, name) is None:
-            log.warning("an account is closed: it has no password", extra={"setting": f"{PREFIX}{name.upper()}"})
+            log.warning("an account is closed: it has no password hash", extra={"setting": f"{PREFIX}{name.upper()}"})

@@ -1,19 +1,19 @@
-"""How the truth changes, so that no answer given after a change has been confirmed is older than it.
+"""Changes of the truth. No answer that a reader gets after a change was confirmed is older than that change.
 
-1. BEGIN, and one lock for all changes: they happen one after the other, over all replicas.
-2. What earlier changes have left **unsettled** is condemned in the cache. If it cannot be, this change is refused.
-3. The handler changes rows and says which look-ups that touches, as they were before and as they are now.
-4. The look-ups are **condemned** in the cache. If they cannot be, nothing is changed.
-5. The event is written beside the change, under the next number. Numbers have no gap and are in the order of commits.
-   So are the look-ups, as unsettled, and those of 2 are removed.
+1. BEGIN, and one advisory lock for all changes: they run one after the other, over all replicas.
+2. The **pending** invalidations of earlier changes are carried out. If the cache is away, this change is refused.
+3. The handler changes rows, and says which look-ups they touch, before and after.
+4. The event is written with the next number. Numbers have no gap and are in the order of commits. The look-ups are
+   written beside it, as pending invalidations (a transactional outbox), and those of 2 are deleted.
+5. The look-ups are **invalidated** in the cache. If that fails, nothing is changed.
 6. COMMIT, while the tombstones have time left.
-7. The look-ups are **renewed** in the cache. If that is not certain they are condemned once more: whatever a reader
-   has read before the commit is then refused, also by a cache that has forgotten the first tombstones. If not even that
-   can be done the change is not confirmed, although it was made; it may be sent again.
-8. The look-ups are settled: their row is removed by the next change, or by whoever looks around.
+7. The look-ups are **refreshed** in the cache. If that is not certain they are invalidated again: then what a reader
+   read before the commit is refused, also by a cache that has lost the first tombstones. If that fails too, the change
+   was made but is not confirmed; the caller may send it again.
+8. The next change, or polling, deletes the pending invalidations of this one.
 
-Nothing is answered before 2 is done: a change that is repeated, or that finds nothing to change, never hides one that
-was committed without being confirmed. Whoever looks around sees to what a crash has left, by a change of nothing.
+No change is answered before 2 is done. So a change that is repeated, or that finds nothing to change, never hides one
+that was committed and not confirmed. Polling carries out what a crash has left, by a change that changes nothing.
 """
 
 import asyncio
@@ -29,33 +29,33 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
-from pallas_lookups.cache import Condemned
+from pallas_lookups.cache import Invalidation
 from pallas_postgres.engine import postgres_errors
 from team_lifecycle.look_up import Rows, look_up
 from team_lifecycle.metrics import Metrics
 from team_lifecycle.model import Decision, Event, Who
+from team_lifecycle.pending import Pending, find_pending, is_any_overdue, pending_row, remove, remove_unlocked
 from team_lifecycle.ports import Cache
 from team_lifecycle.tables import Change
-from team_lifecycle.unsettled import Left, find_left, is_any_left, remove, remove_free, unsettled
 
 log = logging.getLogger(__name__)
 
 CHANGES_LOCK = 0x70616C6C6173
 """The advisory lock of all changes."""
 LEFT_AT_COMMIT = 10.0
-"""Seconds that tombstones must have left when a change is committed: far more than a commit and a renewal take."""
+"""Seconds that tombstones must have left at the commit: far more than a commit and a refresh take."""
 CONFIRM_TRIES, CONFIRM_PAUSE = 5, 0.2
-"""How often, and after how many seconds each, a renewal that failed is made up for."""
+"""How often look-ups are invalidated after a failed refresh, and the pause between tries in seconds."""
 TURN_SECONDS = 5.0
-"""How long a change waits for the one before it."""
+"""How long a change waits for the changes before it."""
 POLL_SECONDS, TIDY_SECONDS = 1.0, 0.05
-"""How often it is looked for what changes have left, and how soon what is settled is removed when no change follows."""
+"""Interval of polling for pending invalidations, and the delay after which those of a completed change are deleted."""
 
 type Decide[R] = Callable[[AsyncSession], Awaitable[Decision[R]]]
 
 
 class Changes:
-    """Makes changes. `committed` is called after each one, to have its event sent."""
+    """Makes changes. Calls `committed` after each one, so that its event is sent."""
 
     def __init__(self, engine: AsyncEngine, cache: Cache, metrics: Metrics, committed: Callable[[], None]) -> None:
         self._engine = engine
@@ -63,17 +63,17 @@ class Changes:
         self._metrics = metrics
         self._committed = committed
         self._turn = asyncio.Lock()
-        self._settled = set[int]()
-        self._some_settled = asyncio.Event()
+        self._done = set[int]()
+        self._some_done = asyncio.Event()
 
     async def make[R](self, who: Who, decide: Decide[R], *, alone: bool = False) -> R:
-        """Change what `decide` decides, and return its answer once nobody can be answered by what was before.
+        """Make the change that `decide` decides. Return its answer once no reader can get what was before.
 
-        `alone` is for what says nothing to anybody: it does not wait until what earlier changes have left is settled.
+        `alone` skips the pending invalidations of earlier changes. It is for changes that nobody waits for.
 
         Raises:
-            Unavailable: Postgres or the cache cannot be used right now. Whether the change was made is then unknown;
-                it may be sent again.
+            Unavailable: Postgres or the cache cannot be used right now. It is unknown whether the change was made; it
+                may be sent again.
             PallasError: whatever `decide` raises; nothing is changed.
         """
         try:
@@ -86,29 +86,29 @@ class Changes:
         finally:
             self._turn.release()
 
-    async def look_around(self) -> None:
-        """Remove what is settled, and settle what changes have left, also those of replicas that died; for ever."""
-        told = False
+    async def process_pending(self) -> None:
+        """Carry out pending invalidations, also of replicas that died, and delete those that are done; for ever."""
+        warned = False
         while True:
             with suppress(Unavailable):
-                await self._tidy()
-                if not await is_any_left(self._engine, self._settled):
-                    told = False
-                elif not await self._settle_left() and not told:
-                    log.warning("a change that was made cannot be confirmed yet")
-                    told = True
+                await self._remove_done()
+                if not await is_any_overdue(self._engine, self._done):
+                    warned = False
+                elif not await self._invalidate_overdue() and not warned:
+                    log.warning("a change was committed but cannot be confirmed: the cache does not answer")
+                    warned = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
-                    await self._some_settled.wait()
-                    self._some_settled.clear()
+                    await self._some_done.wait()
+                    self._some_done.clear()
                     await asyncio.sleep(TIDY_SECONDS)
 
-    async def _tidy(self) -> None:
-        if settled := frozenset(self._settled):
-            await remove_free(self._engine, settled)
-            self._settled -= settled
+    async def _remove_done(self) -> None:
+        if done := frozenset(self._done):
+            await remove_unlocked(self._engine, done)
+            self._done -= done
 
-    async def _settle_left(self) -> bool:
+    async def _invalidate_overdue(self) -> bool:
         try:
             await self.make(Who("team-lifecycle", uuid4().hex), _nothing)
         except Unavailable:
@@ -116,43 +116,41 @@ class Changes:
         return True
 
     async def _make[R](self, who: Who, decide: Decide[R], *, alone: bool) -> R:
-        condemned: Condemned | None = None
-        async with postgres_errors(), AsyncSession(self._engine, expire_on_commit=False) as session, session.begin():
+        invalidation: Invalidation | None = None
+        async with postgres_errors(), AsyncSession(self._engine, expire_on_commit=False) as session:
             await session.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
-            settled = frozenset(self._settled)
-            left = Left.nothing() if alone else await self._condemn_left(session, settled)
+            done = frozenset(self._done)
+            pending = Pending.nothing() if alone else await self._invalidate_pending(session, done)
             decision = await decide(session)
             await session.flush()
             if decision.event is not None:
                 await self._record(session, who, decision.event, decision.keys)
-            keys = decision.keys | left.keys
+            keys = decision.keys | pending.keys
             rows = await look_up(session, sorted(keys, key=lambda key: (key.kind, key.id)))
             if keys:
-                condemned = await self._cache.condemn(keys)
-                if condemned.until - time.monotonic() < LEFT_AT_COMMIT:
+                invalidation = await self._cache.invalidate(keys)
+                if invalidation.until - time.monotonic() < LEFT_AT_COMMIT:
                     raise Unavailable("the change took too long; try again", code="too_slow")
-            if left.numbers:
-                await remove(session, left.numbers)
+            if pending.numbers:
+                await remove(session, pending.numbers)
+            await session.commit()
         if not alone:
-            self._settled -= settled
+            self._done -= done
         if decision.event is not None:
             self._committed()
-            self._tell(who, decision.event, rows.version)
-        if condemned is not None:
-            await self._renew(condemned, rows)
-            self._settle(rows.version if decision.event is not None else None)
+            self._log_change(who, decision.event, rows.version)
+        if invalidation is not None:
+            await self._refresh(invalidation, rows)
+            if decision.event is not None:
+                self._done.add(rows.version)
+                self._some_done.set()
         return decision.result
 
-    async def _condemn_left(self, session: AsyncSession, settled: Collection[int]) -> Left:
-        left = await find_left(session, settled)
-        if left.keys:
-            await self._cache.condemn(left.keys)
-        return left
-
-    def _settle(self, number: int | None) -> None:
-        if number is not None:
-            self._settled.add(number)
-            self._some_settled.set()
+    async def _invalidate_pending(self, session: AsyncSession, done: Collection[int]) -> Pending:
+        pending = await find_pending(session, done)
+        if pending.keys:
+            await self._cache.invalidate(pending.keys)
+        return pending
 
     async def _record(self, session: AsyncSession, who: Who, event: Event, keys: Collection[LookupKey]) -> None:
         number = 1 + (await session.scalar(select(func.coalesce(func.max(Change.number), 0))) or 0)
@@ -169,26 +167,26 @@ class Changes:
             )
         )
         if keys:
-            session.add(unsettled(number, keys))
+            session.add(pending_row(number, keys))
         await session.flush()
 
-    async def _renew(self, condemned: Condemned, rows: Rows) -> None:
+    async def _refresh(self, invalidation: Invalidation, rows: Rows) -> None:
         try:
-            await self._cache.renew(condemned, rows.version, rows.records)
+            await self._cache.refresh(invalidation, rows.version, rows.records)
         except Unavailable:
-            await self._condemn_again(condemned.keys)
+            await self._invalidate_again(invalidation.keys)
 
-    async def _condemn_again(self, keys: Collection[LookupKey]) -> None:
+    async def _invalidate_again(self, keys: Collection[LookupKey]) -> None:
         for _ in range(CONFIRM_TRIES):
             with suppress(Unavailable):
-                await self._cache.condemn(keys)
+                await self._cache.invalidate(keys)
                 return
             await asyncio.sleep(CONFIRM_PAUSE)
         raise Unavailable(
-            "the change was made, but it is not certain that everybody knows; send it again", code="unconfirmed"
+            "the change was made, but some services may not see it yet; send it again", code="unconfirmed"
         )
 
-    def _tell(self, who: Who, event: Event, number: int) -> None:
+    def _log_change(self, who: Who, event: Event, number: int) -> None:
         self._metrics.changes.labels(event.kind, event.action).inc()
         log.info(
             f"pallas_{event.kind}_{event.action}",

@@ -1,27 +1,29 @@
-"""What changes want of the cache of look-ups: `pallas_lookups` has it."""
+"""The port to the cache of look-ups, which `pallas_lookups` implements."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from pallas_contracts.auth import LookupKey, Record
-from pallas_lookups.cache import Condemned
+from pallas_lookups.cache import Invalidation
 
 
 class Cache(Protocol):
-    """The look-ups that are kept for readers."""
+    """The cache of look-ups, as writers use it."""
 
-    async def condemn(self, keys: Collection[LookupKey]) -> Condemned:
-        """Send all readers of these look-ups to the truth, from now on.
+    async def invalidate(self, keys: Collection[LookupKey]) -> Invalidation:
+        """Replace entries by tombstones, which send readers to the truth.
 
         Raises:
-            Unavailable: it cannot be done.
+            Unavailable: the entries may still be there.
         """
         ...
 
-    async def renew(self, condemned: Condemned, version: int, records: Mapping[LookupKey, Record | None]) -> None:
-        """Put the new records in place.
+    async def refresh(
+        self, invalidation: Invalidation, version: int, records: Mapping[LookupKey, Record | None]
+    ) -> None:
+        """Replace tombstones by the new rows.
 
         Raises:
-            Unavailable: that is not certain.
+            Unavailable: readers may still get an older row.
         """
         ...

@@ -45,7 +45,7 @@ class Seal:
         except InvalidToken as error:
             raise _foreign() from error
 
-    def renew(self, sealed: str) -> str:
+    def reseal(self, sealed: str) -> str:
         """Encrypt again, by the first key.
 
         Raises:

@@ -19,7 +19,7 @@ def _created() -> Mapped[datetime]:
 
 
 class Team(Base):
-    """A team; it is never removed, only made inactive."""
+    """A team. It is never deleted, only made inactive."""
 
     __tablename__ = "teams"
     id: Mapped[str] = mapped_column(Uuid(as_uuid=False), primary_key=True)
@@ -31,7 +31,7 @@ class Team(Base):
 
 
 class TeamWorkspace(Base):
-    """A team is attached to a workspace, whether or not that has libraries."""
+    """The attachment of a team to a workspace, which need not have libraries."""
 
     __tablename__ = "team_workspaces"
     team_id: Mapped[str] = mapped_column(
@@ -42,7 +42,7 @@ class TeamWorkspace(Base):
 
 
 class User(Base):
-    """Somebody who may hold roles and tokens."""
+    """A user, who may hold roles and tokens."""
 
     __tablename__ = "users"
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -51,7 +51,7 @@ class User(Base):
 
 
 class Library(Base):
-    """A library; without a workspace no team reads it. One from before there were identities has none."""
+    """A library. Without a workspace no team reads it. Libraries made before identities existed have none."""
 
     __tablename__ = "libraries"
     uid: Mapped[str] = mapped_column(primary_key=True)
@@ -62,7 +62,7 @@ class Library(Base):
 
 
 class Membership(Base):
-    """A user has a role on a library; several are possible."""
+    """A role of a user on a library. A user may have several."""
 
     __tablename__ = "memberships"
     library_uid: Mapped[str] = mapped_column(ForeignKey("libraries.uid", ondelete="CASCADE"), primary_key=True)
@@ -72,7 +72,7 @@ class Membership(Base):
 
 
 class OpaqueToken(Base):
-    """An opaque token, of which only the digest is known."""
+    """An opaque token. Only its digest is stored."""
 
     __tablename__ = "tokens"
     id: Mapped[str] = mapped_column(Uuid(as_uuid=False), primary_key=True)
@@ -85,7 +85,7 @@ class OpaqueToken(Base):
 
 
 class TokenLibrary(Base):
-    """A token may read a library. The row goes when its user may not scope the library any more."""
+    """A library that a token may read. The row is deleted when the user may no longer scope the library."""
 
     __tablename__ = "token_libraries"
     token_id: Mapped[str] = mapped_column(
@@ -97,9 +97,9 @@ class TokenLibrary(Base):
 
 
 class SigningKey(Base):
-    """A signing key. `sealed` is what is secret of it, encrypted; `public` the public key of EdDSA in PEM.
+    """A signing key. `sealed` is its encrypted secret, `public` the public key of EdDSA in PEM.
 
-    Of the keys for team JWTs one is current: it signs.
+    The current key signs team JWTs; there is one.
     """
 
     __tablename__ = "signing_keys"
@@ -114,7 +114,7 @@ class SigningKey(Base):
 
 
 class Change(Base):
-    """Everything that has changed, numbered without a gap: the audit log, and the outbox of events. Kept for good."""
+    """A change. Numbers have no gap. The table is the audit log and the outbox of events; rows are never deleted."""
 
     __tablename__ = "changes"
     number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -127,8 +127,8 @@ class Change(Base):
     at: Mapped[datetime]
 
 
-class Unsettled(Base):
-    """A change that was made, while it is not certain that everybody knows: `keys` are pairs of kind and id."""
+class PendingInvalidation(Base):
+    """A change whose look-ups may still be cached as they were before. `keys` are pairs of kind and id."""
 
     __tablename__ = "unsettled"
     number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)

@@ -1,1 +1,1 @@
-"""Who may read what, as Redis keeps it: written before the truth changes, never older than it."""
+"""The cache of look-ups: who may read what, kept in Redis, never older than the truth in Postgres."""

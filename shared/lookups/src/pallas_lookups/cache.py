@@ -1,11 +1,11 @@
-"""The cache of look-ups, for those who read and those who change the truth; no entry is ever older than the truth.
+"""The cache of look-ups in Redis. No entry is ever older than the truth in Postgres.
 
-Whoever changes something *condemns* the entries it touches before it commits, and *renews* them before it tells anybody
-that it has. Whoever reads takes what is there; what is missing it asks of the truth and *fills* in, which is refused
-when the entry was condemned or renewed since the reader looked, or when Redis is not the one that it looked into.
+A writer invalidates the entries that its change touches before it commits, and refreshes them before it confirms the
+change. A reader takes the entries that are there, asks the truth for the others and fills them in. A fill is refused if
+the entry was invalidated or refreshed since the reader read it, or if Redis was restarted or replaced since then.
 
-Redis keeps nothing on disk (a tombstone of the last second would be lost) and is never replaced by a replica that lags.
-Changes to one entry at a time: whoever changes the truth serialises that.
+Redis must not persist: after a crash a snapshot could bring entries back without their tombstones. It must not be
+replaced by a replica, which may lag. Writers must change an entry one after the other: the caller serialises them.
 """
 
 import asyncio
@@ -25,27 +25,27 @@ from redis.exceptions import RedisError
 from pallas_contracts.auth import LookupKey, Record
 from pallas_contracts.errors import Unavailable
 from pallas_lookups import scripts
-from pallas_lookups.together import Together
+from pallas_lookups.single_flight import SingleFlight
 
 log = logging.getLogger(__name__)
 
 PREFIX = "pallas:lookup"
 TIMEOUT = 0.25
-"""Seconds for which Redis is waited for."""
+"""Timeout of a Redis command, in seconds."""
 
 CONNECTIONS, CONNECTION_WITHIN = 16, 1.0
-"""How many commands are under way at a time, and the seconds for which others wait for that."""
+"""Connections to Redis, and the seconds for which a command waits for a free one."""
 
 FILL_WITHIN = 5.0
-"""Seconds after which an answer of the truth is too old to be kept."""
+"""Seconds after the read of Redis within which an answer of the truth may be filled in."""
 
 TOMBSTONE = 30.0
-"""Seconds for which a condemned entry sends readers to the truth; a change commits well within."""
+"""Lifetime of a tombstone in seconds. A change must commit well within it."""
 
 KEPT = 300.0
 ABSENT_KEPT = 30.0
 _GENERATION_KEPT, _ASKED_KEPT = 3600.0, 60.0
-"""Seconds for which the generation of a change, and that of a reader, is kept: longer than any fill takes."""
+"""Lifetime of a generation that a writer or a reader has made, in seconds: longer than any fill takes."""
 _PARSED = 10_000
 
 _record: TypeAdapter[Record] = TypeAdapter(Record)
@@ -59,42 +59,42 @@ class _Missing:
 
 @dataclass(slots=True)
 class Snapshot:
-    """What Redis had of some rows, at one moment after `taken_at` (monotonic seconds)."""
+    """The entries of some keys, read at one moment after `taken_at` (monotonic seconds)."""
 
     keys: Sequence[LookupKey]
     taken_at: float
     _entries: dict[str, str | _Missing]
 
     def has(self, key: LookupKey) -> bool:
-        """Whether it is known what the row is, or that there is none; else it is to be asked of the truth."""
+        """Whether Redis knew the row, or that it does not exist. If not, ask the truth."""
         return isinstance(self._entries[key.text], str)
 
     def record(self, key: LookupKey) -> Record | None:
-        """A row that it has; None where there is no such row."""
+        """The row of a key that `has` is true for; None if the row does not exist."""
         entry = self._entries[key.text]
         assert isinstance(entry, str)
         return _parsed(entry)
 
     @property
     def records(self) -> dict[LookupKey, Record | None]:
-        """All that it has."""
+        """The rows that Redis knew."""
         return {key: self.record(key) for key in self.keys if self.has(key)}
 
     @property
     def missing(self) -> tuple[LookupKey, ...]:
-        """All that it has not."""
+        """The keys to ask the truth for."""
         return tuple(key for key in self.keys if not self.has(key))
 
     def mark(self, key: LookupKey) -> _Missing:
-        """What has to be so still when a row that it has not is filled in."""
+        """The state that must be unchanged when a missing row is filled in."""
         entry = self._entries[key.text]
         assert isinstance(entry, _Missing)
         return entry
 
 
 @dataclass(frozen=True, slots=True)
-class Condemned:
-    """Entries that send readers to the truth, `until` then (monotonic seconds) if Redis lives as long."""
+class Invalidation:
+    """Entries that were replaced by tombstones, which last `until` then (monotonic seconds) unless Redis is lost."""
 
     keys: tuple[LookupKey, ...]
     generation: str
@@ -103,10 +103,9 @@ class Condemned:
 
 @dataclass
 class LookupCache:
-    """Made by `open_cache`. Without `protect` it is a usual cache, which can be stale: to show what that is for."""
+    """The cache. `open_cache` makes it."""
 
     redis: Redis
-    protect: bool = True
     _connected: int = 0
     _checked: int = -1
     _checking: asyncio.Task[None] | None = None
@@ -115,84 +114,81 @@ class LookupCache:
         register = self.redis.register_script
         self._live = register(scripts.LIVE)
         self._begin, self._fill = register(scripts.BEGIN), register(scripts.FILL)
-        self._condemn, self._renew = register(scripts.CONDEMN), register(scripts.RENEW)
+        self._invalidate, self._refresh = register(scripts.INVALIDATE), register(scripts.REFRESH)
         self._use_up = register(scripts.USE_UP)
-        self._entries = Together(self._read_all)
+        self._entries = SingleFlight(self._read_all)
 
     async def read(self, keys: Sequence[LookupKey]) -> Snapshot:
-        """Read what is there; each key is given once.
+        """Read the entries of different keys.
 
         Raises:
-            Unavailable: Redis does not answer, or is not one that this can rest on.
+            Unavailable: Redis does not answer, or `check` refuses it.
         """
         return Snapshot(keys, time.monotonic(), await self._entries.read([key.text for key in keys]))
 
     async def fill(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
-        """Keep what the truth had when it stood at `version`; returns how many entries were taken.
+        """Fill in rows of the truth as of change number `version`. Returns how many entries were stored.
 
         Raises:
             Unavailable: Redis does not answer.
         """
         missing = [key for key in snapshot.missing if key in records and _is_kept(key, records[key])]
-        if not self.protect:
-            return await self._fill_blindly(missing, version, records)
         if not missing or time.monotonic() - snapshot.taken_at > FILL_WITHIN:
             return 0
-        names, values = [_EPOCH], [snapshot.mark(missing[0]).epoch]  # all are of one command
+        names, values = [_EPOCH], [snapshot.mark(missing[0]).epoch]  # one command read all of them
         for key in missing:
             names += _pair(key)
             values += [snapshot.mark(key).generation, *_value(version, records[key])]
         return int(await self._ask(self._fill(names, values)))
 
-    async def condemn(self, keys: Collection[LookupKey]) -> Condemned:
-        """Send all readers of these entries to the truth, from now on. Do this before the truth changes.
+    async def invalidate(self, keys: Collection[LookupKey]) -> Invalidation:
+        """Replace entries by tombstones, which send readers to the truth. Call this before the truth changes.
 
         Raises:
-            Unavailable: it cannot be done; nothing may be changed then.
+            Unavailable: the entries may still be there. Do not change the truth.
         """
         generation, began = secrets.token_hex(8), time.monotonic()
-        if keys and self.protect:
+        if keys:
             times = [_ms(TOMBSTONE), _ms(_GENERATION_KEPT)]
-            await self._ask(self._condemn(_pairs(keys), [generation, *times]))
-        return Condemned(tuple(keys), generation, began + TOMBSTONE)
+            await self._ask(self._invalidate(_pairs(keys), [generation, *times]))
+        return Invalidation(tuple(keys), generation, began + TOMBSTONE)
 
-    async def renew(self, condemned: Condemned, version: int, records: Mapping[LookupKey, Record | None]) -> None:
-        """Put in the new rows, as of `version`. Do this after the truth has changed, before anybody is told.
+    async def refresh(
+        self, invalidation: Invalidation, version: int, records: Mapping[LookupKey, Record | None]
+    ) -> None:
+        """Replace tombstones by the rows as of change number `version`. Call this after the truth has changed.
 
-        When this returns, no reader that begins from now on gets what was there before.
+        After that, no reader that begins gets an older row, and the change may be confirmed.
 
         Raises:
-            Unavailable: that is not certain; nobody may be told that the change is in force.
+            Unavailable: readers may still get an older row. Do not confirm the change.
         """
-        if not condemned.keys:
+        if not invalidation.keys:
             return
-        if not self.protect:
-            await self._ask(self.redis.delete(*map(_entry, condemned.keys)))
-            return
-        kept = [key for key in condemned.keys if _is_kept(key, records.get(key))]
-        await self.condemn(set(condemned.keys).difference(kept))
-        values = [condemned.generation, secrets.token_hex(8), _ms(TOMBSTONE), _ms(_GENERATION_KEPT)]
+        kept = [key for key in invalidation.keys if _is_kept(key, records.get(key))]
+        await self.invalidate(set(invalidation.keys).difference(kept))
+        values = [invalidation.generation, secrets.token_hex(8), _ms(TOMBSTONE), _ms(_GENERATION_KEPT)]
         for key in kept:
             values += _value(version, records.get(key))
-        if not await self._ask(self._renew(_pairs(kept), values)):
-            log.info("entries were condemned again", extra={"version": version})
+        if not await self._ask(self._refresh(_pairs(kept), values)):
+            log.info("entries had lost their tombstones and were invalidated again", extra={"version": version})
 
     async def use_up(self, jti: str, issued_at: float, seconds: float) -> bool:
-        """Count a token as used; False when it was before, or was issued before this Redis began to count.
+        """Mark a token as used, for so many seconds. False if it was used before, or was issued before Redis started.
 
         Raises:
-            Unavailable: Redis does not answer, so nobody knows.
+            Unavailable: Redis does not answer, so it is unknown whether the token was used.
         """
         names = [_EPOCH, f"{PREFIX}:jti:{jti}"]
         values = [secrets.token_hex(8), str(int(issued_at)), str(max(1, int(seconds) + 1))]
         return bool(await self._ask(self._use_up(names, values)))
 
     async def check(self) -> None:
-        """Ask whether this is a Redis to rest on.
+        """Check that this Redis can be used.
 
         Raises:
-            Unavailable: it does not answer, it writes to a disk, has read what was on one, is a replica, or throws away
-                what it likes.
+            Unavailable: it does not answer; or it persists data, has loaded persisted data, is a replica or evicts
+                keys (`unsafe_redis`).
         """
         connected = self._connected
         info: dict[str, Any] = await self._command("INFO")
@@ -205,7 +201,7 @@ class LookupCache:
         faults["saves snapshots"] = bool(saves.get("save"))
         if not any(faults.values()):
             life = await _answer(self._live([_LIFE], [info["run_id"]]))
-            faults["has come back with what it held before"] = life != info["run_id"]
+            faults["was restarted and still has its old data"] = life != info["run_id"]
         if wrong := [fault for fault, there in faults.items() if there]:
             self._checked = -1
             log.error("Redis cannot be used: it %s", " and ".join(wrong))
@@ -213,7 +209,7 @@ class LookupCache:
         self._checked = connected
 
     async def connected(self, connection: Connection) -> None:
-        """Greet a server that a connection was made to. It may be another one than before: it is checked again."""
+        """Set up a new connection. It may lead to another server than before, so the server is checked again."""
         await connection.on_connect()
         self._connected += 1
 
@@ -222,24 +218,16 @@ class LookupCache:
         return await _answer(cast("Awaitable[object]", sent))
 
     async def _read_all(self, texts: list[str]) -> list["str | _Missing"]:
-        """The entries; for those that are to be asked of the truth, what has to be so still when they are filled in."""
+        """The entries by name. A missing one is given as the state that must be unchanged when it is filled in."""
         names = [f"{PREFIX}:{text}" for text in texts]
         values: list[str | None] = await self._ask(self.redis.mget(names))
-        missing = [name for name, value in zip(names, values, strict=True) if value in (None, _CONDEMNED)]
+        missing = [name for name, value in zip(names, values, strict=True) if value in (None, _INVALIDATED)]
         marks: dict[str, _Missing] = {}
         if missing:
             keys = [_EPOCH, *map(_generation, missing)]
             epoch, *generations = await self._ask(self._begin(keys, [secrets.token_hex(8), _ms(_ASKED_KEPT)]))
             marks = {name: _Missing(epoch, word) for name, word in zip(missing, generations, strict=True)}
         return [marks.get(name, value or "") for name, value in zip(names, values, strict=True)]
-
-    async def _fill_blindly(
-        self, keys: Collection[LookupKey], version: int, records: Mapping[LookupKey, Record | None]
-    ) -> int:
-        for key in keys:
-            number, ttl, value = _value(version, records[key])
-            await self._ask(self.redis.set(_entry(key), f"{number}:{value}", px=int(ttl)))
-        return len(keys)
 
     async def _ask(self, command: Awaitable[Any]) -> Any:
         try:
@@ -253,7 +241,7 @@ class LookupCache:
         return answer
 
     async def _be_checked(self) -> None:
-        """Wait until every server that was connected to has been checked, by one check for all who wait."""
+        """Wait until the server of the newest connection was checked. All who wait share one check."""
         while self._checked != self._connected:
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self.check())
@@ -269,11 +257,11 @@ async def _answer[T](command: Awaitable[T]) -> T:
 
 _EPOCH = f"{PREFIX}:epoch"
 _LIFE = f"{PREFIX}:life"
-_CONDEMNED = "T"
+_INVALIDATED = "T"
 
 
 def _is_kept(key: LookupKey, record: Record | None) -> bool:
-    """That there is no such library is not kept, so one can be made while Redis is away."""
+    """An absent library is not cached: then a library can be created while Redis is away."""
     return record is not None or key.kind != "library"
 
 
@@ -298,7 +286,7 @@ def _ms(seconds: float) -> str:
 
 
 def _value(version: int, record: Record | None) -> list[str]:
-    """Version, time to live and text of an entry."""
+    """Version, lifetime in ms and JSON of an entry."""
     if record is None:
         return [str(version), _ms(ABSENT_KEPT), "null"]
     return [str(version), _ms(KEPT), record.model_dump_json()]
@@ -306,14 +294,14 @@ def _value(version: int, record: Record | None) -> list[str]:
 
 @functools.lru_cache(_PARSED)
 def _parsed(value: str) -> Record | None:
-    """The record that a text stands for: the same text, the same record, whatever Redis holds by now."""
+    """Parse an entry. The result depends on the text alone, so it can be cached."""
     text = value.partition(":")[2]
     return None if text == "null" else _record.validate_json(text)
 
 
 @asynccontextmanager
-async def open_cache(url: str, *, protect: bool = True) -> AsyncGenerator[LookupCache]:
-    """Use the Redis at `url`. It need not be there yet, nor stay: every call says whether it was."""
+async def open_cache(url: str) -> AsyncGenerator[LookupCache]:
+    """Open a cache in the Redis at `url`. It connects when it is used: Redis may start later, and may go away."""
     pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - untyped options in redis-py
         url,
         max_connections=CONNECTIONS,
@@ -324,7 +312,7 @@ async def open_cache(url: str, *, protect: bool = True) -> AsyncGenerator[Lookup
         decode_responses=True,
     )
     redis = Redis.from_pool(pool)
-    cache = LookupCache(redis, protect)
+    cache = LookupCache(redis)
     pool.connection_kwargs["redis_connect_func"] = cache.connected
     try:
         yield cache

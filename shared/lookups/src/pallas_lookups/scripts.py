@@ -1,8 +1,8 @@
-"""What happens inside Redis, in one step each.
+"""Lua scripts, each of which Redis runs atomically.
 
-An entry is the letter T (a tombstone: ask the truth) or `{version}:{record as JSON}`. Beside it lies its generation, a
-random word that every condemnation and every renewal replaces, and without which nothing is filled in. The epoch is the
-life of this Redis: it is made when it is missing, so an epoch that was read before a restart is not there after it.
+An entry is `T` (a tombstone: ask the truth) or `{version}:{record as JSON}`. Each entry has a generation: a random word
+that every invalidation and every refresh replaces. A fill must name the current generation. The epoch names the life of
+this Redis. It is created when it is missing, so after a restart it differs from what a reader has read before.
 """
 
 EPOCH = """
@@ -20,7 +20,7 @@ LIVE = """
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return redis.call('GET', KEYS[1])
 """
-"""KEYS: life. ARGV: run id of this Redis. Returns the run id of the Redis that what is kept here was told first."""
+"""KEYS: life. ARGV: run id of this Redis. Returns the run id that was stored first."""
 
 BEGIN = (
     EPOCH
@@ -36,8 +36,8 @@ end
 return answer
 """
 )
-"""KEYS: epoch, generations. ARGV: a new word, ms of generations that are made here because there are none. Returns the
-epoch and the generations."""
+"""KEYS: epoch, generations. ARGV: a new word, ms of generations that are missing and made here. Returns the epoch and
+the generations."""
 
 FILL = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -53,9 +53,10 @@ for i = 2, #KEYS, 2 do
 end
 return taken
 """
-"""KEYS: epoch, then entry and generation of each. ARGV: epoch, then generation, version, ms and value of each."""
+"""KEYS: epoch, then entry and generation of each. ARGV: epoch, then generation, version, ms and value of each. Returns
+how many entries were stored."""
 
-CONDEMN = """
+INVALIDATE = """
 for i = 1, #KEYS, 2 do
   redis.call('SET', KEYS[i], 'T', 'PX', ARGV[2])
   redis.call('SET', KEYS[i + 1], ARGV[1], 'PX', ARGV[3])
@@ -63,7 +64,7 @@ end
 """
 """KEYS: entry and generation of each. ARGV: the new generation, ms of the tombstones, ms of the generations."""
 
-RENEW = """
+REFRESH = """
 local stood = 1
 for i = 1, #KEYS, 2 do
   local version, ttl, value = unpack(ARGV, 3 * (i + 1) / 2 + 2, 3 * (i + 1) / 2 + 4)
@@ -77,8 +78,8 @@ for i = 1, #KEYS, 2 do
 end
 return stood
 """
-"""KEYS: entry and generation of each. ARGV: condemned generation, new one, ms of tombstones and of generations, then
-version, ms and value of each. What was not condemned by that generation any more is condemned anew."""
+"""KEYS: entry and generation of each. ARGV: generation of the invalidation, new one, ms of tombstones and generations,
+then version, ms and value of each. An entry that lost its tombstone gets another one. Returns 0 if there was one."""
 
 USE_UP = (
     EPOCH
@@ -89,4 +90,4 @@ if redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[3]) then return 1 end
 return 0
 """
 )
-"""KEYS: epoch, the jti. ARGV: a new word, when it was issued, seconds to remember it. Returns 1 the first time."""
+"""KEYS: epoch, the jti. ARGV: a new word, time of issue, seconds to remember it. Returns 1 the first time."""

@@ -44,7 +44,7 @@ async def add_key(
     await session.flush()
     detail = KeyDetail.model_validate(key)
     added = AddedKey(**dict(detail), secret=made.secret if purpose == "turn" else None)
-    # Nobody can have looked up a key that was just made: there is nothing to condemn.
+    # Nobody can have looked up a key that was just made: there is nothing to invalidate.
     return Decision(added, _event("added", key))
 
 
@@ -89,7 +89,7 @@ async def reseal_keys(session: AsyncSession, *, seal: Seal) -> Decision[None]:
     """Encrypt all secrets by the first of the Fernet keys, so that the others can go."""
     found = list(await session.scalars(select(SigningKey).where(SigningKey.sealed.is_not(None))))
     for key in found:
-        key.sealed = seal.renew(key.sealed or "")
+        key.sealed = seal.reseal(key.sealed or "")
     event = Event("key", "resealed", "all", {"count": len(found)})
     return Decision(None, event, frozenset(signing_key(key.kid) for key in found))
 

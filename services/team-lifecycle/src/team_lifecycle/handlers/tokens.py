@@ -45,7 +45,7 @@ async def create_token(
     await session.flush()
     detail = await _detail(session, token)
     created = CreatedToken(**dict(detail), token=text)
-    # Nobody can have looked up a token that was just made: there is nothing to condemn.
+    # Nobody can have looked up a token that was just made: there is nothing to invalidate.
     return Decision(created, Event("token", "created", token.id, _data(detail)))
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.waiting import eventually, soon
 
 from pallas_contracts.errors import Unavailable
-from pallas_lookups.together import MOST, Together
+from pallas_lookups.single_flight import MOST, SingleFlight
 
 
 class Store:
@@ -29,7 +29,7 @@ class Store:
 
 async def test_reads_of_one_moment_are_one_command_that_names_everything_once() -> None:
     store = Store()
-    reads = Together(store)
+    reads = SingleFlight(store)
     first, second = await asyncio.gather(reads.read(["a", "b"]), reads.read(["b", "c"]))
     assert store.commands == [["a", "b", "c"]]
     assert (first["a"], second["b"], second["c"]) == ("a of 1", "b of 1", "c of 1")
@@ -37,7 +37,7 @@ async def test_reads_of_one_moment_are_one_command_that_names_everything_once() 
 
 async def test_a_read_is_never_answered_by_a_command_that_was_sent_before_it_began() -> None:
     store = Store()
-    reads, store.held = Together(store), asyncio.Event()
+    reads, store.held = SingleFlight(store), asyncio.Event()
     early = asyncio.create_task(reads.read(["a"]))
     await eventually(lambda: bool(store.commands))
     late = [asyncio.create_task(reads.read(["a"])) for _ in range(3)]
@@ -52,7 +52,7 @@ async def test_a_read_is_never_answered_by_a_command_that_was_sent_before_it_beg
 @pytest.mark.parametrize("failure", [Unavailable("away", code="no_redis"), ValueError("no record")])
 async def test_a_failure_is_told_to_everybody_who_waits_for_that_command_and_to_nobody_else(failure: Exception) -> None:
     store = Store()
-    reads, store.failure = Together(store), failure
+    reads, store.failure = SingleFlight(store), failure
     failed = await soon(asyncio.gather(*(reads.read(["a"]) for _ in range(3)), return_exceptions=True))
     assert [type(error) for error in failed] == [type(failure)] * 3
     store.failure = None
@@ -61,7 +61,7 @@ async def test_a_failure_is_told_to_everybody_who_waits_for_that_command_and_to_
 
 async def test_whoever_gives_up_takes_nobody_along() -> None:
     store = Store()
-    reads, store.held = Together(store), asyncio.Event()
+    reads, store.held = SingleFlight(store), asyncio.Event()
     gone, waiting = (asyncio.create_task(reads.read([name])) for name in "ab")
     await eventually(lambda: bool(store.commands))
     gone.cancel()
@@ -73,6 +73,6 @@ async def test_whoever_gives_up_takes_nobody_along() -> None:
 
 async def test_more_reads_than_one_command_takes_are_several_commands() -> None:
     store = Store()
-    reads = Together(store)
+    reads = SingleFlight(store)
     await asyncio.gather(*(reads.read([str(number)]) for number in range(MOST + 1)))
     assert [len(names) for names in store.commands] == [MOST, 1]

@@ -1,7 +1,7 @@
-"""A change that was made and could not be confirmed is settled before anything else is answered, whatever it was.
+"""A change that was committed but not confirmed is confirmed before any other change is answered, whichever it was.
 
-In each case Redis forgets everything after the change has condemned, and a reader of before it fills it again; then the
-change is committed, and from there on the cache cannot be told.
+In each case Redis loses everything after the change has invalidated, and a reader from before it fills the cache again.
+Then the change is committed, and from there on the cache is away.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from team_lifecycle.handlers import keys, libraries, memberships, teams, tokens,
 from team_lifecycle.metrics import make_metrics
 from team_lifecycle.model import Decision, Who, signing_key, team_key, token_key
 from team_lifecycle.signing import Seal
-from team_lifecycle.tables import Unsettled
+from team_lifecycle.tables import PendingInvalidation
 
 WHO = Who("test", "a correlation")
 SEAL = Seal([FERNET_KEY])
@@ -39,7 +39,7 @@ TEAM, OTHER_TEAM, NEW_TEAM = (f"00000000-0000-4000-8000-00000000000{number}" for
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """The process is killed here."""
 
 
 class World:
@@ -119,10 +119,10 @@ UNSEEN = {
     "make_current",
     "ensure_current_key",
 }
-"""What no look-up shows."""
+"""Handlers whose changes no look-up shows."""
 
 
-def test_every_handler_is_tried() -> None:
+def test_every_handler_is_a_case() -> None:
     modules = keys, libraries, memberships, teams, tokens, users
     found = [member for module in modules for member in inspect.getmembers(module, inspect.iscoroutinefunction)]
     handlers = {name for name, function in found if "Decision[" in str(inspect.signature(function).return_annotation)}
@@ -139,44 +139,48 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is repeated is repeated soon."""
+    """Retry and poll at once."""
     monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
-    monkeypatch.setattr("team_lifecycle.changes.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("team_lifecycle.changes.POLL_SECONDS", 0.01)
 
 
 def a_replica(engine: AsyncEngine, cache: Losing) -> Changes:
     return Changes(engine, cache, make_metrics(CollectorRegistry()), lambda: None)
 
 
-async def tell_nobody(
+async def make_unconfirmed(
     changes: Changes, engine: AsyncEngine, cache: Losing, redis: RedisServer, case: tuple[Decide, LookupKey]
 ) -> None:
-    """Make the change of which nobody hears; the cache says what was before, and is away then."""
+    """Commit the change, but do not confirm it. The cache has the old rows, and is away after that."""
     decide, key = case
     before = await truth(engine, key)
-    cache.lost, cache.renews, cache.condemns = partial(forget, cache, redis, before), [False], [True, *[False] * 5]
+    cache.lost, cache.refreshes, cache.invalidates = (
+        partial(forget, cache, redis, before),
+        [False],
+        [True, *[False] * 5],
+    )
     with pytest.raises(Unavailable, match="send it again"):
         await changes.make(WHO, decide)
-    assert (await truth(engine, key)).records != before.records, "it was made all the same"
-    assert (await cache.inner.read([key])).records == before.records, "and the cache says what was before"
+    assert (await truth(engine, key)).records != before.records, "the change was committed"
+    assert (await cache.inner.read([key])).records == before.records, "the cache has the old row"
     cache.away = True
 
 
 async def is_right(engine: AsyncEngine, cache: Losing, key: LookupKey) -> bool:
-    """Whether a warm resolver says the truth, or asks for it."""
+    """Whether a reader gets the truth from the cache, or asks for it."""
     snapshot = await cache.inner.read([key])
     return not snapshot.has(key) or snapshot.record(key) == (await truth(engine, key)).records[key]
 
 
-async def nothing_is_left(engine: AsyncEngine) -> bool:
+async def nothing_is_pending(engine: AsyncEngine) -> bool:
     async with reading(engine) as session:
-        return await session.scalar(select(Unsettled)) is None
+        return await session.scalar(select(PendingInvalidation)) is None
 
 
 @asynccontextmanager
-async def looking_around(changes: Changes) -> AsyncGenerator[None]:
-    """A replica that sees to what was left."""
-    task = asyncio.create_task(changes.look_around())
+async def polling(changes: Changes) -> AsyncGenerator[None]:
+    """A replica that polls for pending invalidations."""
+    task = asyncio.create_task(changes.process_pending())
     try:
         yield
     finally:
@@ -186,28 +190,28 @@ async def looking_around(changes: Changes) -> AsyncGenerator[None]:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("where", ["the same replica", "another replica"])
-async def test_a_change_that_could_not_be_confirmed_is_settled_by_sending_it_again(
+async def test_an_unconfirmed_change_is_confirmed_by_sending_it_again(
     engine: AsyncEngine, cache: Losing, redis: RedisServer, name: str, where: str
 ) -> None:
     changes, world = a_replica(engine, cache), World()
     await world.make(changes)
     decide, key = CASES[name](world)
-    await tell_nobody(changes, engine, cache, redis, (decide, key))
+    await make_unconfirmed(changes, engine, cache, redis, (decide, key))
     again = changes if where == "the same replica" else a_replica(engine, cache)
     with pytest.raises(Unavailable):
         await again.make(WHO, decide)
     cache.away = False
-    with suppress(PallasError):  # what is gone is gone
+    with suppress(PallasError):  # a repeated deletion finds nothing
         await again.make(WHO, decide)
     assert await is_right(engine, cache, key)
 
 
-async def test_nothing_is_answered_while_an_earlier_change_cannot_be_settled(
+async def test_no_change_is_answered_while_an_earlier_one_cannot_be_confirmed(
     engine: AsyncEngine, cache: Losing, redis: RedisServer
 ) -> None:
     changes, world = a_replica(engine, cache), World()
     await world.make(changes)
-    await tell_nobody(changes, engine, cache, redis, CASES["delete_library"](world))
+    await make_unconfirmed(changes, engine, cache, redis, CASES["delete_library"](world))
     refused = partial(libraries.delete_library, who=WHO, uid="nothing")
     others: list[Decide] = [partial(users.create_user, name=name) for name in ("ann", "max")]
     for decide in (*others, refused):
@@ -218,14 +222,14 @@ async def test_nothing_is_answered_while_an_earlier_change_cannot_be_settled(
     cache.away = False
     await changes.make(WHO, partial(users.create_user, name="ann"))
     assert await is_right(engine, cache, token_key(world.digest))
-    assert (await cache.inner.read([token_key(world.digest)])).missing == (), "it was renewed on the way"
+    assert (await cache.inner.read([token_key(world.digest)])).missing == (), "the next change has refreshed it"
 
 
 @pytest.mark.parametrize("name", ["move_library", "delete_library", "revoke_role"])
-async def test_what_a_replica_left_that_was_killed_after_the_commit_is_settled_by_another_one(
+async def test_another_replica_carries_out_the_invalidations_of_one_that_was_killed_after_the_commit(
     engine: AsyncEngine, cache: Losing, redis: RedisServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("team_lifecycle.unsettled.POLITE", 0.0)
+    monkeypatch.setattr("team_lifecycle.pending.GRACE_SECONDS", 0.0)
     changes, world = a_replica(engine, cache), World()
     await world.make(changes)
     decide, key = CASES[name](world)
@@ -235,26 +239,28 @@ async def test_what_a_replica_left_that_was_killed_after_the_commit_is_settled_b
         await forget(cache, redis, before)
         raise Killed
 
-    cache.lost, cache.renews = killed, [False]
+    cache.lost, cache.refreshes = killed, [False]
     with pytest.raises(Killed):
         await changes.make(WHO, decide)
     assert not await is_right(engine, cache, key)
     cache.away, asked = True, cache.asked
-    async with looking_around(a_replica(engine, cache)):
+    async with polling(a_replica(engine, cache)):
         await eventually(lambda: cache.asked > asked + 1)
         assert not await is_right(engine, cache, key)
         cache.away = False
-        await until(partial(nothing_is_left, engine))
+        await until(partial(nothing_is_pending, engine))
     assert await is_right(engine, cache, key)
 
 
-async def test_what_is_settled_is_removed_without_being_condemned_again(engine: AsyncEngine, cache: Losing) -> None:
+async def test_completed_invalidations_are_deleted_and_not_carried_out_again(
+    engine: AsyncEngine, cache: Losing
+) -> None:
     changes = a_replica(engine, cache)
     await World().make(changes)
-    assert await nothing_is_left(engine), "the next change, of nothing that is looked up, has removed it"
+    assert await nothing_is_pending(engine), "a change of no look-up deletes what is done"
     await changes.make(WHO, partial(teams.delete_team, team_id=TEAM))
-    assert not await nothing_is_left(engine)
+    assert not await nothing_is_pending(engine)
     asked = cache.asked
-    async with looking_around(changes):
-        await until(partial(nothing_is_left, engine))
+    async with polling(changes):
+        await until(partial(nothing_is_pending, engine))
     assert cache.asked == asked

@@ -1,7 +1,7 @@
-"""Reads of one moment travel together: one command to Redis costs far more than one more key in it.
+"""Single flight: reads that come at the same time share one command, because a command costs far more than its keys.
 
-While a command is under way, further reads gather for the next one. None joins a command that was sent before the read
-began, for its answer could be older than what the reader has been promised.
+While a command is under way, further reads wait for the next one. A read never joins a command that was sent before the
+read began: the answer could be older than the reader may rely on.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from pallas_contracts.errors import Unavailable
 log = logging.getLogger(__name__)
 
 MOST = 500
-"""Reads in one command."""
+"""Reads that share one command at most."""
 
 
-class Together[V]:
-    """Reads by name with `fetch`. Whatever `fetch` raises, everybody who waits for that command hears it."""
+class SingleFlight[V]:
+    """Reads values by name with `fetch`. An error of `fetch` is raised in every read that shares the command."""
 
     def __init__(self, fetch: Callable[[list[str]], Awaitable[list[V]]]) -> None:
         self._fetch = fetch
@@ -25,11 +25,11 @@ class Together[V]:
         self._fetching: asyncio.Task[None] | None = None
 
     async def read(self, names: Sequence[str]) -> dict[str, V]:
-        """The values of these names, among others.
+        """Read these names. The answer may hold more.
 
         Raises:
-            Unavailable: they cannot be read.
-            Exception: what else `fetch` raised.
+            Unavailable: `fetch` raised it.
+            Exception: any other error of `fetch`.
         """
         answer: asyncio.Future[dict[str, V]] = asyncio.get_running_loop().create_future()
         self._waiting.append((names, answer))
@@ -52,9 +52,9 @@ class Together[V]:
         except Exception as error:
             expected = isinstance(error, Unavailable)
             if not expected:
-                log.exception("a command for several reads failed")
+                log.exception("a command that reads share failed")
             for _, answer in waiting:
-                if not answer.done():  # whoever asked may have gone
+                if not answer.done():  # the read may have been cancelled
                     answer.set_exception(Unavailable(error.message, code=error.code) if expected else error)
             return
         for _, answer in waiting:

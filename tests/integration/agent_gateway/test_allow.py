@@ -85,7 +85,7 @@ async def test_whatever_is_asked_of_an_agent_its_list_counts(
     await platform.served(front)
     answer = await request_of.to(http, front.url(platform.team, "bench"), bearing(TEAMS))
     assert answer.status_code == 403
-    assert answer.json()["error"]["message"] == "The agent 'bench' is not for this caller."
+    assert answer.json()["error"]["message"] == "This caller may not call the agent 'bench'."
 
 
 async def test_a_client_is_told_that_an_agent_is_not_for_it(platform: Platform, bearers: Bearers) -> None:
@@ -93,7 +93,7 @@ async def test_a_client_is_told_that_an_agent_is_not_for_it(platform: Platform, 
     await platform.publish(allow=Allow(tokens=(ELSE,)))
     front = await platform.gateway(gateway_auth="required")
     await platform.served(front)
-    refusal = pytest.RaisesExc(MCPError, match="is not for this caller")
+    refusal = pytest.RaisesExc(MCPError, match="This caller may not call")
     with pytest.RaisesGroup(refusal, flatten_subgroups=True, allow_unwrapped=True):
         async with client(front.url(platform.team, "bench"), TOKENS):
             pass

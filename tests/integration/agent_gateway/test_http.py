@@ -29,7 +29,7 @@ async def test_an_agent_that_is_not_there_is_404_with_a_sentence(
     for path, sentence in (
         (f"/teams/{platform.team}/mcp/nobody", "has no agent 'nobody'"),
         (f"/mcp/nobody-{platform.team}", "There is no agent"),
-        ("/elsewhere", "There is nothing here"),
+        ("/elsewhere", "Agents are served at /teams/{team}/mcp/{agent}"),
     ):
         answer = await http.post(front.base + path, json={})
         assert answer.status_code == 404

@@ -234,7 +234,7 @@ async def test_a_turn_that_is_left_alone_is_cancelled_when_its_grace_time_is_ove
     await eventually(platform.files[0].with_suffix(".stopped").exists)
     again = await result(http, fronts[1], platform, params)
     assert fault(again)["code"] == "cancelled"
-    assert "none came back within 1 s. Call with a new key" in again["content"][0]["text"]
+    assert "none came back within 1 s. Use a new key" in again["content"][0]["text"]
     assert fault(again)["turn_id"] == cancel.turn_id
 
 

@@ -111,7 +111,7 @@ async def test_a_call_beyond_max_queued_is_refused_and_nothing_is_queued(
     await callers.wait(ADA, 2)
     await callers.wait(BOB, 1)
     error = await callers.refused(BOB)
-    assert error["text"] == "busy: Too many turns of this agent are waiting: 5 is the most that may wait. " + AGAIN
+    assert error["text"] == "busy: Too many turns of this agent are waiting; the limit is 5. " + AGAIN
     assert (error["code"], error["retryable"], error["retry_after_ms"]) == ("busy", True, 1000)
     assert await waiting(platform) == 5
     assert callers.counted("queue") == 1
@@ -125,7 +125,7 @@ async def test_a_caller_gets_half_of_the_queue_and_the_others_the_rest(
     await callers.wait(ADA, 3)
     error = await callers.refused(ADA)
     assert error["text"] == (
-        f"busy: Too many of your turns of this agent are waiting: 3 is the most that may wait of one caller. {AGAIN}"
+        f"busy: Too many of your turns of this agent are waiting; the limit is 3 per caller. {AGAIN}"
     )
     assert error["retry_after_ms"] == 1000
     await callers.wait(BOB, 3)
@@ -160,7 +160,7 @@ async def test_what_a_caller_has_waiting_through_another_gateway_counts(
     other.calls.append(asyncio.create_task(other.call(ADA)))
     await callers.until_queued(Principal(id=ADA).token, 3)
     for each in (callers, other):
-        assert "of one caller" in (await each.refused(ADA))["text"]
+        assert "per caller" in (await each.refused(ADA))["text"]
     await other.wait(BOB)
     assert await waiting(platform) == 4
     await callers.leave()
@@ -192,18 +192,18 @@ async def test_nobody_is_believed_who_he_is_when_no_proxy_is_trusted(
     await platform.served(callers.front)
     callers.calls.append(asyncio.create_task(callers.call(ADA)))
     await callers.until_queued(Principal(id=PROXY).token, 1)
-    assert "of one caller" in (await callers.refused(BOB))["text"]
+    assert "per caller" in (await callers.refused(BOB))["text"]
     await callers.leave()
 
 
 @pytest.mark.parametrize(
     ("limits", "limit", "text"),
     [
-        ({"max_rate": SLOWLY}, "rate", "busy: This agent takes at most 0.02 turns per second."),
+        ({"max_rate": SLOWLY}, "rate", "busy: This agent accepts at most 0.02 turns per second."),
         (
             {"max_rate_per_caller": SLOWLY},
             "caller_rate",
-            "busy: This agent takes at most 0.02 turns of one caller per second.",
+            "busy: This agent accepts at most 0.02 turns per second from each caller.",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_value_may_stand_in_a_file(tmp_path: Path) -> None:
 def test_a_value_and_its_file_exclude_each_other(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("hunter2", "utf-8")
-    with pytest.raises(Rejected, match="PALLAS_TOKEN: set either it or PALLAS_TOKEN_FILE") as refused:
+    with pytest.raises(Rejected, match="PALLAS_TOKEN: set either PALLAS_TOKEN or PALLAS_TOKEN_FILE") as refused:
         Example.from_env({"PALLAS_TOKEN": "hunter3", "PALLAS_TOKEN_FILE": str(secret)})
     assert "hunter" not in refused.value.message
 

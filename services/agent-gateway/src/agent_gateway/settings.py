@@ -16,8 +16,8 @@ def _open_on_loopback_only(value: AuthMode, info: ValidationInfo) -> AuthMode:
     host = info.data.get("host")
     if value == "off" and not info.data.get("allow_unauthenticated") and host is not None and not _is_loopback(host):
         raise ValueError(
-            "off is for a PALLAS_HOST on loopback; set it to required or optional, "
-            "or PALLAS_ALLOW_UNAUTHENTICATED to true"
+            "off is allowed only while PALLAS_HOST is a loopback address; use required or optional, "
+            "or set PALLAS_ALLOW_UNAUTHENTICATED=true"
         )
     return value
 

@@ -57,7 +57,7 @@ def fold(definition: AgentDefinition, needs: Needs, evidence: Evidence, *, slow:
         issues.append(f"the agent failed to start on {len(failed)} of {len(failed) + len(running)} workers")
     if not running:
         issues.append(NO_WORKER)
-    notes = [f"{name} not checked, its address is not known here" for name in _unchecked(needs, evidence)]
+    notes = [f"{name} not checked (its address is not in the team folders)" for name in _unchecked(needs, evidence)]
     return Verdict("degraded" if issues else "ok", ", ".join(issues + notes) or None, len(running))
 
 

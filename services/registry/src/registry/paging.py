@@ -86,7 +86,7 @@ def _after(cursor: str) -> str:
     except (binascii.Error, ValueError):
         name = ""
     if not is_server_name(name):
-        raise _refused("cursor", "must be a nextCursor that this registry has given out")
+        raise _refused("cursor", "must be a nextCursor from an answer of this registry")
     return name
 
 

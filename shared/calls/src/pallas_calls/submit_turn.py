@@ -171,20 +171,20 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
     match error.code:
         case "queue_full":
             return Refusal(
-                "busy", "The platform cannot keep more of your turns. Try again shortly.", RETRY_AFTER_MS, limit="store"
+                "busy", "The platform has no room for another turn. Try again shortly.", RETRY_AFTER_MS, limit="store"
             )
         case "too_large":
             return Refusal(
                 "invalid_arguments",
-                f"What comes with the arguments is larger than the platform takes: {heaviest(bus)} bytes in all.",
+                f"The call is too large even without its arguments; the limit is {heaviest(bus)} bytes.",
             )
         case _ if request.digest is not None:
             return not_confirmed(request)
         case _:
-            bus.spawn(cancel_turn(bus, TurnRef.of(request), "it could not be put into its queue"))
+            bus.spawn(cancel_turn(bus, TurnRef.of(request), "it could not be stored in its queue"))
             return Refusal(
                 "busy",
-                "The platform cannot take turns right now; this one is cancelled. Try again shortly.",
+                "The platform cannot take turns right now. This one is cancelled; try again shortly.",
                 RETRY_AFTER_MS,
                 request.turn_id,
                 limit="broker",
@@ -193,5 +193,5 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
 
 def not_confirmed(request: TurnRequested) -> Refusal:
     """The refusal of a call with an idempotency key whose turn may be in its queue: it can be asked for again."""
-    message = "The platform cannot take turns right now. Try again shortly, with the same key."
+    message = "The platform cannot take turns right now. Try again shortly with the same idempotency key."
     return Refusal("busy", message, RETRY_AFTER_MS, request.turn_id, limit="broker")

@@ -115,7 +115,7 @@ def value_of(environ: Mapping[str, str], name: str) -> str:
     if not path:
         return value
     if value:
-        raise Rejected(f"set either it or {name}{FILE_SUFFIX}, not both", code="bad_settings")
+        raise Rejected(f"set either {name} or {name}{FILE_SUFFIX}, not both", code="bad_settings")
     try:
         content = Path(path).read_text("utf-8").strip()
     except OSError as error:

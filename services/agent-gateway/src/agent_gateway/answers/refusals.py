@@ -1,4 +1,4 @@
-"""Refusals in HTTP's words."""
+"""HTTP errors for requests that are not served."""
 
 import json
 
@@ -9,7 +9,7 @@ from pallas_contracts.errors import Denied, PallasError
 
 
 async def refuse(send: Send, status: int, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-    """An HTTP error with a JSON-RPC error body, as MCP clients expect one."""
+    """Send an HTTP error with a JSON-RPC error as its body, as MCP clients expect."""
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": message}}
     body = json.dumps(error).encode()
     start = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
@@ -18,7 +18,7 @@ async def refuse(send: Send, status: int, message: str, headers: tuple[tuple[byt
 
 
 async def refuse_caller(send: Send, error: PallasError) -> None:
-    """Turn away whoever is not served: 401 for a bad bearer or none, 403 for somebody known, 503 while nobody knows."""
+    """Refuse a caller: 401 for a bad or missing bearer, 403 when not allowed, 503 when the bearer cannot be checked."""
     match error:
         case Denied(code="not_allowed"):
             await refuse(send, 403, error.message)
@@ -28,5 +28,5 @@ async def refuse_caller(send: Send, error: PallasError) -> None:
             challenge = f'Bearer error="invalid_token", error_description="{AUTH_FAILURES.get(error.code, "")}"'
             await refuse(send, 401, error.message, ((b"www-authenticate", challenge.encode()),))
         case _:
-            message = "Whose the bearer is cannot be found out right now. Try again shortly."
+            message = "The bearer cannot be checked right now. Try again shortly."
             await refuse(send, 503, message, ((b"retry-after", b"1"),))

@@ -43,7 +43,7 @@ def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
                 "requestState": said.request_state,
             }
         case InputRequired():
-            return tool_error("input_required", "This tool asks for input, which needs revision 2026-07-28.", turn_id)
+            return tool_error("input_required", "This tool asks for input; use MCP revision 2026-07-28.", turn_id)
         case Fault(protocol_code=int(code), message=message, data=data):
             raise MCPError(code=code, message=message, data=data)
         case Fault(message=message):

@@ -54,13 +54,13 @@ class Resumption:
             await refusal(scope, receive, send)
             return
         if not check_accept_headers(request)[1]:
-            await refuse(send, 406, "Not Acceptable: a stream is resumed as text/event-stream.")
+            await refuse(send, 406, "Not Acceptable: resuming a stream needs Accept: text/event-stream.")
             return
         token = dict(scope["headers"])[LAST_EVENT_ID].decode("latin-1")
         try:
             call, cursor = read_event_id(self.key, token, served.team, served.agent, principal_of(scope))
         except Rejected:
-            await refuse(send, 400, "The Last-Event-ID is none that this caller was given at this endpoint.")
+            await refuse(send, 400, "The Last-Event-ID was not issued to this caller at this endpoint.")
             return
         version = request.headers.get("mcp-protocol-version", DEFAULT_NEGOTIATED_VERSION)
         writer, reader = anyio.create_memory_object_stream[bytes](0)

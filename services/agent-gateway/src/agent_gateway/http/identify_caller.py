@@ -66,7 +66,7 @@ class Callers:
         if caller.type == "peer" and self.mode != "off":
             raise self._refused("missing")
         self.metrics.caller_refused(definition.team, definition.agent)
-        raise Denied(f"The agent {definition.agent!r} is not for this caller.", code=NOT_ALLOWED)
+        raise Denied(f"This caller may not call the agent {definition.agent!r}.", code=NOT_ALLOWED)
 
     def _refused(self, reason: str) -> Denied:
         self.metrics.auth_failures.labels(reason).inc()

@@ -77,7 +77,7 @@ class GatewayHttp:
         if isinstance(found, Endpoint):
             await self.serve(found, scope, receive, send)
         else:
-            await refuse(send, 404, found or "There is nothing here; an agent is at /teams/{team}/mcp/{agent}.")
+            await refuse(send, 404, found or "Not found. Agents are served at /teams/{team}/mcp/{agent}.")
 
     def own_port(self, team: str, agent: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """The application of an agent's own port: its endpoint is `/mcp`."""
@@ -87,7 +87,7 @@ class GatewayHttp:
             if isinstance(found, Endpoint):
                 await self.serve(found, scope, receive, send)
             else:
-                await refuse(send, 404, found or "There is nothing here; the agent is at /mcp.")
+                await refuse(send, 404, found or "Not found. The agent is served at /mcp.")
 
         return app
 
@@ -208,7 +208,7 @@ def _with_session(send: Send, body: Body) -> Send:
 async def _cut_off(sending: CoalescedSend) -> None:
     """End a response without the answer. It is not said to try again: a turn of it goes on."""
     if not sending.started:
-        await refuse(sending, 503, "This gateway has stopped before it had the answer.", ((b"connection", b"close"),))
+        await refuse(sending, 503, "This gateway stopped before the answer was there.", ((b"connection", b"close"),))
     elif not sending.ended:
         await sending({"type": "http.response.body", "body": b""})
 

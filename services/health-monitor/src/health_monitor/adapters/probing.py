@@ -30,7 +30,7 @@ async def reason_of(probing: Awaitable[str | None], timeout: float) -> str | Non
     except httpx.HTTPError:
         return "the connection broke"
     except (httpx.InvalidURL, ValueError):
-        return "its address or a header cannot be sent"
+        return "its address or a header is invalid"
     except Exception as error:  # noqa: BLE001 - one server's odd answer must not end the probes of all others
-        log.warning("a probe failed in an unknown way", extra={"error": type(error).__name__})
+        log.warning("a probe failed unexpectedly", extra={"error": type(error).__name__})
         return "the probe failed"

@@ -21,12 +21,11 @@ class AdmitTurn:
         """Count the turn, or return why it is not taken. A turn that is refused for the queue uses up no rate."""
         team, agent, caller = request.team, request.agent, request.principal.token
         if (full := await self.positions.full(team, agent, caller, limits.max_queued)) is not None:
-            whose = "turns of this agent are" if full.limit == "queue" else "of your turns of this agent are"
-            most = f"{full.most} is the most that may wait" + (" of one caller" if full.limit == "caller" else "")
-            message = f"Too many {whose} waiting: {most}. Try again shortly."
+            turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")
+            message = f"Too many {turns} of this agent are waiting; the limit is {full.most}{each}. Try again shortly."
             return Refusal("busy", message, full.retry_after_ms, limit=full.limit)
         if (late := self.rates.take(team, agent, caller, limits)) is not None:
-            whose = "of one caller " if late.limit == "caller_rate" else ""
-            message = f"This agent takes at most {late.rate:g} turns {whose}per second. Try again shortly."
+            each = " from each caller" if late.limit == "caller_rate" else ""
+            message = f"This agent accepts at most {late.rate:g} turns per second{each}. Try again shortly."
             return Refusal("busy", message, math.ceil(late.seconds * 1000), limit=late.limit)
         return None

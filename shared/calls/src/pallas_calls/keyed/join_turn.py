@@ -73,9 +73,9 @@ async def explain_cancel(bus: Bus, end: TurnEnd) -> TurnEnd:
         claim = (await claim_state(bus, ref)).claim
     except PallasError:
         return end
-    reason = claim.reason if isinstance(claim, CancelRequested) else "nothing says why"
+    reason = claim.reason if isinstance(claim, CancelRequested) else "no reason is known"
     return replace(end, said=Fault(message=_why_cancelled(reason)))
 
 
 def _why_cancelled(reason: str) -> str:
-    return f"The turn of this key was cancelled: {reason}. Call with a new key for a new turn."
+    return f"The turn with this idempotency key was cancelled: {reason}. Use a new key to start another turn."

@@ -41,7 +41,7 @@ async def leave_turn(
 
 async def _cancel(bus: Bus, ref: TurnRef, left: int, grace: float) -> bool:
     """Cancel the turn if it is alone. While the broker is away nobody can come back, so that time does not count."""
-    reason = f"its callers had left, and none came back within {grace:g} s"
+    reason = f"all callers left and none came back within {grace:g} s"
     while True:
         breaks = bus.breaks
         await asyncio.sleep(max(grace, ANSWERED_WITHIN))

@@ -315,7 +315,7 @@ async def test_a_change_that_comes_while_the_broker_is_away_is_taken_when_it_is_
         await lab.until_published("bench", "once", "sure")
         nats_server.stop()
         lab.edit("title: Sure", "title: Surely")
-        await eventually(lambda: "the changed folder cannot be taken yet" in caplog.messages, 20)
+        await eventually(lambda: "cannot publish the changed team yet" in caplog.messages, 20)
         await eventually(lambda: runtimes.refused >= _REFUSALS, 20)
         nats_server.start()
         await eventually(lambda: lab.published()["sure"].title == "Surely", 20)

@@ -1,16 +1,17 @@
 """End a turn: its last event says what the caller gets, its outcome says how it ended, once."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from opentelemetry import trace
 
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.errors import Rejected, Unavailable
+from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, Fault, TurnOutcome, TurnRequested
 from pallas_executor.agent_runtime import (
@@ -22,8 +23,6 @@ from pallas_executor.agent_runtime import (
 from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
-
-_RETRY = 0.5
 
 type Status = Literal["completed", "failed", "cancelled", "input_required"]
 
@@ -47,21 +46,16 @@ async def conclude_turn(
         Rejected: the broker refuses whatever is said, for good.
     """
     outcome = await _light(writer, outcome)
-    _say_last(writer, outcome)
-    written = _outcome(writer, request, outcome, started_at)
     while True:
+        _emit_answer(writer, outcome)
+        written = _outcome(writer, request, outcome, started_at)
         try:
-            first = await writer.conclude(written)
-        except Unavailable as error:
-            log.warning("cannot conclude yet", extra={"reason": error.message})
-            await asyncio.sleep(_RETRY)
+            first = await retry_while_unavailable(partial(writer.conclude, written), "conclude", deadline=None)
         except Rejected as error:
             log.error("the answer cannot be stored", extra={"reason": error.message})
             if outcome is None or isinstance(outcome, Failed):
                 raise
             outcome = _not_stored(error)
-            _say_last(writer, outcome)
-            written = _outcome(writer, request, outcome, started_at)
         else:
             log.info("concluded", extra=_facts(written, first))
             trace.get_current_span().set_attribute("pallas.outcome", written.code or written.status)
@@ -71,17 +65,15 @@ async def conclude_turn(
 
 
 async def _light(writer: TurnWriter, outcome: Outcome | None) -> Outcome | None:
-    """The outcome with an answer that can travel: one that is too big is stowed first."""
-    while isinstance(outcome, Completed):
-        try:
-            return Completed(await writer.offload(outcome.result))
-        except Unavailable as error:
-            log.warning("cannot stow the answer yet", extra={"reason": error.message})
-            await asyncio.sleep(_RETRY)
-        except Rejected as error:
-            log.error("the answer cannot be stored", extra={"reason": error.message})
-            return _not_stored(error)
-    return outcome
+    """The outcome as it is published: an answer that is too large for a message is offloaded first."""
+    if not isinstance(outcome, Completed):
+        return outcome
+    try:
+        offload = partial(writer.offload, outcome.result)
+        return Completed(await retry_while_unavailable(offload, "offload the answer", deadline=None))
+    except Rejected as error:
+        log.error("the answer cannot be stored", extra={"reason": error.message})
+        return _not_stored(error)
 
 
 def _not_stored(error: Rejected) -> Failed:
@@ -139,7 +131,7 @@ def _summary(outcome: Outcome | None) -> tuple[Status, str | None, bool]:
             return "failed", code, retryable
 
 
-def _say_last(writer: TurnWriter, outcome: Outcome | None) -> None:
+def _emit_answer(writer: TurnWriter, outcome: Outcome | None) -> None:
     match outcome:
         case Completed(result):
             writer.emit(result)

@@ -6,9 +6,10 @@ import logging
 from opentelemetry.trace import StatusCode
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.content.claim_checks import whole_request
 from pallas_bus.turnlog.writer import TurnWriter
-from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
+from pallas_contracts.errors import NotFound, Rejected, Superseded
 from pallas_contracts.turns import TURN_ERRORS, TurnRequested
 from pallas_executor.agent_runtime import (
     Failed,
@@ -21,7 +22,6 @@ from pallas_runtime.telemetry import tracer
 log = logging.getLogger(__name__)
 
 _INTERNAL = TURN_ERRORS["internal"]
-_RETRY = 0.5
 
 
 async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
@@ -63,16 +63,12 @@ async def _run(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) 
 
 
 async def _whole(bus: Bus, request: TurnRequested) -> TurnRequested | Failed:
-    """The request with what was too big to travel; waits for a broker that is away."""
-    while True:
-        try:
-            return await whole_request(bus, request)
-        except (NotFound, Rejected) as error:
-            log.warning("the arguments cannot be read", extra={"reason": error.message})
-            return Failed(error.code, f"The turn was not executed. {TURN_ERRORS.get(error.code, _INTERNAL)}")
-        except Unavailable as error:
-            log.warning("the arguments cannot be read yet", extra={"reason": error.message})
-            await asyncio.sleep(_RETRY)
+    """The request with its offloaded content; retries while the broker is unavailable."""
+    try:
+        return await retry_while_unavailable(lambda: whole_request(bus, request), "read the arguments", deadline=None)
+    except (NotFound, Rejected) as error:
+        log.warning("the arguments cannot be read", extra={"reason": error.message})
+        return Failed(error.code, f"The turn was not executed. {TURN_ERRORS.get(error.code, _INTERNAL)}")
 
 
 def _turn(request: TurnRequested, attempt: int, remaining: float) -> Turn:

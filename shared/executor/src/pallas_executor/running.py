@@ -74,17 +74,14 @@ class Running:
             running.stop()
 
     async def reread(self, bus: Bus) -> None:
-        """After a reconnect: hear what was claimed or cancelled meanwhile."""
+        """Read what may have been missed: stop each attempt whose turn was claimed again or cancelled.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
         for running in list(self.turns.values()):
-            while not running.task.done():
-                try:
-                    state = await claim_state(bus, running.ref)
-                except PallasError:
-                    await asyncio.sleep(BEAT)
-                    continue
-                if state.seq > running.fence:
-                    running.stop()
-                break
+            if not running.task.done() and (await claim_state(bus, running.ref)).seq > running.fence:
+                running.stop()
 
     async def beat(self) -> None:
         """Tell the broker every few seconds, for ever, that what is in hand is still being worked on."""

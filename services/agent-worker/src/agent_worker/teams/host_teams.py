@@ -14,7 +14,8 @@ from pathlib import Path
 
 from agent_worker.teams.hosted_team import HostedTeam
 from pallas_bus.transport.connection import Bus
-from pallas_contracts.errors import PallasError, Unavailable
+from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_contracts.errors import PallasError
 from pallas_executor.executor import Executor
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_teams import FolderChanges, TeamFolder, load_teams
@@ -87,11 +88,6 @@ class HostTeams:
             with self._changes.reading(folder):
                 loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
                 await self._host(loaded[folder], self._take_over_in_the_end)
-        except Unavailable as error:
-            log.warning(
-                "the changed folder cannot be taken yet", extra={"folder": folder.name, "reason": error.message}
-            )
-            self._changes.forget(folder)
         except PallasError as error:
             self._refused.add(folder)
             log.error("the changed folder is not taken", extra={"folder": folder.name, "reason": error.message})
@@ -113,17 +109,9 @@ class HostTeams:
         log.info("team hosted", extra={"team": fresh.team, "agents": len(fresh.agents), "failed": len(fresh.failed)})
 
     async def _take_over_in_the_end(self, fresh: HostedTeam) -> None:
-        """While the broker is away, what was made waits for it: making it again would start everything once more."""
-        told = False
-        while True:
-            try:
-                return await self._take_over(fresh)
-            except Unavailable as error:
-                if not told:
-                    told = True
-                    reason = {"team": fresh.team, "reason": error.message}
-                    log.warning("the changed folder cannot be taken yet", extra=reason)
-                await asyncio.sleep(WATCH_INTERVAL)
+        """Retry with the team that is made already: making it again would start its servers and modules once more."""
+        what, facts = "publish the changed team", {"team": fresh.team}
+        await retry_while_unavailable(lambda: self._take_over(fresh), what, deadline=None, facts=facts)
 
     async def _take_over(self, fresh: HostedTeam) -> None:
         definitions = [hosted.definition for hosted in fresh.agents]

@@ -31,6 +31,7 @@ from pallas_bus.transport.errors import (
     translated,
 )
 from pallas_bus.transport.polling import poll_now
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.catalog import PER_TEAM
 from pallas_contracts.errors import Unavailable
 
@@ -39,7 +40,6 @@ log = logging.getLogger(__name__)
 _IN_FLIGHT_PAUSE = 0.005
 _HEADER_FRAME = 16
 """Bytes that a block of headers takes besides their names and values."""
-_CONNECT_RETRY = 0.5
 _REFUSED = "authorization violation"
 PENDING_BYTES = 64 * 1024 * 1024
 
@@ -340,13 +340,10 @@ async def connect(
 
 @asynccontextmanager
 async def connect_when_possible(access: Access | str, service: str, *, instance: str) -> AsyncGenerator[Bus]:
-    """Connect as `connect` does, but try until it works: a service may start before its broker."""
+    """Connect as `connect` does, but retry until that succeeds: a service may start before its broker."""
     async with AsyncExitStack() as stack:
-        while True:
-            try:
-                bus = await stack.enter_async_context(connect(access, service, instance=instance))
-                break
-            except Unavailable as error:
-                log.warning("waiting for the broker", extra={"reason": error.message})
-                await asyncio.sleep(_CONNECT_RETRY)
-        yield bus
+        yield await retry_while_unavailable(
+            lambda: stack.enter_async_context(connect(access, service, instance=instance)),
+            "connect to the broker",
+            deadline=None,
+        )

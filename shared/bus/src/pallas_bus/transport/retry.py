@@ -1,35 +1,50 @@
-"""Do something in the background although the broker may be away for a while."""
+"""Retry what fails because the broker is unavailable."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 60.0
-"""Seconds for which it is tried."""
 
-_RETRY = 0.5
+async def retry_while_unavailable[T](
+    attempt: Callable[[], Awaitable[T]],
+    what: str,
+    *,
+    deadline: float | None = 60.0,
+    pause: float = 0.5,
+    facts: Mapping[str, object] | None = None,
+) -> T:
+    """Return what `attempt()` returns; call it again, `pause` seconds later, whenever it raises `Unavailable`.
 
-
-async def retry_while_unavailable[T](attempt: Callable[[], Awaitable[T]], what: str, address: TurnRef) -> T:
-    """Return what `attempt()` does, however often it takes; `what` is for the log.
+    `deadline` is in seconds from now; None retries for ever. The first failure is logged as "cannot {what} yet" with
+    `facts`.
 
     Raises:
-        Unavailable: the broker was away for longer than `PATIENCE`.
+        Unavailable: the last attempt failed after the deadline, or while this task was being cancelled.
     """
     clock = asyncio.get_running_loop().time
-    until, told = clock() + PATIENCE, False
+    until, logged = None if deadline is None else clock() + deadline, False
     while True:
         try:
             return await attempt()
         except Unavailable as error:
-            if clock() > until:
+            if is_cancelled() or (until is not None and clock() > until):
                 raise
-            if not told:
-                told = True
-                log.warning(f"cannot {what} yet", extra={"turn": address.turn_id, "reason": error.message})
-        await asyncio.sleep(_RETRY)
+            if not logged:
+                logged = True
+                log.log(_level(error), f"cannot {what} yet", extra={**(facts or {}), "reason": error.message})
+        await asyncio.sleep(pause)
+
+
+def is_cancelled() -> bool:
+    """Whether the current task is being cancelled. An error of its clean-up takes the place of the cancellation."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _level(error: Unavailable) -> int:
+    """A stream that does not exist yet is normal while a platform starts."""
+    return logging.INFO if error.code == "no_stream" else logging.WARNING

@@ -4,15 +4,13 @@ The owner declares (creates or updates, both harmless when repeated); everybody 
 """
 
 import asyncio
-import logging
 from typing import Any
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import Message
-
-log = logging.getLogger(__name__)
 
 NANOSECONDS = 1_000_000_000
 NAME_IN_USE = 10058
@@ -99,24 +97,19 @@ async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, ti
 
 async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> None:
     name = thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
-    told = False
-    while True:
-        try:
-            if thing.owner == bus.service:
-                config = stream_config(thing, replicas) if isinstance(thing, Stream) else bucket_config(thing, replicas)
-                await _create_or_update(bus, name, config)
-            else:
-                await _look_for(bus, thing, name)
-        except Unavailable as error:
-            if not told:
-                log.info("waiting for a stream", extra={"stream": name, "owner": thing.owner, "reason": error.message})
-                told = True
-            await asyncio.sleep(_RETRY)
+
+    async def attempt() -> None:
+        if thing.owner == bus.service:
+            config = stream_config(thing, replicas) if isinstance(thing, Stream) else bucket_config(thing, replicas)
+            await _create_or_update(bus, name, config)
         else:
-            return
+            await _check_exists(bus, thing, name)
+
+    facts = {"stream": name, "owner": thing.owner}
+    await retry_while_unavailable(attempt, "use a stream", deadline=None, pause=_RETRY, facts=facts)
 
 
-async def _look_for(bus: Bus, thing: Stream | Bucket[Any], name: str) -> None:
+async def _check_exists(bus: Bus, thing: Stream | Bucket[Any], name: str) -> None:
     """Names alone, because whoever may ask for more of a stream may also ask for every subject in it.
 
     Raises:

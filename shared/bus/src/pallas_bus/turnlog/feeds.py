@@ -17,19 +17,18 @@ from pydantic import ValidationError
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.polling import polling
 from pallas_bus.transport.reads import read, read_last
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
-from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
 GAP_PATIENCE = 0.1
 _REPLICA_TRIES = 30
 """Readings, `GAP_PATIENCE` apart, for which a replica may be behind what was heard."""
-_REPAIR_RETRY = 0.5
 
 
 @dataclass
@@ -145,16 +144,14 @@ class TurnFeeds:
             self._repairing.discard(feed)
 
     async def _repair(self, feed: TurnFeed) -> None:
-        while not feed.ended:
-            try:
-                async for record in read(self.bus, TURN_LOG.name, feed.ref.everything, after=feed.position):
-                    _hear(feed, record.subject.split(".")[3], record.subject, record.data)
-                    feed.position = record.seq
-            except Unavailable as error:
-                log.warning("cannot read the log", extra={"turn": feed.ref.turn_id, "reason": error.message})
-                await asyncio.sleep(_REPAIR_RETRY)
-            else:
+        async def read_on() -> None:
+            if feed.ended:
                 return
+            async for record in read(self.bus, TURN_LOG.name, feed.ref.everything, after=feed.position):
+                _hear(feed, record.subject.split(".")[3], record.subject, record.data)
+                feed.position = record.seq
+
+        await retry_while_unavailable(read_on, "read the log", deadline=None, facts={"turn": feed.ref.turn_id})
 
 
 def _awaited(feed: TurnFeed) -> Iterator[str]:

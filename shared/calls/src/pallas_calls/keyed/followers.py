@@ -59,7 +59,7 @@ class Followers:
                 await publish_joined(self.bus, ref)
 
         try:
-            await retry_while_unavailable(say, "say that a turn is followed", ref)
+            await retry_while_unavailable(say, "say that a turn is followed", facts={"turn": ref.turn_id})
         except PallasError as error:
             log.error("not said: the turn is followed", extra={"turn": ref.turn_id, "reason": error.message})
 

@@ -31,7 +31,9 @@ async def leave_turn(
     """
     ref = TurnRef.of(request)
     try:
-        left = await retry_while_unavailable(lambda: publish_left(bus, ref), "say that a caller has left", ref)
+        left = await retry_while_unavailable(
+            lambda: publish_left(bus, ref), "say that a caller has left", facts={"turn": ref.turn_id}
+        )
         if await _cancel(bus, ref, left, grace):
             log.info("cancelled: left alone", extra={"turn": ref.turn_id, "grace": grace})
             await withdraw_turn(bus, request, position, ended)

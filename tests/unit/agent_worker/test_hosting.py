@@ -94,4 +94,4 @@ async def test_an_agent_cannot_depend_on_a_function_agent(tmp_path: Path) -> Non
     team = await a_team(tmp_path, files)
     await team.shared.close()
     assert [hosted.definition.agent for hosted in team.agents] == ["tools"]
-    assert "no LLM agent" in team.failed["harper"]
+    assert "not an LLM agent" in team.failed["harper"]

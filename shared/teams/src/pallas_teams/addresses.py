@@ -7,6 +7,7 @@ import re
 from urllib.parse import urlsplit
 
 from pallas_teams.faults import FaultList, FieldPath
+from pallas_teams.providers import PROVIDERS
 from pallas_teams.schema import FORBIDDEN, SERVER_NAME
 from pallas_teams.tree import Branch, Entry, Leaf, Row, is_empty
 
@@ -44,7 +45,7 @@ def check_secrets(secrets: Branch, faults: FaultList) -> None:
 
 def check_config(config: Branch, faults: FaultList) -> None:
     """Check every provider and every server."""
-    for provider in ("openai", "anthropic", "generic"):
+    for provider in PROVIDERS:
         _check_url(config.text(provider, "base_url"), (provider, "base_url"), faults)
         _check_header_value(config.text(provider, "api_key"), (provider, "api_key"), faults)
     for name, entry in config.branch("mcp", "servers").entries.items():

@@ -11,7 +11,7 @@ from pallas_teams.faults import FaultList, Mark, TeamFaults
 from pallas_teams.model import TeamFolder
 from pallas_teams.parse import parse_file
 from pallas_teams.rules import check_agents
-from pallas_teams.schema import FIELDS, AgentsFile, ConfigFile
+from pallas_teams.schema import CONFIG_SCHEMA, FIELDS, AgentsFile, ConfigFile
 from pallas_teams.shape import parse_shape
 from pallas_teams.together import Tenant, check_together, slug
 from pallas_teams.tree import Branch, merge
@@ -80,7 +80,7 @@ def _read(folder: Path, environ: Mapping[str, str], faults: FaultList) -> _Readi
         folder,
         tree,
         tree and parse_shape(AgentsFile, tree, faults),
-        config and parse_shape(ConfigFile, config, faults),
+        config and parse_shape(CONFIG_SCHEMA, config, faults),
     )
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from pallas_teams.faults import FaultList, FieldPath
 from pallas_teams.files import file_fault
-from pallas_teams.providers import lacking, parse_model
+from pallas_teams.providers import OFFLINE, PROVIDERS, missing_setting, parse_model
 from pallas_teams.schema import RESERVED_AGENTS, TOKEN
 from pallas_teams.shape import suggestion
 from pallas_teams.tree import Branch, Entry, Leaf
 
 _LLM_ONLY = ("instruction", "instruction_file", "model", "model_capabilities", "max_iterations")
+*_FIRST, _LAST = OFFLINE, *(f"{provider}.NAME" for provider in PROVIDERS)
+_MODEL_NAMES = f"must be {', '.join(_FIRST)} or {_LAST}"
 _DOTTED = "must be a Python file of the folder (tools.py) or a dotted module name (my_team.tools)"
 
 
@@ -126,18 +128,18 @@ def _check_model_name(
         return
     model = parse_model(str(leaf.value))
     if model is None:
-        faults.add(leaf.mark, path, "must be offline, openai.NAME, anthropic.NAME or generic.NAME")
+        faults.add(leaf.mark, path, _MODEL_NAMES)
         return
     section = config.branch(model.provider)
     base_url, api_key = section.text("base_url"), section.text("api_key")
-    lack = lacking(
+    missing = missing_setting(
         model.provider,
         base_url=base_url is not None,
         api_key=bool(api_key and api_key.value),
         environ=environ,
     )
-    if lack:
-        faults.add(leaf.mark, path, lack)
+    if missing:
+        faults.add(leaf.mark, path, missing)
 
 
 def _check_cycles(agents: Branch, faults: FaultList) -> None:

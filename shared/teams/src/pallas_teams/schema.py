@@ -5,12 +5,13 @@ Only shapes live here; whatever needs a look at two fields is in `rules`. Messag
 
 import re
 import uuid
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, create_model
 from pydantic_core import PydanticCustomError
 
 from pallas_contracts.ids import TOKEN_PATTERN
+from pallas_teams.providers import PROVIDERS
 
 TOKEN = re.compile(TOKEN_PATTERN)
 SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -132,7 +133,7 @@ class AgentsFile(Section):
 
 
 class ProviderSection(Section):
-    """`openai`, `anthropic` and `generic`."""
+    """`openai`, `anthropic`, `generic`: one for each of `PROVIDERS`."""
 
     base_url: SecretStr | None = None
     api_key: SecretStr | None = None
@@ -161,10 +162,17 @@ class ConfigFile(Section):
 
     default_model: str | None = None
     model_capabilities: CapabilitiesSection | None = None
-    openai: ProviderSection | None = None
-    anthropic: ProviderSection | None = None
-    generic: ProviderSection | None = None
     mcp: McpSection = McpSection()
+
+    def provider(self, name: str) -> ProviderSection | None:
+        """The section of a provider; None when there is none."""
+        return getattr(self, name)
+
+
+_PROVIDER_SECTIONS: dict[str, Any] = dict.fromkeys(PROVIDERS, (ProviderSection | None, None))
+
+CONFIG_SCHEMA: type[ConfigFile] = create_model("ConfigFile", __base__=ConfigFile, **_PROVIDER_SECTIONS)
+"""`ConfigFile` with a section for every provider of the table."""
 
 
 FIELDS = frozenset({FORBIDDEN}).union(
@@ -175,7 +183,7 @@ FIELDS = frozenset({FORBIDDEN}).union(
             AgentSection,
             AllowSection,
             CapabilitiesSection,
-            ConfigFile,
+            CONFIG_SCHEMA,
             ProviderSection,
             McpSection,
             ServerSection,

@@ -1,13 +1,12 @@
-"""The models of a team: made once, shared by all turns, one HTTP client for each provider and credential.
+"""The models of a team: made once and shared by all turns, with one HTTP client per address and credential.
 
-Provider SDKs are imported only when an agent names them. A key is always given to the SDK, even an empty stand-in:
-without one it would look into the environment and send what it finds there to whatever address is configured.
+Provider SDKs are imported only when an agent names them. The SDK always gets a key, if only a placeholder: without one
+it would take a key from the environment and send it to whatever address is configured.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import httpx2
 from pydantic_ai.models import Model
@@ -15,11 +14,7 @@ from pydantic_ai.settings import ModelSettings
 
 from pallas_contracts.errors import Rejected
 from pallas_teams.model import AgentConfig, ModelCapabilities, ModelRef, ProviderConfig
-from pallas_teams.providers import OFFLINE, parse_model
-
-if TYPE_CHECKING:
-    from pydantic_ai.providers.anthropic import AnthropicProvider
-    from pydantic_ai.providers.openai import OpenAIProvider
+from pallas_teams.providers import OFFLINE, PROVIDERS, parse_model
 
 _NO_KEY = "none"
 _TIMEOUT = httpx2.Timeout(600.0, connect=10.0)
@@ -28,7 +23,7 @@ _LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
 
 @dataclass(frozen=True, slots=True)
 class AgentModel:
-    """A model as an agent uses it. `streams` says whether to ask for its text piece by piece."""
+    """A model as an agent uses it. `streams` says whether its text is requested piece by piece."""
 
     name: str
     model: Model
@@ -36,17 +31,56 @@ class AgentModel:
     settings: ModelSettings
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a factory makes a model of: its name, its limits, and how its provider is called."""
+
+    name: str
+    limits: ModelCapabilities
+    base_url: str | None
+    api_key: str
+    client: Callable[[], httpx2.AsyncClient]
+
+
+def _offline(wanted: _Wanted) -> AgentModel:
+    from agent_worker.llm.offline import offline_model
+
+    model = offline_model(wanted.limits.context_window)
+    return AgentModel(wanted.name, model, streams=False, settings=ModelSettings())
+
+
+def _openai(wanted: _Wanted) -> AgentModel:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=wanted.base_url, api_key=wanted.api_key, http_client=wanted.client())
+    return AgentModel(wanted.name, OpenAIChatModel(wanted.name, provider=provider), True, ModelSettings())
+
+
+def _anthropic(wanted: _Wanted) -> AgentModel:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    provider = AnthropicProvider(base_url=wanted.base_url, api_key=wanted.api_key, http_client=wanted.client())
+    # Anthropic requires a limit for the answer; the others take what is left of the context window.
+    most = wanted.limits.max_output_tokens
+    settings = ModelSettings(max_tokens=most) if most else ModelSettings()
+    return AgentModel(wanted.name, AnthropicModel(wanted.name, provider=provider), True, settings)
+
+
+_FACTORIES: Mapping[str, Callable[[_Wanted], AgentModel]] = {"openai": _openai, "anthropic": _anthropic}
+"""How models are made, by `Provider.api`."""
+
+
 class TeamModels:
     """Makes models and owns their HTTP clients."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, ModelRef | None, ModelCapabilities | None], AgentModel] = {}
-        self._openai: dict[str, OpenAIProvider] = {}
-        self._anthropic: dict[str, AnthropicProvider] = {}
-        self._clients: list[httpx2.AsyncClient] = []
+        self._clients: dict[str, httpx2.AsyncClient] = {}
 
     def make(self, agent: AgentConfig, provider: ProviderConfig) -> AgentModel:
-        """The model of an agent, made when it is first asked for.
+        """The model of an agent, made on first use.
 
         Raises:
             Rejected: the agent has no model, or there is no such provider.
@@ -57,75 +91,41 @@ class TeamModels:
         return self._made[key]
 
     def instead(self, agent: AgentConfig, text: str, providers: Mapping[str, ProviderConfig]) -> AgentModel:
-        """The model that `text` names, as the agent would use it. What it can do is taken to be what the agent's can.
+        """The model that `text` names, as the agent would use it. It is assumed to have the agent's capabilities.
 
         Raises:
             Rejected: it names no model, or one of a provider that the team has not configured (`unknown_model`).
         """
         named = parse_model(text)
         if named is None:
-            raise Rejected(f"{text!r} is no model: 'offline' or PROVIDER.NAME is", code="unknown_model")
+            raise Rejected(f"{text!r} is not a model: use 'offline' or PROVIDER.NAME", code="unknown_model")
         provider = ProviderConfig(OFFLINE) if named.provider == OFFLINE else providers.get(named.provider)
         if provider is None:
             raise Rejected(f"the team has not configured the provider of {text!r}", code="unknown_model")
         return self.make(replace(agent, model=named), provider)
 
-    def _make(self, agent: AgentConfig, provider: ProviderConfig) -> AgentModel:
+    def _make(self, agent: AgentConfig, config: ProviderConfig) -> AgentModel:
         if agent.model is None:
             raise Rejected(f"agent {agent.name!r} has no model")
-        limits = agent.capabilities
-        name = agent.model.name
-        match provider.name:
-            case "offline":
-                from agent_worker.llm.offline import offline_model
+        wanted = _Wanted(
+            name=agent.model.name,
+            limits=agent.capabilities or ModelCapabilities(),
+            base_url=config.base_url.get_secret_value() if config.base_url else None,
+            api_key=config.api_key.get_secret_value() if config.api_key else _NO_KEY,
+            client=lambda: self._client(config.key()),
+        )
+        if config.name == OFFLINE:
+            return _offline(wanted)
+        if config.name not in PROVIDERS:
+            raise Rejected(f"agent {agent.name!r} names the unknown model provider {config.name!r}")
+        return _FACTORIES[PROVIDERS[config.name].api](wanted)
 
-                window = limits.context_window if limits else None
-                return AgentModel(name, offline_model(window), streams=False, settings=ModelSettings())
-            case "openai" | "generic":
-                from pydantic_ai.models.openai import OpenAIChatModel
-
-                chat = OpenAIChatModel(name, provider=self._openai_provider(provider))
-                return AgentModel(name, chat, streams=True, settings=ModelSettings())
-            case "anthropic":
-                from pydantic_ai.models.anthropic import AnthropicModel
-
-                # Anthropic wants to be told how long an answer may be; the others take what is left of the window.
-                most = limits.max_output_tokens if limits else None
-                settings = ModelSettings(max_tokens=most) if most else ModelSettings()
-                claude = AnthropicModel(name, provider=self._anthropic_provider(provider))
-                return AgentModel(name, claude, streams=True, settings=settings)
-            case _:
-                raise Rejected(f"agent {agent.name!r} names the unknown model provider {provider.name!r}")
-
-    def _openai_provider(self, config: ProviderConfig) -> "OpenAIProvider":
-        from pydantic_ai.providers.openai import OpenAIProvider
-
-        key = config.key()
-        if key not in self._openai:
-            url, api_key = _address(config)
-            self._openai[key] = OpenAIProvider(base_url=url, api_key=api_key, http_client=self._client())
-        return self._openai[key]
-
-    def _anthropic_provider(self, config: ProviderConfig) -> "AnthropicProvider":
-        from pydantic_ai.providers.anthropic import AnthropicProvider
-
-        key = config.key()
-        if key not in self._anthropic:
-            url, api_key = _address(config)
-            self._anthropic[key] = AnthropicProvider(base_url=url, api_key=api_key, http_client=self._client())
-        return self._anthropic[key]
-
-    def _client(self) -> httpx2.AsyncClient:
-        client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS)
-        self._clients.append(client)
-        return client
+    def _client(self, key: str) -> httpx2.AsyncClient:
+        if key not in self._clients:
+            self._clients[key] = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS)
+        return self._clients[key]
 
     async def close(self) -> None:
         """Close all HTTP clients."""
-        await asyncio.gather(*(client.aclose() for client in self._clients))
+        await asyncio.gather(*(client.aclose() for client in self._clients.values()))
         self._clients.clear()
-
-
-def _address(config: ProviderConfig) -> tuple[str | None, str]:
-    url = config.base_url.get_secret_value() if config.base_url else None
-    return url, config.api_key.get_secret_value() if config.api_key else _NO_KEY

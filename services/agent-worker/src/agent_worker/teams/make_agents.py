@@ -1,13 +1,13 @@
-"""From a team folder to agents that can execute turns: definitions, runtimes, and what they share.
+"""Makes the agents of a team folder: definitions, runtimes, and what the runtimes share.
 
-An agent that cannot be made is reported and the others go on. LLM libraries are imported only for a team with an LLM
+An agent that cannot be made is reported; the others are hosted. LLM libraries are imported only for a team with an LLM
 agent, in a thread, because that takes seconds. Modules of function agents are imported in a thread, too.
 """
 
 import asyncio
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,20 +30,28 @@ log = logging.getLogger(__name__)
 
 
 async def host_team(folder: TeamFolder, environ: Mapping[str, str], *, trace_content: bool = False) -> HostedTeam:
-    """Make all agents of a checked folder. `trace_content` lets their spans say what is said.
+    """Make all agents of a checked folder. With `trace_content`, their spans contain prompts and answers.
 
     `environ` is not read here: the folder's values are already expanded.
     """
     shared = SharedRuntime()
-    if any(agent.kind == "llm" for agent in folder.agents.values()):
-        await asyncio.to_thread(_import_llm, with_servers=bool(folder.servers))
-        if tracing():
-            _trace_agents(content=trace_content)
-        shared.open_models()
+    for kind in sorted({agent.kind for agent in folder.agents.values()}):
+        await _KINDS[kind].prepare(folder, shared, trace_content)
     host = _Host(folder, shared)
     for agent in folder.agents.values():
         await host.add(agent)
     return HostedTeam(folder.name, folder.version, host.hosted, shared, host.failed, host.unstarted)
+
+
+async def _prepare_llm(folder: TeamFolder, shared: "SharedRuntime", trace_content: bool) -> None:
+    await asyncio.to_thread(_import_llm, with_servers=bool(folder.servers))
+    if tracing():
+        _trace_agents(content=trace_content)
+    shared.open_models()
+
+
+async def _prepare_function(folder: TeamFolder, shared: "SharedRuntime", trace_content: bool) -> None:
+    """Nothing: modules are imported agent by agent."""
 
 
 def _import_llm(*, with_servers: bool) -> None:
@@ -53,7 +61,7 @@ def _import_llm(*, with_servers: bool) -> None:
 
 
 def _trace_agents(*, content: bool) -> None:
-    """Let pydantic-ai make the spans of agents, models and tools, by the conventions for generative AI."""
+    """Have pydantic-ai make spans of agents, models and tools, by the semantic conventions for generative AI."""
     from pydantic_ai import Agent
     from pydantic_ai.models.instrumented import InstrumentationSettings
 
@@ -68,19 +76,19 @@ class SharedRuntime:
         self.models: TeamModels | None = None
 
     def open_models(self) -> None:
-        """Make room for models; called when the LLM libraries are there."""
+        """Get ready to make models; called after the LLM libraries are imported."""
         from agent_worker.llm.models import TeamModels
 
         self.models = TeamModels()
 
     async def close(self) -> None:
-        """End all connections and child processes."""
+        """Close all connections and end all child processes."""
         await self.pool.close()
         if self.models is not None:
             await self.models.close()
 
     def stdio_health(self) -> dict[str, str | None]:
-        """The key of each stdio dependency, with None when it answers and else with what is wrong."""
+        """What is wrong with each stdio dependency, by its key; None when it answers."""
         return self.pool.stdio_health()
 
 
@@ -97,7 +105,7 @@ class _Host:
 
     async def add(self, agent: AgentConfig) -> None:
         try:
-            self.hosted.append(await self._make(agent))
+            self.hosted.append(await _KINDS[agent.kind].make(self, agent))
         except PallasError as error:
             self._give_up(agent, error.message)
         except Exception as error:
@@ -107,12 +115,12 @@ class _Host:
     def _give_up(self, agent: AgentConfig, reason: str) -> None:
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
         self.failed[agent.name] = reason
-        make = _llm_definition if agent.kind == "llm" else _definition
-        self.unstarted.append(make(self.folder, agent))
+        self.unstarted.append(_KINDS[agent.kind].define(self.folder, agent))
 
-    async def _make(self, agent: AgentConfig) -> HostedAgent:
-        if agent.kind == "llm":
-            return HostedAgent(_llm_definition(self.folder, agent), self._llm_runtime(agent))
+    async def make_llm(self, agent: AgentConfig) -> HostedAgent:
+        return HostedAgent(_llm_definition(self.folder, agent), self._llm_runtime(agent))
+
+    async def make_function(self, agent: AgentConfig) -> HostedAgent:
         from pallas_executor.functions.load import load_function_agent
         from pallas_executor.functions.runtime import FunctionRuntime
 
@@ -126,7 +134,7 @@ class _Host:
         if agent.name in self._llm:
             return self._llm[agent.name]
         if agent.kind != "llm":
-            raise Rejected(f"{agent.name!r} is no LLM agent, so no other agent can depend on it")
+            raise Rejected(f"{agent.name!r} is not an LLM agent, so no other agent can depend on it")
         if self.shared.models is None or agent.model is None:
             raise Rejected(f"agent {agent.name!r} has no model")
         runtime = self._llm[agent.name] = LlmRuntime(
@@ -183,3 +191,22 @@ def _function_definition(folder: TeamFolder, agent: AgentConfig, functions: "Fun
             "completes": bool(functions.completers),
         }
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How agents of one kind are made.
+
+    `prepare` runs once for a team that has such agents. `define` returns what is known of an agent that did not start.
+    """
+
+    prepare: Callable[[TeamFolder, SharedRuntime, bool], Awaitable[None]]
+    define: Callable[[TeamFolder, AgentConfig], AgentDefinition]
+    make: Callable[[_Host, AgentConfig], Awaitable[HostedAgent]]
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "llm": _Kind(_prepare_llm, _llm_definition, _Host.make_llm),
+    "function": _Kind(_prepare_function, _definition, _Host.make_function),
+}
+"""Every kind of agent that a team folder can have."""

@@ -8,6 +8,7 @@ import httpx
 
 from health_monitor.adapters.probing import reason_of
 from pallas_teams import ProviderConfig
+from pallas_teams.providers import PROVIDERS
 
 _ANTHROPIC_VERSION = "2023-06-01"
 
@@ -21,8 +22,9 @@ class ModelProbe:
 
     async def probe(self, provider: ProviderConfig, model: str) -> str | None:
         """Return None when the provider has the model, else why not."""
-        asking = self._anthropic if provider.name == "anthropic" else self._openai
-        return await reason_of(asking(provider, model), self.timeout)
+        probes = {"openai": self._openai, "anthropic": self._anthropic}
+        probe = probes[PROVIDERS[provider.name].api]
+        return await reason_of(probe(provider, model), self.timeout)
 
     async def _openai(self, provider: ProviderConfig, model: str) -> str | None:
         key = _api_key(provider)

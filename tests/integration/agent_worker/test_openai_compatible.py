@@ -143,7 +143,11 @@ async def test_a_turn_is_executed_with_the_model_that_it_names_instead_of_the_ag
 
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [("openai.gpt-5", "has not configured the provider"), ("generic", "is not a model"), ("else.where", "is not a model")],
+    [
+        ("openai.gpt-5", "has not configured the provider"),
+        ("generic", "is not a model"),
+        ("else.where", "is not a model"),
+    ],
 )
 async def test_a_model_of_a_provider_that_the_team_has_not_configured_is_refused(
     agent: AgentRuntime, provider: Provider, model: str, reason: str

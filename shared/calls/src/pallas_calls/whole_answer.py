@@ -1,36 +1,34 @@
-"""Read an answer that was too big for the log where it is stowed, before its caller gets it."""
+"""Fetch an answer that was too big for the log, before the caller gets it."""
 
-import asyncio
 import logging
 from dataclasses import replace
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.content.claim_checks import whole_result
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.model import TurnEnd
-from pallas_contracts.errors import NotFound, Rejected, Unavailable
+from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import Result
 
 log = logging.getLogger(__name__)
 
-_RETRY = 0.5
-
 
 async def whole_answer(bus: Bus, end: TurnEnd) -> TurnEnd:
-    """The end of a turn with everything its answer says; waits for a broker that is away.
+    """The end of a turn with its whole answer; retries without a deadline while the broker is unavailable.
 
     When the answer is gone or damaged there is no answer, and the outcome has that as its code.
     """
-    if not isinstance(end.said, Result):
+    if not isinstance(said := end.said, Result):
         return end
     outcome = end.outcome
     ref = TurnRef(outcome.team, outcome.agent, outcome.turn_id)
-    while True:
-        try:
-            return replace(end, said=await whole_result(bus, ref, end.said))
-        except (NotFound, Rejected) as error:
-            log.warning("the answer cannot be read", extra={"turn": outcome.turn_id, "reason": error.message})
-            return replace(end, outcome=outcome.model_copy(update={"code": error.code}), said=None)
-        except Unavailable as error:
-            log.warning("the answer cannot be read yet", extra={"turn": outcome.turn_id, "reason": error.message})
-            await asyncio.sleep(_RETRY)
+    facts = {"turn": outcome.turn_id}
+    try:
+        whole = await retry_while_unavailable(
+            lambda: whole_result(bus, ref, said), "read the answer", deadline=None, facts=facts
+        )
+    except (NotFound, Rejected) as error:
+        log.warning("the answer cannot be read", extra={**facts, "reason": error.message})
+        return replace(end, outcome=outcome.model_copy(update={"code": error.code}), said=None)
+    return replace(end, said=whole)

@@ -54,14 +54,15 @@ class Followers:
         self.bus.spawn(self._announce(ref), context=context)
 
     async def _announce(self, ref: TurnRef) -> None:
-        async def say() -> None:
-            if ref in self._followed:  # else it has been left meanwhile, and said to be so
+        async def publish() -> None:
+            if ref in self._followed:  # else its last caller has left meanwhile, which was published
                 await publish_joined(self.bus, ref)
 
+        facts = {"turn": ref.turn_id}
         try:
-            await retry_while_unavailable(say, "say that a turn is followed", facts={"turn": ref.turn_id})
+            await retry_while_unavailable(publish, "publish that the turn is followed", facts=facts)
         except PallasError as error:
-            log.error("not said: the turn is followed", extra={"turn": ref.turn_id, "reason": error.message})
+            log.error("not published: the turn is followed", extra={**facts, "reason": error.message})
 
 
 @asynccontextmanager

@@ -149,7 +149,7 @@ async def lose_a_worker(told: Told, worker: Service) -> None:
     before = len([line for line in told.lines() if line["event"] == "started"])
     await told.worker("worker-2")
     worker.send(signal.SIGKILL)
-    await told.until_said("worker lost; its turn is given to another")
+    await told.until_said("worker lost; its turn is redelivered")
     await told.until_said("started", before + 1)
     file.touch()
     assert not (await calling)[-1]["result"]["isError"]
@@ -175,7 +175,7 @@ async def test_every_log_line_of_a_turn_names_its_trace_team_and_agent(told: Tol
         "withdrawn",
         "cancelled: left alone",
         "stream resumed",
-        "worker lost; its turn is given to another",
+        "worker lost; its turn is redelivered",
     } <= {line["event"] for line in about}
     of_turn = {line["turn"]: set[str]() for line in about}
     for line in about:

@@ -1,4 +1,4 @@
-"""The gateway, put together: MCP in front, turns over the bus behind."""
+"""Builds the gateway: MCP for callers, turns on the bus."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ from pallas_runtime.run import BROKER, Process
 log = logging.getLogger(__name__)
 
 OWNED = tuple(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY)
-"""The gateway is the part that always runs, so it declares what the others, who may be scaled to zero, write."""
+"""Streams and buckets that the gateway declares: it always runs, while other services may be scaled to zero."""
 
 EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name})
 """The streams that are kept for `PALLAS_EVENT_DAYS`; content in them expires earlier."""
@@ -67,15 +67,15 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass
 class Gateway:
-    """A gateway at work."""
+    """A running gateway."""
 
     http: GatewayHttp
     calls: Calls
 
     async def drain(self) -> None:
-        """Let calls come to their end. Streams that break from now on are ours to break: they cancel nothing."""
+        """Wait for the calls to end. Streams that this gateway closes from now on cancel no turns."""
         self.calls.draining = True
-        # With the broker gone for good, nobody would hear how the turns end.
+        # Without a broker no turn's end can arrive here.
         wait = 0 if self.calls.bus.closed.is_set() else None
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
@@ -84,7 +84,7 @@ class Gateway:
 
 @asynccontextmanager
 async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[Gateway]:
-    """Connect, follow the catalogue and serve what is in it."""
+    """Connect, follow the catalogue and serve its agents."""
     _keep_streams_on_sigterm()
     access = Access.of(settings)
     async with (
@@ -113,9 +113,9 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             catalogue.on_change(endpoints.changed)
             callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics)
             http = GatewayHttp(endpoints, callers, partial(cancel_call, bus), metrics, settings.trusted_proxies)
-            ports = DedicatedPorts(catalogue, http.own_port, settings.host, settings.drain_seconds)
+            ports = DedicatedPorts(catalogue, http.dedicated_app, settings.host, settings.drain_seconds)
             background = [
-                process.vital(bus.spawn(_beat(bus, settings, process, ports))),
+                process.vital(bus.spawn(_publish_presence(bus, settings, process, ports))),
                 process.vital(bus.spawn(expire_content(bus))),
             ]
             if settings.agent_ports:
@@ -126,12 +126,12 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
                 for task in background:
                     task.cancel()
                 await asyncio.gather(*background, return_exceptions=True)
-                with suppress(PallasError):  # else it expires
+                with suppress(PallasError):  # the entry expires by itself
                     await kv.delete(bus, GATEWAYS, gateway=bus.instance)
 
 
 def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
-    """What this service declares, kept as long as it was told."""
+    """The streams and buckets that this service declares, with the retention of the settings."""
     days = dict.fromkeys(EVENTS, settings.event_days)
     days[TURN_OBJECTS.name] = 1 + settings.content_seconds / _DAY
     return [
@@ -140,8 +140,8 @@ def _owned(settings: GatewaySettings) -> list[Stream | Bucket[Any]]:
     ]
 
 
-async def _beat(bus: Bus, settings: GatewaySettings, process: Process, ports: DedicatedPorts) -> None:
-    """Say that this gateway is here and which agents' ports it has: on a change, and thrice per time to live."""
+async def _publish_presence(bus: Bus, settings: GatewaySettings, process: Process, ports: DedicatedPorts) -> None:
+    """Publish this gateway's presence and the ports it has bound: on each change, and three times per time to live."""
     url = settings.public_url or f"http://{settings.host}:{process.port}"
     while True:
         presence = GatewayPresence(
@@ -172,14 +172,14 @@ def _security(settings: GatewaySettings) -> TransportSecuritySettings:
 
 def _state_security(settings: GatewaySettings) -> RequestStateSecurity:
     if settings.request_state_key is None:
-        log.info("no PALLAS_REQUEST_STATE_KEY: input rounds must come back to this replica")
+        log.info("no PALLAS_REQUEST_STATE_KEY: answers to a tool's questions must be sent to this replica")
         return RequestStateSecurity(keys=[secrets.token_bytes(32)], bind_principal=bearer_owner)
     return RequestStateSecurity(keys=[settings.request_state_key.get_secret_value()], bind_principal=bearer_owner)
 
 
 def _log_key(settings: GatewaySettings) -> LogKey:
     if settings.log_key is None:
-        log.info("no PALLAS_LOG_KEY: idempotency keys and event ids count on this replica only, until it ends")
+        log.info("no PALLAS_LOG_KEY: idempotency keys and event ids are valid only at this replica, until it ends")
         return LogKey(secrets.token_hex(32))
     return LogKey(settings.log_key.get_secret_value())
 

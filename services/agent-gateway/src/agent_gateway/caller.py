@@ -1,4 +1,4 @@
-"""Who sends a request, as the log knows callers."""
+"""The caller of a request, as turns and the log name it."""
 
 from collections.abc import Iterable
 
@@ -10,13 +10,16 @@ _IDENTIFIED = "pallas.principal"
 
 
 def principal_of(scope: Scope) -> Principal:
-    """The caller of a request: whose its bearer is, or else the address it comes from (`peers.name_caller`)."""
+    """The caller of a request: the owner of its bearer, or else the address it comes from (`peers.name_caller`)."""
     known = scope.get(_IDENTIFIED)
     return known if isinstance(known, Principal) else _peer(scope)
 
 
 def identify(scope: Scope, caller: Principal | None) -> Principal:
-    """Keep whose the request is, and let go of its bearer. Without a `caller` it is its peer's."""
+    """Store the caller in the scope, remove the bearer from the headers, and return the caller.
+
+    Without a `caller` it is the address the request comes from.
+    """
     scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
     if caller is not None:
         scope[_IDENTIFIED] = caller
@@ -24,7 +27,7 @@ def identify(scope: Scope, caller: Principal | None) -> Principal:
 
 
 def bearer_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The bearer of a request: None without an `Authorization`, empty when what it says is not one bearer."""
+    """The bearer of a request: None without an `Authorization` header, empty when the header is not one bearer."""
     given = [value for name, value in headers if name == b"authorization"]
     if not given:
         return None

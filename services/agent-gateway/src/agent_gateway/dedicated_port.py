@@ -1,6 +1,6 @@
-"""What is served on an agent's own port, which may move or go while requests are answered there.
+"""The application of an agent's dedicated port, which may change or be released while requests are served there.
 
-These get the time of a drain. Those that are left then are cut off: their callers have not closed the streams.
+These requests may finish within the drain time. The rest are cut off, which cancels no turn: no caller has left.
 """
 
 from collections.abc import Awaitable, Callable
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
-_SCOPE_KEY = "pallas.own_port"
+_SCOPE_KEY = "pallas.dedicated_port"
 
 
 @dataclass
 class DedicatedPort:
-    """The application of one listener. `released` means that the listener is going."""
+    """The application of one listener. `released` means that the listener is closing."""
 
     serve: Callable[[Scope, Receive, Send], Awaitable[None]]
     released: bool = False
@@ -25,6 +25,6 @@ class DedicatedPort:
 
 
 def is_released(scope: Scope) -> bool:
-    """Whether the listener of a request is going, so that the request may be cut off."""
+    """Whether the listener of a request is closing, so that the request may be cut off."""
     port = scope.get(_SCOPE_KEY)
     return isinstance(port, DedicatedPort) and port.released

@@ -1,4 +1,4 @@
-"""What the health monitor can be told."""
+"""Settings of the health monitor."""
 
 from pydantic import Field
 
@@ -6,7 +6,7 @@ from pallas_runtime.settings import Folders, Settings
 
 
 class MonitorSettings(Settings):
-    """`teams` are the same folders that the workers read, with the same secrets."""
+    """Settings of a health monitor; `teams` are the folders that the workers read, with the same secrets."""
 
     teams: Folders = Field((), description="team folders, separated as in PATH")
     probe_interval: float = Field(15.0, gt=0, description="seconds between two probes of a dependency")

@@ -69,7 +69,7 @@ class Catalogue:
 
     def _tell_shadowed(self, shadowed: tuple[str, ...]) -> None:
         for key in set(shadowed) - set(self._shadowed):
-            log.warning("another team's agent has the same server name; listed for its team only", extra={"agent": key})
+            log.warning("server name used by another team; agent listed for its own team only", extra={"agent": key})
         self._shadowed = shadowed
 
 

@@ -59,7 +59,7 @@ def compile_listing(
         definition = agents[key]
         name = server_name(definition)
         if not is_server_name(name):
-            log.warning("an agent has no valid server name and is not listed", extra={"agent": key, "server": name})
+            log.warning("invalid server name; agent not listed", extra={"agent": key, "server": name})
             continue
         url = agent_url(definition, bound, public_url)
         document = describe(definition, health.get(key), url=url, public_url=public_url, stale=key in stale)

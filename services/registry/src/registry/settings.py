@@ -1,4 +1,4 @@
-"""What the registry can be told."""
+"""Settings of the registry."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -11,13 +11,13 @@ from pallas_runtime.settings import Settings
 def _check_url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("must be an http or https address without query")
+        raise ValueError("must be an http or https URL without a query or fragment")
     return value.rstrip("/")
 
 
 class RegistrySettings(Settings):
-    """`public_url` is where callers reach the gateways; it has no trailing slash."""
+    """Settings of a registry; `public_url` has no trailing slash."""
 
     public_url: Annotated[str, AfterValidator(_check_url)] = Field(
-        "http://127.0.0.1:8080", description="address under which callers reach the gateways"
+        "http://127.0.0.1:8080", description="base URL at which callers reach the gateways"
     )

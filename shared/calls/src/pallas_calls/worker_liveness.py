@@ -97,11 +97,11 @@ class WorkerLiveness:
             await asyncio.get_running_loop().create_task(self._nak(held), context=held.context)
 
     async def _nak(self, held: _Held) -> None:
-        log.warning("worker lost; its turn is given to another", extra={"worker": held.worker})
+        log.warning("worker lost; its turn is redelivered", extra={"worker": held.worker})
         try:
             await nak(self.bus, held.delivery)
         except PallasError as error:
-            log.warning("cannot give the turn back", extra={"reason": error.message})
+            log.warning("cannot nak the turn", extra={"reason": error.message})
 
 
 @asynccontextmanager

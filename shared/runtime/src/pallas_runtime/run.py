@@ -108,7 +108,7 @@ def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], env
         async with listening(app, listener, drain_seconds=settings.drain_seconds, most_connections=bound):
             code = await _live(settings, process, build, served)
         if left := await _left():
-            log.error("work does not end although it is cancelled; the process ends without it", extra={"work": left})
+            log.error("cancelled tasks do not end; the process exits without them", extra={"work": left})
             stop_tracing()
             os._exit(code)
         return code
@@ -155,7 +155,7 @@ async def _build_and_wait[S: Settings](
             async with asyncio.timeout(settings.drain_seconds):
                 await service.drain()
         except TimeoutError:
-            log.warning("drained too slowly; what is left is cut off")
+            log.warning("drain time exceeded; the remaining work is cut off")
     return 1 if process.failed.is_set() else 0
 
 

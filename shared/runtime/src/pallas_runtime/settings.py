@@ -1,8 +1,8 @@
-"""Settings from the environment, read once at the start and frozen.
+"""Settings from the environment, read once at start and frozen.
 
-Field `nats_url` is the variable `PALLAS_NATS_URL`, or the content of the file that `PALLAS_NATS_URL_FILE` names. A
-value that does not fit stops the start with a line that names the variable; the value itself is never shown, for it may
-be a secret.
+The field `nats_url` is the variable `PALLAS_NATS_URL`, or the content of the file that `PALLAS_NATS_URL_FILE` names. An
+invalid value stops the start with an error that names the variable. The error never shows the value, which may be a
+secret.
 """
 
 import os
@@ -16,7 +16,7 @@ from pallas_contracts.errors import Rejected
 
 PREFIX = "PALLAS_"
 FILE_SUFFIX = "_FILE"
-"""Of a variable that names the file with the value, as secrets of containers come."""
+"""Suffix of a variable that names a file with the value, as containers provide secrets."""
 
 
 def _split(separator: str) -> BeforeValidator:
@@ -40,16 +40,16 @@ type Networks = Annotated[tuple[IPvAnyNetwork, ...], _split(",")]
 
 
 class BrokerSettings(BaseModel):
-    """What whoever connects to the broker can be told."""
+    """Settings of everything that connects to the broker."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     nats_url: SecretStr = Field(
-        SecretStr("nats://127.0.0.1:4222"), description="NATS servers, separated by commas; may hold a password"
+        SecretStr("nats://127.0.0.1:4222"), description="NATS servers, separated by commas; may contain a password"
     )
-    nats_seed: SecretStr | None = Field(None, description="seed of the nkey by which the broker knows this service")
+    nats_seed: SecretStr | None = Field(None, description="seed of the nkey with which this service authenticates")
     nats_ca: str | None = Field(
-        None, description="certificates (PEM) of who signs the broker's; TLS is spoken from the first byte then"
+        None, description="CA certificates (PEM) for the broker; the connection then starts with TLS"
     )
 
     @classmethod
@@ -57,7 +57,7 @@ class BrokerSettings(BaseModel):
         """Read the settings.
 
         Raises:
-            Rejected: naming every variable that does not fit and why.
+            Rejected: names every invalid variable and the reason.
         """
         given, faults = _given(environ, cls.model_fields)
         try:
@@ -71,28 +71,28 @@ class BrokerSettings(BaseModel):
 
 
 class Settings(BrokerSettings):
-    """What every process of Pallas can be told."""
+    """Settings of every Pallas process."""
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(0, ge=0, le=65535, description="port to listen on; 0 picks a free one")
-    instance: str | None = Field(None, description="name of this replica; made up when it is not set")
+    instance: str | None = Field(None, description="name of this replica; generated when not set")
     max_connections: int = Field(
-        5000, ge=1, description="connections of HTTP at once; one more ends that which waited longest for a request"
+        5000, ge=1, description="HTTP connections at once; one more closes the connection that is idle longest"
     )
-    drain_seconds: float = Field(20.0, ge=0, description="how long SIGTERM waits for what is under way")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="least level that is logged")
-    log_format: Literal["json", "text"] = Field("json", description="json: a line each; text: for a terminal")
-    trace_content: bool = Field(False, description="put what is said, prompts and answers, into spans")
-    stream_replicas: int = Field(1, ge=1, le=5, description="copies of every stream that this service declares")
+    drain_seconds: float = Field(20.0, ge=0, description="seconds that work in progress may take after SIGTERM")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level that is logged")
+    log_format: Literal["json", "text"] = Field("json", description="json: one object per line; text: for a terminal")
+    trace_content: bool = Field(False, description="record content (prompts, arguments, answers) in spans")
+    stream_replicas: int = Field(1, ge=1, le=5, description="replicas of every stream that this service declares")
 
 
 def variable(field: str) -> str:
-    """The variable that holds a field."""
+    """The environment variable of a field."""
     return f"{PREFIX}{field.upper()}"
 
 
 def _given(environ: Mapping[str, str], fields: Iterable[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """What the environment says of each field, and what is wrong with how it says it."""
+    """The values of the fields that the environment sets, and the faults of those that cannot be read."""
     given: dict[str, str] = {}
     faults: list[tuple[str, str]] = []
     for field in fields:
@@ -109,7 +109,7 @@ def value_of(environ: Mapping[str, str], name: str) -> str:
     """The value of a variable or of its file; empty when neither is set.
 
     Raises:
-        Rejected: both are set, or the file has no value.
+        Rejected: both are set, or the file is empty or cannot be read.
     """
     value, path = environ.get(name, ""), environ.get(f"{name}{FILE_SUFFIX}", "")
     if not path:

@@ -77,7 +77,7 @@ def _stop(provider: TracerProvider, watch: CollectorWatch) -> None:
     flushing.start()
     flushing.join(AWAY_SECONDS if known_away else FLUSH_SECONDS)
     if flushing.is_alive() and not known_away:
-        log.warning("the collector has not taken the last spans in time")
+        log.warning("the last spans were not exported in time")
 
 
 class OfTurn(SpanProcessor):

@@ -97,7 +97,7 @@ class Resumption:
             return {"error": error.error.model_dump(mode="json", by_alias=True, exclude_none=True)}
         except ValidationError:
             # As the SDK has it for the answer of a call; what does not fit may be private.
-            log.error("a tool has answered with what the protocol does not allow")
+            log.error("a tool's answer is invalid in MCP")
             return {"error": {"code": INTERNAL_ERROR, "message": "Handler returned an invalid result"}}
 
     async def _resume(self, observer: StreamObserver, behind: Cursor) -> TurnEnd | None:

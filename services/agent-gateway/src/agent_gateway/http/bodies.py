@@ -1,4 +1,4 @@
-"""Bodies of requests that are looked at before the SDK has them: of the handshake era, and to find a caller's trace."""
+"""Request bodies that are read before the SDK gets them: in the handshake era, and to find a caller's trace."""
 
 import json
 from collections.abc import MutableMapping
@@ -14,14 +14,14 @@ _PEEK_LIMIT = 64 * 1024
 
 @dataclass(frozen=True)
 class Body:
-    """A body that was received, and the messages that brought it. `short` is None when it is too long to look at."""
+    """A received body as ASGI messages. `short` is the body, or None when it is too long to be parsed here."""
 
     messages: list[Message]
     short: bytes | None
 
     @property
     def message(self) -> dict[str, Any]:
-        """The JSON-RPC message; empty when that is not to be seen."""
+        """The JSON-RPC message; empty when the body is too long or not a JSON object."""
         try:
             message: Any = json.loads(self.short or b"")
         except (ValueError, RecursionError):
@@ -30,16 +30,16 @@ class Body:
 
     @property
     def may_call(self) -> bool:
-        """Whether this may be a `tools/call`; what cannot be looked at may be one."""
+        """Whether this may be a `tools/call`; a body that cannot be parsed may be one."""
         return self.message.get("method", "tools/call") == "tools/call"
 
     @property
     def whole(self) -> bytes:
-        """All that was received."""
+        """The received bytes."""
         return b"".join(message.get("body", b"") for message in self.messages)
 
     def replayed(self, receive: Receive) -> Receive:
-        """Receive the body once more, then what follows."""
+        """An ASGI `receive` that returns these messages again, then those that follow."""
         pending = self.messages[::-1]
 
         async def receiving() -> MutableMapping[str, Any]:
@@ -55,12 +55,12 @@ def declares_more(scope: Scope, limit: int) -> bool:
 
 
 async def read_body(receive: Receive, limit: int) -> Body:
-    """Receive the body, or a little more of it than `limit`.
+    """Receive the body; stop once it is longer than `limit`.
 
-    Here and not in the SDK, which logs a traceback for a client that leaves meanwhile.
+    The SDK would log a traceback for a client that disconnects meanwhile.
 
     Raises:
-        ClientDisconnect: the client left before it was through.
+        ClientDisconnect: the client disconnected before the body was complete.
     """
     messages: list[Message] = []
     size = 0

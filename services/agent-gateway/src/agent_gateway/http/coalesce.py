@@ -1,7 +1,7 @@
-"""Fewer, larger writes: pieces of a response body that follow each other closely go out as one.
+"""Fewer, larger writes: pieces of a response body that follow each other closely are sent as one.
 
-Events of a turn often arrive together, and every piece of a body would otherwise be a system call of its own. The last
-piece is never held back.
+Events of a turn often arrive together, and each piece of a body would otherwise cost a system call. The last piece is
+never delayed.
 """
 
 import asyncio
@@ -9,16 +9,16 @@ import asyncio
 from starlette.types import Message, Send
 
 MOMENT = 0.002
-"""Seconds for which a piece waits for others."""
+"""Seconds for which a piece waits for more."""
 
 MANY = 64
-"""Pieces that may wait: a reader that is slower than this holds its own relay up, not the memory of the gateway."""
+"""Pieces that may wait. A slower reader then blocks its own relay instead of filling the gateway's memory."""
 
 
 class CoalescedSend:
-    """An ASGI `send` that gathers pieces of a body. Whatever is not such a piece goes out at once, in order.
+    """An ASGI `send` that coalesces pieces of a body. Every other message is sent at once, in order.
 
-    `started` and `ended` say how far the response has come.
+    `started` and `ended` tell whether the response has begun and is complete.
     """
 
     def __init__(self, send: Send) -> None:

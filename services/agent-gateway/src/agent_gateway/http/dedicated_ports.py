@@ -1,6 +1,6 @@
-"""Agents' own ports: bound by the first gateway of a host that can, taken over by another when it goes.
+"""Dedicated ports of agents: the first gateway of a host binds a port, another takes over when that gateway ends.
 
-A port that is released drains by itself: what is still answered there holds up no other port.
+Each released port drains in its own task, so requests that are still served there delay no other port.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ RETRY = 1.0
 
 @dataclass
 class DedicatedPorts:
-    """Keeps the listeners as the catalogue asks. `app_for(team, agent)` makes what one serves."""
+    """Keeps a listener for each port in the catalogue. `app_for(team, agent)` makes the application of one."""
 
     catalogue: Table[AgentDefinition]
     app_for: Callable[[str, str], Callable[[Scope, Receive, Send], Awaitable[None]]]
@@ -37,14 +37,14 @@ class DedicatedPorts:
         default_factory=dict[str, tuple[DedicatedPort, AsyncExitStack]]
     )
     _releasing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
-    _told: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _logged: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
     async def keep(self) -> None:
-        """Bind and release ports for ever; end with all released."""
+        """Bind and release ports as the catalogue changes; release all when cancelled."""
         self.catalogue.on_change(lambda _key, _definition: self.changed.set())
         try:
             while True:
-                await self._settle()
+                await self._reconcile()
                 self.changed.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RETRY):
@@ -54,7 +54,7 @@ class DedicatedPorts:
                 self._release(key)
             await asyncio.gather(*self._releasing)
 
-    async def _settle(self) -> None:
+    async def _reconcile(self) -> None:
         wanted = {key: definition.port for key, definition in self.catalogue.items() if definition.port}
         for key in [key for key, port in self.bound.items() if wanted.get(key) != port]:
             self._release(key)
@@ -67,15 +67,15 @@ class DedicatedPorts:
         try:
             listener = bind(self.host, port)
         except Rejected:
-            if (key, port) not in self._told:
-                self._told.add((key, port))
-                log.info("an agent's own port is taken; it is served by path", extra={"agent": key, "port": port})
+            if (key, port) not in self._logged:
+                self._logged.add((key, port))
+                log.info("dedicated port in use; agent served by path", extra={"agent": key, "port": port})
             return
         app, stack = DedicatedPort(self.app_for(team, agent)), AsyncExitStack()
         await stack.enter_async_context(listening(app, listener, drain_seconds=self.drain_seconds))
         self._open[key], self.bound[key] = (app, stack), port
         self.rebound.set()
-        log.info("agent's own port bound", extra={"agent": key, "port": port})
+        log.info("dedicated port bound", extra={"agent": key, "port": port})
 
     def _release(self, key: str) -> None:
         del self.bound[key]
@@ -89,4 +89,4 @@ class DedicatedPorts:
     def _released(self, task: asyncio.Task[None]) -> None:
         self._releasing.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("an agent's own port was not released well", exc_info=error)
+            log.error("dedicated port not released cleanly", exc_info=error)

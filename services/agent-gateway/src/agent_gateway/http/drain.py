@@ -1,17 +1,17 @@
-"""The requests that a gateway is serving: until when there are some, and their end when it can wait no longer."""
+"""The requests that a gateway is serving: waits for them when it drains, and cuts off the rest."""
 
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-_LAST_WORDS = 1.0
-"""Seconds for which requests that are cut off may still tell their clients so."""
+_CUT_OFF_SECONDS = 1.0
+"""Seconds in which requests that are cut off can still end their responses."""
 
 
 @dataclass
 class UnderWay:
-    """`stopping` means that nothing new is taken, `cut` that the requests which are left are cancelled."""
+    """`stopping`: new requests are refused; `cut`: the remaining requests are cancelled."""
 
     stopping: bool = False
     cut: bool = False
@@ -24,7 +24,7 @@ class UnderWay:
 
     @contextmanager
     def serving(self, *, waited_for: bool) -> Generator[None]:
-        """Count this task's request. One that ends only when its client goes is not `waited_for`."""
+        """Count this task's request. A drain does not wait for one that is not `waited_for`, such as a subscription."""
         task = asyncio.current_task()
         assert task is not None, "requests are served in tasks"
         self._tasks.add(task)
@@ -40,7 +40,7 @@ class UnderWay:
                 self._idle.set()
 
     async def finish(self) -> None:
-        """Take nothing new and wait for what is under way; what is still there when this is cancelled is cut off."""
+        """Refuse new requests and wait for those being served; when this is cancelled, cut off the rest."""
         self.stopping = True
         try:
             await self._idle.wait()
@@ -49,4 +49,4 @@ class UnderWay:
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
-                await asyncio.wait(self._tasks, timeout=_LAST_WORDS)
+                await asyncio.wait(self._tasks, timeout=_CUT_OFF_SECONDS)

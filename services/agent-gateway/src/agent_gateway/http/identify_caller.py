@@ -1,6 +1,7 @@
-"""Say who calls: whose the bearer is, or the peer where nobody has to be known, and whether the agent is for them.
+"""Identify the caller of a request by its bearer, or else by its address, and check that it may call the agent.
 
-Each request is asked about anew: what was granted a moment ago may be taken back by now. The bearer goes nowhere else.
+The bearer of every request is resolved again, because a grant may have been revoked since the last one. A bearer is
+sent to the resolver only.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,29 +15,29 @@ from pallas_contracts.errors import Denied
 from pallas_contracts.turns import Principal
 
 NOT_ALLOWED = "not_allowed"
-"""The code of a refusal of somebody who is known."""
+"""The code with which an identified caller is refused."""
 
 LONGEST = 8192
-"""Characters of a bearer that the resolver is asked about; it refuses longer ones."""
+"""Characters of the longest bearer that is sent to the resolver; it would refuse longer ones."""
 
 type Resolve = Callable[[ResolveBearer], Awaitable[Resolved]]
 
 
 @dataclass
 class Callers:
-    """Identifies callers. `resolve` asks the resolver."""
+    """Identifies callers; `resolve` calls the resolver."""
 
     mode: AuthMode
     resolve: Resolve
     metrics: Metrics
 
     def check_bearer(self, bearer: str | None) -> str | None:
-        """What of a request's bearer has to be resolved; None: nothing, and the caller is its peer.
+        """Return the bearer to resolve, or None when the caller is identified by its address.
 
-        An empty bearer is one that is not to be found in what was sent.
+        An empty bearer means that the `Authorization` header holds none.
 
         Raises:
-            Denied: it needs no question to be refused.
+            Denied: the bearer is missing or malformed.
         """
         if self.mode == "off" or (bearer is None and self.mode == "optional"):
             return None
@@ -47,19 +48,19 @@ class Callers:
         return bearer
 
     async def identify_caller(self, bearer: str, *, uses_up: bool) -> Principal:
-        """Whose the bearer is. `uses_up` says that a per-turn token counts as used by this.
+        """Return the owner of the bearer. `uses_up`: a per-turn token is used up by this request.
 
         Raises:
-            Denied: it is refused; the message is the contract's.
-            Unavailable: nobody can say right now.
+            Denied: the bearer is refused; the message is that of the contract.
+            Unavailable: the resolver does not answer.
         """
         return (await self.resolve(ResolveBearer(bearer=bearer, uses_up=uses_up))).principal
 
     def check_allowed(self, definition: AgentDefinition, caller: Principal) -> None:
-        """Check that the agent is for the caller.
+        """Check that the caller may call the agent.
 
         Raises:
-            Denied: it is not (`not_allowed`), or not without a bearer, and the caller may send one (`missing`).
+            Denied: it may not (`not_allowed`), or only with a bearer, which it has not sent (`missing`).
         """
         if is_allowed(definition, caller):
             return
@@ -74,7 +75,7 @@ class Callers:
 
 
 def is_allowed(definition: AgentDefinition, caller: Principal) -> bool:
-    """Whether an agent is for a caller: for everybody, or for one whom its list has."""
+    """Whether a caller may call an agent: the agent has no `allow` list, or the list has the caller."""
     allow = definition.allow
     if allow is None or caller.type in allow.types:
         return True

@@ -1,7 +1,7 @@
-"""Who is at the other end of a connection: its peer, or whom the proxies that are trusted say they speak for.
+"""The address of a caller: that of the connection, or the one that trusted proxies report.
 
-A proxy appends the address that called it to `X-Forwarded-For`. What stands further left was said by that caller, who
-may say anything: it counts as far as each address up to there is one of a trusted proxy.
+A proxy appends the address that called it to `X-Forwarded-For`. Addresses further left come from that caller, which
+may send anything, so an address counts only while every address to its right is a trusted proxy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ _FORWARDED_FOR = b"x-forwarded-for"
 
 
 def name_caller(scope: Scope, trusted: Sequence[Network]) -> None:
-    """Let a request come from its caller's address; without trusted proxies that is the connection's."""
+    """Replace the connection's address in the scope by the caller's, when there are trusted proxies."""
     peer = scope.get("client")
     if not trusted or peer is None:
         return
@@ -24,7 +24,7 @@ def name_caller(scope: Scope, trusted: Sequence[Network]) -> None:
 
 
 def caller_of(peer: str, named: Sequence[str], trusted: Iterable[Network]) -> str:
-    """The first address from the right that is no trusted proxy's; the last one that can be read, when all are."""
+    """The first address from the right that is not a trusted proxy; when all are, the last readable one."""
     found = _address(peer)
     if found is None:
         return peer
@@ -36,7 +36,7 @@ def caller_of(peer: str, named: Sequence[str], trusted: Iterable[Network]) -> st
 
 
 def _address(word: str) -> IPv4Address | IPv6Address | None:
-    """An address, which may have a port behind it, or None."""
+    """The address in `word`, which may end with a port; None when there is none."""
     word = word.strip()
     if word.startswith("["):
         word = word[1:].partition("]")[0]

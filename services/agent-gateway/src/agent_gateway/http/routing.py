@@ -1,7 +1,7 @@
-"""HTTP in front of the agents' MCP servers: which agent a path means, and what handshake-era clients need besides.
+"""Routes HTTP requests to the agents' MCP servers, and adds what handshake-era clients need.
 
-The SDK's transport is stateless here. A handshake-era client is given a session id on `initialize` so that its
-`notifications/cancelled` can be told from anybody else's; nothing is kept under it but which turn a request is.
+The SDK's transport is stateless here. `initialize` returns a session id to a handshake-era client, so that its
+`notifications/cancelled` cancels its own calls only. A session stores which turn each of its requests became.
 """
 
 import asyncio
@@ -58,9 +58,9 @@ class GatewayHttp:
         self._resumption = Resumption(platform.calls, platform.key, security)
 
     async def finish(self) -> None:
-        """End the streams of changes and wait until every other request that is being served has its answer.
+        """Refuse new requests, end the subscription streams, and wait until all other requests are answered.
 
-        From now on everything new is refused. What is still being served when this is cancelled is cut off.
+        When this is cancelled, the requests that are still being served are cut off.
         """
         self.endpoints.end_listening()
         await self._under_way.finish()
@@ -79,8 +79,8 @@ class GatewayHttp:
         else:
             await refuse(send, 404, found or "Not found. Agents are served at /teams/{team}/mcp/{agent}.")
 
-    def own_port(self, team: str, agent: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-        """The application of an agent's own port: its endpoint is `/mcp`."""
+    def dedicated_app(self, team: str, agent: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        """The application of an agent's dedicated port: its endpoint is `/mcp`."""
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             found = self.endpoints.find(team, agent) if scope["path"].rstrip("/") in ("/mcp", "") else None
@@ -131,7 +131,7 @@ class GatewayHttp:
                 await self._serve_admitted(endpoint, scope, receive, send, body if legacy else None)
 
     async def _admit(self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: Body | None, send: Send) -> bool:
-        """Find out who calls. False: the caller has been turned away."""
+        """Identify the caller and check that it may call the agent. False: the request has been refused."""
         known = None
         try:
             if bearer is not None:
@@ -146,7 +146,7 @@ class GatewayHttp:
     async def _serve_admitted(
         self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: Body | None
     ) -> None:
-        """Serve a request of whoever may call; `body` is that of the handshake era."""
+        """Serve a request whose caller may call the agent; `body` is set for the handshake era only."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if body is not None:
             send = await self._before_handshake_era(headers, body, principal_of(scope), send)
@@ -162,7 +162,7 @@ class GatewayHttp:
     async def _before_handshake_era(
         self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send
     ) -> Send:
-        """Look at a short message before it is served: `initialize` gets a session, a cancel is carried out."""
+        """Handle a short message before the SDK does: give `initialize` a session, carry out a cancel."""
         if body.short is None:
             return send
         if b'"initialize"' in body.short:
@@ -181,18 +181,18 @@ class GatewayHttp:
 
 
 def _is_legacy(scope: Scope) -> bool:
-    """Whether a request is of the handshake era. Of several versions the first counts, as it does to the SDK."""
+    """Whether a request is of the handshake era. Of several version headers the first counts, as in the SDK."""
     version: bytes | None = next((value for name, value in scope["headers"] if name == _VERSION), None)
     return version is None or version.decode("latin-1") in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _may_call(headers: dict[bytes, bytes], body: Body | None) -> bool:
-    """Whether a request may be a `tools/call`. Of the modern era the header tells: the SDK refuses one that lies."""
+    """Whether a request may be a `tools/call`. In the modern era a header says so; the SDK refuses a wrong one."""
     return body.may_call if body is not None else headers.get(_METHOD, b"tools/call") == b"tools/call"
 
 
 def _with_session(send: Send, body: Body) -> Send:
-    """Give the answer to an `initialize` a session id."""
+    """Add a session id to the answer of an `initialize`."""
     if body.message.get("method") != "initialize":
         return send
     session = (SESSION_HEADER.encode(), secrets.token_hex(16).encode())
@@ -206,7 +206,7 @@ def _with_session(send: Send, body: Body) -> Send:
 
 
 async def _cut_off(sending: CoalescedSend) -> None:
-    """End a response without the answer. It is not said to try again: a turn of it goes on."""
+    """End a response without its answer. It has no `Retry-After`: the turn runs on, and a retry would make another."""
     if not sending.started:
         await refuse(sending, 503, "This gateway stopped before the answer was there.", ((b"connection", b"close"),))
     elif not sending.ended:

@@ -67,6 +67,6 @@ class Buckets:
         try:
             await writing
         except PallasError as error:
-            log.warning("could not publish", extra={"reason": error.message})
+            log.warning("cannot publish", extra={"reason": error.message})
             return False
         return True

@@ -1,4 +1,4 @@
-"""The way from a command to a running platform: its broker."""
+"""Runs a command with a connection to the broker."""
 
 import logging
 import os
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 DEFAULT_NATS = "nats://127.0.0.1:23060"
 
-NatsUrl = Annotated[str, typer.Option("--nats", envvar="PALLAS_NATS_URL", help="Address of the NATS servers.")]
+NatsUrl = Annotated[str, typer.Option("--nats", envvar="PALLAS_NATS_URL", help="Addresses of the NATS servers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 DEFAULT_DATA = Path(".pallas")
 Data = Annotated[
     Path,
-    typer.Option("--data", help="Folder of `pallas up`, whose secrets are used where the environment names no others."),
+    typer.Option("--data", help="Data folder of `pallas up`. Its secrets are used if the environment sets no others."),
 ]
 _SEED_FILE = "PALLAS_NATS_SEED_FILE"
 
 
 def access_to(url: str, data: Path) -> "Access":
-    """How a command speaks to the broker: as the user of `PALLAS_NATS_SEED`, else as the one of the stack in `data`.
+    """Address and user for the broker: the user of `PALLAS_NATS_SEED`, or else the `cli` user of the stack in `data`.
 
     Raises:
-        Refused: a variable does not fit.
+        Refused: a variable is invalid.
     """
     from pallas_bus.transport.access import Access
     from pallas_contracts.errors import Rejected
@@ -53,13 +53,13 @@ async def platform(access: "Access") -> AsyncGenerator["Bus"]:
     """Connect to the broker.
 
     Raises:
-        Refused: nothing answers there.
+        Refused: the broker cannot be reached, or refuses the user.
     """
     from pallas_bus.transport.connection import connect
     from pallas_contracts.catalog import CLI
     from pallas_contracts.errors import Rejected, Unavailable
 
-    logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # what went wrong is said by the command itself
+    logging.getLogger("pallas_bus").addHandler(logging.NullHandler())  # the command reports errors itself
     try:
         async with connect(access, CLI, timeout=3.0) as bus:
             yield bus
@@ -71,12 +71,12 @@ async def platform(access: "Access") -> AsyncGenerator["Bus"]:
 
 def _hint(access: "Access") -> str:
     if "PALLAS_NATS_URL" not in os.environ:
-        return "; is `pallas up` running? (--nats and --data say where else to look)"
-    return "" if access.seed is not None else "; PALLAS_NATS_SEED_FILE can name the seed of the user `cli`"
+        return "; is `pallas up` running? (--nats and --data select another stack)"
+    return "" if access.seed is not None else "; set PALLAS_NATS_SEED_FILE to the seed file of the user `cli`"
 
 
 def run_on(url: str, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:
-    """Run `work` connected to the broker at `url`, as a command of the stack in `data`, until it ends or Ctrl-C."""
+    """Connect to the broker at `url` with the secrets in `data`, and run `work` until it ends or Ctrl-C."""
     import asyncio
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Secrets that a command needs: from the environment, a file that it names, or the data folder of `pallas up`."""
+"""Secrets of commands: from a variable, a file that a variable names, or the data folder of `pallas up`."""
 
 import os
 import re
@@ -7,14 +7,14 @@ from pathlib import Path
 from pallas_cli.refused import Refused
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""RFC 6750. Whatever else is put into a header may be printed by whoever refuses it."""
+"""The syntax of RFC 6750. An HTTP client that refuses another header value may print it."""
 
 
 def find_secret(variable: str, data: Path, name: str, *, need: str) -> str:
-    """The value of `variable`, or what `pallas up` keeps under `name` in its data folder.
+    """The value of `variable`, or the secret `name` in the data folder of `pallas up`.
 
     Raises:
-        Refused: there is neither; `need` says what it would be for.
+        Refused: both are missing; `need` begins the message.
     """
     if given := _given(variable):
         return given
@@ -24,7 +24,9 @@ def find_secret(variable: str, data: Path, name: str, *, need: str) -> str:
     except OSError:
         kept = ""
     if not kept:
-        raise Refused(f"{need}: set {variable}, or name the folder of `pallas up` with --data ({path} is not there)")
+        raise Refused(
+            f"{need}: set {variable}, or pass the data folder of `pallas up` with --data ({path} does not exist)"
+        )
     return kept
 
 
@@ -39,34 +41,34 @@ def _given(variable: str) -> str:
 
 
 def find_token(option: str | None) -> str | None:
-    """The bearer of the option `--token`, else that of `PALLAS_TOKEN`, if there is one.
+    """The bearer token of `--token`, or else of `PALLAS_TOKEN`; None if neither is set.
 
     Raises:
-        Refused: it cannot be a bearer, which is not repeated.
+        Refused: it is not a valid bearer token. The message does not repeat it.
     """
     token = _given("PALLAS_TOKEN") if option is None else option
     if option is None and not token:
         return None
     if not _BEARER.fullmatch(token):
         source = "PALLAS_TOKEN" if option is None else "--token"
-        raise Refused(f"{source}: this is no bearer: it is empty, or has other characters than A-Z a-z 0-9 -._~+/=")
+        raise Refused(f"{source}: not a valid bearer token: use one or more of the characters A-Z a-z 0-9 -._~+/=")
     return token
 
 
 def find_admin_password(data: Path) -> str:
-    """The password of the account `admin`, of team-lifecycle and of the library search.
+    """The password of the account `admin` of team-lifecycle and library-search.
 
     Raises:
-        Refused: there is none.
+        Refused: it is missing.
     """
-    return find_secret("PALLAS_ADMIN_PASSWORD", data, "admin-password", need="the password of `admin` is needed")
+    return find_secret("PALLAS_ADMIN_PASSWORD", data, "admin-password", need="the password of `admin` is missing")
 
 
 def find_service_password(data: Path) -> str:
-    """The password of the account `daedalus-service`, of team-lifecycle.
+    """The password of the account `daedalus-service` of team-lifecycle.
 
     Raises:
-        Refused: there is none.
+        Refused: it is missing.
     """
-    need = "the password of `daedalus-service` is needed"
+    need = "the password of `daedalus-service` is missing"
     return find_secret("PALLAS_SERVICE_PASSWORD", data, "daedalus-service-password", need=need)

@@ -1,4 +1,4 @@
-"""The key that the platform hashes conversation ids with, so that a conversation can be looked up in the log."""
+"""The key with which the platform hashes conversation ids. Commands need it to find a conversation in the turn log."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from pallas_cli.kept_secrets import find_secret
 from pallas_contracts.keyed import LogKey
 
 VARIABLE = "PALLAS_LOG_KEY"
-_NEED = "a conversation is found by its hash, which needs the platform's log key"
+_NEED = "the log key is missing, which is needed to find a conversation"
 
 
 def find_log_key(data: Path) -> LogKey:
-    """The platform's log key: `PALLAS_LOG_KEY`, or the one that `pallas up` keeps in its data folder.
+    """The platform's log key: `PALLAS_LOG_KEY`, or the one in the data folder of `pallas up`.
 
     Raises:
-        Refused: there is neither.
+        Refused: both are missing.
     """
     return LogKey(find_secret(VARIABLE, data, "log-key", need=_NEED))

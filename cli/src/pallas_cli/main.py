@@ -1,7 +1,7 @@
 """The `pallas` command.
 
-A new group of commands is a file in `commands/` and a line here. Nothing heavy is imported at this level: `pallas
---help` has to be quick.
+A new group of commands is a file in `commands/` and a line here. This module imports nothing heavy, so `pallas --help`
+is fast.
 """
 
 import os
@@ -14,7 +14,7 @@ from pallas_cli.commands.chat import chat
 from pallas_cli.commands.up import up
 from pallas_cli.refused import Refused
 
-# Without a markup mode typer does not import rich, which would take longer than everything else here.
+# Without a markup mode typer does not import rich, whose import is slower than everything else here.
 commands = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )
@@ -39,8 +39,8 @@ def about() -> None:
 
 
 def app() -> None:
-    """Run the command that the user typed; what it refuses becomes a line on standard error and an exit code."""
-    _ask_no_proxy_for_this_machine(os.environ)
+    """Run the command that the user typed. A `Refused` becomes lines on standard error and an exit code."""
+    _bypass_proxies_on_loopback(os.environ)
     try:
         commands()
     except Refused as refusal:
@@ -49,7 +49,7 @@ def app() -> None:
         raise SystemExit(refusal.code) from None
 
 
-def _ask_no_proxy_for_this_machine(environ: MutableMapping[str, str]) -> None:
-    """Whatever proxy is in use, what the stack and its commands say to loopback (passwords too) stays on loopback."""
-    spared = environ.get("no_proxy") or environ.get("NO_PROXY")
-    environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (spared, "localhost,127.0.0.1,::1")))
+def _bypass_proxies_on_loopback(environ: MutableMapping[str, str]) -> None:
+    """Send requests to loopback directly, whatever proxy is configured: they carry passwords."""
+    exempt = environ.get("no_proxy") or environ.get("NO_PROXY")
+    environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (exempt, "localhost,127.0.0.1,::1")))

@@ -1,4 +1,4 @@
-"""Times as people type them."""
+"""Parses times that users type."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,19 +10,19 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def moment_of(text: str) -> datetime:
-    """When `text` means: a span back from now (`30m`, `2h`, `7d`) or an ISO 8601 time, in UTC when it names no zone.
+    """The time that `text` names: a time span before now (`30m`, `2h`, `7d`), or an ISO 8601 time (UTC by default).
 
     Raises:
-        Refused: it is neither.
+        Refused: `text` is neither.
     """
     return _moment(text, -1)
 
 
 def moment_ahead(text: str) -> datetime:
-    """The same, with a span from now on.
+    """The time that `text` names: a time span from now, or an ISO 8601 time (UTC by default).
 
     Raises:
-        Refused: it is neither.
+        Refused: `text` is neither.
     """
     return _moment(text, +1)
 
@@ -33,15 +33,15 @@ def _moment(text: str, direction: int) -> datetime:
             return datetime.now(UTC) + direction * timedelta(seconds=float(span[1]) * _UNITS[span[2]])
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise Refused(f"{text!r} is neither a span such as 30m, 2h or 7d nor an ISO 8601 time") from None
+        raise Refused(f"{text!r} is neither a time span such as 30m, 2h or 7d nor an ISO 8601 time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def span_of(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-    """The two ends of a span of time, None where it is open.
+    """Start and end of a period; None means no limit.
 
     Raises:
-        Refused: one is no time, or it ends before it begins.
+        Refused: one cannot be parsed, or the end is before the start.
     """
     begin, end = (moment_of(text) if text else None for text in (since, until))
     if begin and end and end < begin:

@@ -1,4 +1,4 @@
-"""Tables that fit a terminal and stay whole in a pipe."""
+"""Tables for a terminal or a pipe."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ _WIDE = 400
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under headers; piped, each row is one line however long it is. The first column is never cut."""
+    """Print rows under headers. In a pipe each row is one line of any length. The first column is never cut."""
     from rich.console import Console
     from rich.table import Table
 
@@ -16,5 +16,5 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_column(header, no_wrap=number == 0)
     for row in rows:
         table.add_row(*row)
-    # Names are shown as they are, whatever rich could read into them.
+    # Names are printed literally, not as rich's markup.
     Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False).print(table)

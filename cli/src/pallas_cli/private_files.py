@@ -1,5 +1,4 @@
-"""Files that are there whole or not at all, and that only their owner can read unless another mode is wanted, and
-folders that only their owner can look into."""
+"""Atomic writes of files, and private modes of files and folders."""
 
 import os
 from collections.abc import Callable
@@ -10,13 +9,13 @@ PRIVATE_FOLDER = 0o700
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder where it is missing, and take everybody else's rights to the one that is there."""
+    """Create a folder unless it exists, and set its mode to 0700."""
     path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     path.chmod(PRIVATE_FOLDER)
 
 
-def write_whole(path: Path, content: str | bytes, mode: int = PRIVATE) -> None:
-    """Write a file in one step, in place of the one that is there."""
+def write_atomically(path: Path, content: str | bytes, mode: int = PRIVATE) -> None:
+    """Write or replace a file atomically."""
     path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
@@ -29,7 +28,7 @@ def write_whole(path: Path, content: str | bytes, mode: int = PRIVATE) -> None:
 
 
 def kept(path: Path, make: Callable[[], str], mode: int = PRIVATE) -> str:
-    """The text of a file that is made once and stays as it is."""
+    """The text of a file, which is created with the result of `make` unless it exists."""
     if not path.exists():
-        write_whole(path, make(), mode)
+        write_atomically(path, make(), mode)
     return path.read_text("utf-8")

@@ -1,14 +1,12 @@
-"""A refusal: what the user has to put right before the command can do anything.
-
-It is not a crash. The entry prints each line to standard error and exits with the refusal's code; there is never a
+"""An expected error of a command. `pallas` prints its lines to standard error and exits with its code, without a
 traceback.
 """
 
 
 class Refused(Exception):
-    """The command cannot go on. `lines` are whole sentences, one for each thing that is wrong.
+    """The command cannot continue. Each of `lines` describes one fault.
 
-    `code` is the exit code: 2, or 1 when the command was understood and the platform was asked, and it cannot be done.
+    `code` is the exit code: 2 for wrong usage or settings, 1 if the platform refused or failed.
     """
 
     def __init__(self, *lines: str, code: int = 2) -> None:

@@ -1,7 +1,7 @@
-"""The team folders of a stack, checked before anything starts.
+"""Team folders as commands read them.
 
-Workers and the health-monitor read the folders again by themselves; what is kept here is only what the stack needs to
-choose ports and to know when every agent can be called.
+Workers and the health-monitor read the folders themselves. This module keeps what a stack needs to choose ports, and to
+know when every agent can be called.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ _DEMO = Path("teams") / "demo"
 
 @dataclass(frozen=True, slots=True)
 class TeamSummary:
-    """A team: its name, its agents in the order of the file, the ports that agents have of their own, its id at
-    team-lifecycle, and the names of its downstream servers."""
+    """A team: its name, its agents in the order of the file, their dedicated ports, its id at team-lifecycle, and the
+    names of its downstream servers."""
 
     name: str
     folder: Path
@@ -31,31 +31,31 @@ class TeamSummary:
 
 
 def demo_folder() -> Path:
-    """Return the checkout's demo team.
+    """Return the folder of the demo team.
 
     Raises:
-        Refused: this is no checkout.
+        Refused: neither the checkout nor the working directory has one.
     """
-    found = next((folder for folder in _demo_places() if (folder / "agents.yaml").is_file()), None)
+    found = next((folder for folder in _demo_folders() if (folder / "agents.yaml").is_file()), None)
     if found is None:
-        raise Refused("there is no demo team here; name a team folder with --teams")
+        raise Refused("the demo team is not here; pass a team folder with --teams")
     return found
 
 
 def is_demo(folder: Path) -> bool:
-    """Whether `folder` is the checkout's demo team, however it is written."""
-    return folder.resolve() in _demo_places()
+    """Whether `folder` is the demo team, by whatever path."""
+    return folder.resolve() in _demo_folders()
 
 
-def _demo_places() -> tuple[Path, ...]:
+def _demo_folders() -> tuple[Path, ...]:
     return Path(__file__).resolve().parents[3] / _DEMO, Path.cwd() / _DEMO
 
 
 def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[TeamSummary]:
-    """Read and check the folders as the workers will. `environ` feeds their `${NAME}`.
+    """Read and check the folders as workers do. `environ` has the values of their `${NAME}`.
 
     Raises:
-        Refused: with a line for each folder that cannot be used.
+        Refused: a folder has faults; one line for each such folder.
     """
     from pallas_teams import TeamFaults, load_teams
 
@@ -77,7 +77,7 @@ def read_teams(folders: Sequence[Path], environ: Mapping[str, str]) -> Sequence[
 
 
 def _lines(folders: Sequence[Path], faults: Sequence["Fault"]) -> Iterator[str]:
-    """One line for each folder with faults: the first of them, and where to see the others."""
+    """One line for each folder with faults: the first fault, and the command that prints all."""
     for folder in folders:
         found = [str(fault) for fault in faults if Path(fault.file).is_relative_to(folder)]
         if found:

@@ -135,7 +135,7 @@ async def test_a_team_that_is_hosted_or_not_there_is_not_retired(platform: Bus) 
         await retire_team(platform, "red", as_json=False)
     with pytest.raises(Refused, match="there is no team 'green'"):
         await retire_team(platform, "green", as_json=True)
-    with pytest.raises(Refused, match=r"is an agent: a team is retired as a whole, by .* retire blue`$"):
+    with pytest.raises(Refused, match=r"is an agent, and only a whole team can be retired: .* retire blue`$"):
         await retire_team(platform, "blue/harper", as_json=False)
     assert len(await kv.snapshot(platform, AGENTS)) == 3
 

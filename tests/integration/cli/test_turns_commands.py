@@ -121,7 +121,7 @@ async def test_the_list_can_be_narrowed(platform: Bus, said: Said) -> None:
     assert [row.split()[0] for row in rows] == [over.turn_id]
     assert await listed(platform, said, state="completed") == [over.turn_id]
     await show(platform, state="failed")
-    assert said() == "There are no such turns.\n"
+    assert said() == "No turns found.\n"
 
 
 async def test_turns_are_listed_by_caller_and_by_what_the_caller_calls_its_conversation(
@@ -209,7 +209,7 @@ async def test_a_turn_is_shown_with_its_timeline_and_without_its_content(platfor
     assert lines[0] == f"{over.turn_id} blue/harper harper by peer:10.0.0.1: completed"
     assert "content kept until 20" in lines[1]
     assert lines[2].split() == ["after", "took"]
-    assert lines[-1].startswith("in all ")
+    assert lines[-1].startswith("total ")
 
 
 async def test_content_is_shown_when_it_is_asked_for_and_while_it_is_kept(platform: Bus, said: Said) -> None:
@@ -232,19 +232,19 @@ async def test_a_running_turn_is_cancelled_once_and_an_ended_one_not(platform: B
     running, over = turn_requested("red"), await ended(platform, "red")
     await submit(platform, running)
     writer = await attempt_of(platform, running)
-    await cancel(platform, running.turn_id, as_json=False, patience=0.05)
-    await cancel(platform, running.turn_id, as_json=True, patience=0.05)
+    await cancel(platform, running.turn_id, as_json=False, timeout=0.05)
+    await cancel(platform, running.turn_id, as_json=True, timeout=0.05)
     first, second = said().splitlines()
-    assert first == f"Turn {running.turn_id} cancelled: it has not ended on w1 yet, but nobody can execute it any more."
+    assert first == f"Turn {running.turn_id} cancelled: it has not ended on w1 yet, but no worker can continue it."
     expected = {"turn": running.turn_id, "cancelled": True, "first": False, "was": "running", "ended": None}
     assert json.loads(second) == expected
     state = await claim_state(platform, writer.ref)
     assert isinstance(state.claim, CancelRequested)
     last = TurnWriter(platform, writer.ref, 1, state.seq)
     await last.conclude(turn_outcome(running, status="cancelled", code="cancelled"))
-    with pytest.raises(Refused, match="is over: cancelled"):
+    with pytest.raises(Refused, match="has already ended: cancelled"):
         await cancel(platform, running.turn_id, as_json=False)
-    with pytest.raises(Refused, match="is over: completed"):
+    with pytest.raises(Refused, match="has already ended: completed"):
         await cancel(platform, over.turn_id, as_json=False)
 
 
@@ -252,7 +252,7 @@ async def test_a_waiting_turn_whose_gateway_is_gone_is_ended_and_leaves_its_queu
     waiting = turn_requested("red")
     await submit(platform, waiting)
     await cancel(platform, waiting.turn_id, as_json=False)
-    assert said() == f"Turn {waiting.turn_id} cancelled: it had not started and is out of its queue.\n"
+    assert said() == f"Turn {waiting.turn_id} cancelled: it had not started and was removed from its queue.\n"
     assert [record async for record in read(platform, TURN_QUEUE.name, ">")] == []
     assert await listed(platform, said, state="cancelled") == [waiting.turn_id]
 

@@ -125,7 +125,7 @@ async def test_a_forgotten_turn_keeps_what_happened_and_nothing_that_was_said(
     assert await held(platform, other.ref) == EVENTS | CONTENT
     assert await stored_outcome(platform, mine.ref) == outcome
     await forget(platform, turn_id=mine.ref.turn_id, conversation=None, as_json=False)
-    assert said() == f"Turn {mine.ref.turn_id} had no content any more.\n"
+    assert said() == f"Turn {mine.ref.turn_id} has no content.\n"
 
 
 async def test_what_was_forgotten_is_not_on_the_disk_of_the_broker_either(
@@ -160,7 +160,7 @@ async def test_a_turn_under_way_is_named_and_kept_and_the_others_are_forgotten(
         await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
     assert code.value.exit_code == 1
     printed = said()
-    assert f"Turn {ended.ref.turn_id} forgotten" in printed
+    assert f"Erased the content of turn {ended.ref.turn_id}" in printed
     for turn, state in ((running, "running"), (waiting, "waiting")):
         assert f"Turn {turn.turn_id} is {state}: cancel it first (pallas turns cancel {turn.turn_id})." in printed
 

@@ -51,7 +51,7 @@ async def test_a_folder_is_added_each_file_is_told_and_a_second_time_changes_not
         "created   one.md (1 chunk)",
         "failed    bad.txt: it is not UTF-8 text (byte 0)",
     ]
-    assert total == "2 created, 1 failed; 1 left out, which are no documents"
+    assert total == "2 created, 1 failed; 1 skipped: no documents"
     items = (await search.call("ann", "list_items"))["items"]
     assert [(item["collection"], item["path"]) for item in items] == [("docs", "deep/two ü.txt"), ("docs", "one.md")]
 
@@ -82,5 +82,5 @@ async def test_what_keeps_everything_from_being_added_is_one_line(search: Search
     assert wrong == (1, "", "pallas: the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)\n")
     code, _, err = await pallas(str(folder), "--library", "x", "--url", f"http://127.0.0.1:{free_port()}")
     assert code == 1
-    assert "cannot be reached (ConnectError); --url says where it is" in err
+    assert "cannot be reached (ConnectError); --url sets its address" in err
     assert len(err.splitlines()) == 1

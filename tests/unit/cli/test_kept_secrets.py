@@ -11,7 +11,7 @@ from pallas_cli.stack.data import kept_secret
 
 def test_the_environment_comes_first_then_what_the_stack_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PALLAS_ADMIN_PASSWORD", raising=False)
-    with pytest.raises(Refused, match="admin-password is not there"):
+    with pytest.raises(Refused, match="admin-password does not exist"):
         find_admin_password(tmp_path)
     kept = kept_secret(tmp_path, "admin-password")
     assert find_admin_password(tmp_path) == kept
@@ -46,6 +46,6 @@ def test_a_bearer_is_the_option_s_else_the_environment_s_else_that_of_its_file(
 
 @pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "déjà"])
 def test_what_cannot_be_a_bearer_is_refused_without_being_shown(token: str) -> None:
-    with pytest.raises(Refused, match=r"^--token: this is no bearer") as refusal:
+    with pytest.raises(Refused, match=r"^--token: not a valid bearer token") as refusal:
         find_token(token)
     assert not token or token not in str(refusal.value)

@@ -41,13 +41,13 @@ def test_every_path_that_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(Refused) as refused:
         find_files([tmp_path / "one", tmp_path / "two", tmp_path / "b.exe", tmp_path / "missing"])
     clash, kind, missing = refused.value.lines
-    assert "would both stand under 'a.md'" in clash
-    assert "b.exe: files of this kind are not read; .md, " in kind
+    assert "would both get the path 'a.md'" in clash
+    assert "b.exe: unsupported file type; supported are .md, " in kind
     assert missing.endswith("missing: does not exist")
 
 
 def test_a_folder_without_documents_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="there is no document"):
+    with pytest.raises(Refused, match="no documents found"):
         find_files([tmp_path])
 
 

@@ -26,4 +26,4 @@ def test_without_a_key_the_refusal_says_where_one_could_be(tmp_path: Path, monke
     monkeypatch.delenv("PALLAS_LOG_KEY", raising=False)
     with pytest.raises(Refused, match="PALLAS_LOG_KEY") as refused:
         find_log_key(tmp_path)
-    assert "log-key is not there" in str(refused.value)
+    assert "log-key does not exist" in str(refused.value)

@@ -19,5 +19,5 @@ def test_a_span_goes_back_or_ahead_and_a_time_is_itself(read: Callable[[str], da
 
 @pytest.mark.parametrize("text", ["soon", "2 h", "999999999999d", ""])
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="neither a span"):
+    with pytest.raises(Refused, match="neither a time span"):
         moment_ahead(text)

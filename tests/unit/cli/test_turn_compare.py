@@ -1,13 +1,13 @@
-"""Two turns beside each other, or one above the other where there is no room."""
+"""Two turns side by side, or one above the other in a narrow terminal."""
 
 from tests.unit.cli.test_turn_timeline import NESTED, a_turn
 
-from pallas_cli.turns.compare import lines_beside
+from pallas_cli.turns.compare import lines_side_by_side
 from pallas_contracts.turns import Result
 
 
 def test_two_turns_stand_beside_each_other_where_there_is_room() -> None:
-    lines = lines_beside(NESTED, NESTED, 160)
+    lines = lines_side_by_side(NESTED, NESTED, 160)
     assert all(len(line) <= 160 for line in lines)
     both = [line.split(" | ") for line in lines if " | " in line]
     assert all(left.rstrip() == right for left, right in both if right)
@@ -17,7 +17,7 @@ def test_two_turns_stand_beside_each_other_where_there_is_room() -> None:
 
 def test_one_stands_above_the_other_where_there_is_not() -> None:
     other = a_turn((0.1, [(0.2, Result(content=({"type": "text", "text": "else"},)))]), ends=0.3)
-    lines = lines_beside(NESTED, other, 80)
+    lines = lines_side_by_side(NESTED, other, 80)
     assert not any(" | " in line for line in lines)
     assert lines[0].startswith("old: ")
     assert "else" in lines
@@ -25,4 +25,4 @@ def test_one_stands_above_the_other_where_there_is_not() -> None:
 
 
 def test_an_answer_that_is_gone_cannot_be_compared() -> None:
-    assert lines_beside(NESTED, a_turn((0.1, []), ends=0.3), 160)[-1].startswith("The answers cannot be compared")
+    assert lines_side_by_side(NESTED, a_turn((0.1, []), ends=0.3), 160)[-1].startswith("The answers cannot be compared")

@@ -1,4 +1,4 @@
-"""A turn's timeline: what lies within what, how long it took, where the time went."""
+"""The timeline of a turn: nesting, durations and their sums."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any
 from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_cli.turns.answer import said_in
+from pallas_cli.turns.answer import content_of
 from pallas_cli.turns.timeline import lines_of, timeline, times_of
 from pallas_contracts.turns import (
     AnyEvent,
@@ -113,7 +113,7 @@ def test_the_time_is_added_up_and_what_ran_side_by_side_does_not_hide_the_rest()
     assert (times.model_calls, times.tool_calls) == (3, 2)
     found = [round(value, 3) for value in (times.total, times.queued, times.models, times.tools, times.rest)]
     assert found == [2.0, 0.5, 0.6, 1.1, 0.3]
-    words = "2.000 s: 0.500 s waiting, 0.600 s in 3 model calls, 1.100 s in 2 tool calls, 0.300 s else"
+    words = "2.000 s: 0.500 s waiting, 0.600 s in 3 model calls, 1.100 s in 2 tool calls, 0.300 s other"
     assert str(times) == words
     assert "in 1 tool call, " in str(replace(times, tool_calls=1))
 
@@ -168,7 +168,7 @@ def test_texts_of_an_agent_are_put_together_and_the_last_word_is_the_answer() ->
         (0.4, TextDelta(agent="research", text="three")),
         (0.5, Result(content=({"type": "text", "text": "four"}, {"type": "image", "data": ""}))),
     ]
-    said = said_in(a_turn((0.1, events), ends=1.0))
+    said = content_of(a_turn((0.1, events), ends=1.0))
     assert said.texts == (("harper", "one two"), ("research", "three"))
     assert said.text == "four\n(image)"
 
@@ -179,7 +179,7 @@ def test_answers_are_equal_by_what_they_say_and_cannot_be_compared_when_one_is_g
 
     one, same = Result(content=({"type": "text", "text": "a"},)), Result(content=({"type": "text", "text": "a"},))
     other = Result(content=({"type": "text", "text": "a"},), is_error=True)
-    assert said_in(answered(one)).equals(said_in(answered(same, 0.7))) is True
-    assert said_in(answered(one)).equals(said_in(answered(other))) is False
-    assert said_in(answered(one)).equals(said_in(answered(Fault(message="a")))) is False
-    assert said_in(answered(one)).equals(said_in(answered(None))) is None
+    assert content_of(answered(one)).equals(content_of(answered(same, 0.7))) is True
+    assert content_of(answered(one)).equals(content_of(answered(other))) is False
+    assert content_of(answered(one)).equals(content_of(answered(Fault(message="a")))) is False
+    assert content_of(answered(one)).equals(content_of(answered(None))) is None

@@ -1,4 +1,4 @@
-"""The log of turns as lines: what a reader is told, and that content is not among it."""
+"""The log of turns as lines of text, which show no content."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -42,7 +42,7 @@ def test_a_claim_names_attempt_and_worker() -> None:
 
 def test_a_claim_that_only_ends_the_turn_is_no_attempt() -> None:
     lines = lines_of(claim(Claimed(attempt=2, worker="w1", ends=True, at=AT)))
-    assert lines == [f"09:30:15.250 {NAME} taken by w1 to be ended"]
+    assert lines == [f"09:30:15.250 {NAME} claimed by w1 to end it"]
 
 
 def test_a_cancel_names_its_reason() -> None:

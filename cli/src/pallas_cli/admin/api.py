@@ -1,4 +1,4 @@
-"""The admin API as commands use it: what it refuses becomes lines for people, and names nothing secret."""
+"""A client of the admin API of team-lifecycle. Its errors become readable lines, without secrets."""
 
 import re
 from collections.abc import Generator
@@ -15,20 +15,20 @@ PAGE = 1000
 _CREATED = 201
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@+-]*")
-"""What names and ids are made of; nothing else can stand in a path, and nothing else is known."""
+"""Characters of names and ids. Anything else could change the path of a request."""
 
 type Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AdminApi:
-    """Made by `admin_api`. Paths are given in parts."""
+    """The API, made by `admin_api`. Paths are given as segments."""
 
     http: httpx.Client
 
-    def rows(self, *path: str, **narrowed: str | None) -> list[Row]:
-        """All items of a list, over as many pages as it has."""
-        query, found = {name: value for name, value in narrowed.items() if value is not None}, list[Row]()
+    def rows(self, *path: str, **filters: str | None) -> list[Row]:
+        """All items of a list, from all its pages."""
+        query, found = {name: value for name, value in filters.items() if value is not None}, list[Row]()
         while True:
             page = self._ask("GET", path, query={**query, "limit": str(PAGE)}).json()
             found += page["items"]
@@ -37,16 +37,16 @@ class AdminApi:
             query["after"] = page["next"]
 
     def get(self, *path: str) -> Any:
-        """What stands there."""
+        """The JSON document at `path`."""
         return self._ask("GET", path).json()
 
     def change(self, method: str, *path: str, body: Row | None = None) -> Row:
-        """Make a change; its answer, which is empty where there is nothing to say."""
+        """Make a change; returns its answer, `{}` if the answer is empty."""
         answer = self._ask(method, path, body=body)
         return answer.json() if answer.content else {}
 
     def make(self, method: str, *path: str, body: Row | None = None) -> Row:
-        """Make what may be there already; its answer, and whether it is `new`."""
+        """Create something unless it exists; returns its answer, with `new` true if it was created."""
         answer = self._ask(method, path, body=body)
         return {**answer.json(), "new": answer.status_code == _CREATED}
 
@@ -69,7 +69,7 @@ def admin_api(url: str, password: str) -> Generator[AdminApi]:
     """The API of the team-lifecycle at `url`.
 
     Raises:
-        Refused: that is no address.
+        Refused: `url` is no valid address.
     """
     try:
         http = httpx.Client(base_url=f"{url.rstrip('/')}/admin/api/", auth=("admin", password), timeout=SECONDS)
@@ -80,10 +80,10 @@ def admin_api(url: str, password: str) -> Generator[AdminApi]:
 
 
 def _path(parts: tuple[str, ...]) -> str:
-    """The parts as the API joins them: what is about teams ends with a slash."""
+    """The path of these segments. Paths of teams end with a slash."""
     for part in parts:
         if not _NAME.fullmatch(part):
-            raise Refused(f"{part!r} cannot be a name or an id", code=1)
+            raise Refused(f"{part!r} is not a valid name or id", code=1)
     return "/".join(parts) + ("/" if parts[0] == "teams" else "")
 
 
@@ -91,19 +91,19 @@ def _not_reached(where: str, error: Exception) -> Refused:
     where = where.removesuffix("/admin/api/")
     return Refused(
         f"team-lifecycle at {where} cannot be reached ({type(error).__name__}); is `pallas up` running? "
-        "(--url says where else to look)",
+        "(--url selects another address)",
         code=1,
     )
 
 
 def _not_ours(answer: httpx.Response) -> Refused:
-    return Refused(f"{answer.url.copy_with(raw_path=b'/')} answers, but is no team-lifecycle", code=1)
+    return Refused(f"{answer.url.copy_with(raw_path=b'/')} answers, but it is not team-lifecycle", code=1)
 
 
 def _refusal(answer: httpx.Response) -> Refused:
     try:
-        said = answer.json()
-        sentence, code, faults = str(said["error"]), said.get("code"), said.get("faults")
+        body = answer.json()
+        sentence, code, faults = str(body["error"]), body.get("code"), body.get("faults")
     except (ValueError, KeyError, TypeError, AttributeError):
         return _not_ours(answer)
     match answer.status_code, code:

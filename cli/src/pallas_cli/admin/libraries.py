@@ -1,7 +1,7 @@
-"""Libraries: which there are, in which workspace, and who has which role on them."""
+"""Libraries: their workspaces and members."""
 
 from pallas_cli.admin.api import AdminApi
-from pallas_cli.admin.output import Columns, date, tell, tell_rows
+from pallas_cli.admin.output import Columns, date, print_answer, print_rows
 
 
 def show_libraries(api: AdminApi, *, workspace: str | None, as_json: bool) -> None:
@@ -13,40 +13,42 @@ def show_libraries(api: AdminApi, *, workspace: str | None, as_json: bool) -> No
         "since": lambda row: date(row["created_at"]),
     }
     rows = api.rows("libraries", workspace_id=workspace)
-    tell_rows(rows, columns, nothing="There are no such libraries.", as_json=as_json)
+    print_rows(rows, columns, nothing="No libraries found.", as_json=as_json)
 
 
 def add_library(api: AdminApi, uid: str, *, name: str, workspace: str | None, owner: str | None, as_json: bool) -> None:
-    """Make a library."""
+    """Add a library."""
     body = {"uid": uid, "name": name, "workspace_id": workspace, "owner": owner}
     library = api.make("POST", "libraries", body=body)
-    tell(library, f"Added library {uid}." if library["new"] else f"Library {uid} was there already.", as_json=as_json)
+    print_answer(
+        library, f"Added library {uid}." if library["new"] else f"Library {uid} already exists.", as_json=as_json
+    )
 
 
 def rename_library(api: AdminApi, uid: str, *, name: str, as_json: bool) -> None:
-    """Give a library another name."""
-    tell(
+    """Change the display name of a library."""
+    print_answer(
         api.change("PUT", "libraries", uid, "name", body={"name": name}),
-        f"Library {uid} is called {name}.",
+        f"Renamed library {uid} to {name}.",
         as_json=as_json,
     )
 
 
 def move_library(api: AdminApi, uid: str, *, workspace: str | None, as_json: bool) -> None:
-    """Put a library into another workspace, or into none."""
+    """Move a library to another workspace, or to none."""
     library = api.change("PUT", "libraries", uid, "workspace", body={"workspace_id": workspace})
-    where = f"in workspace {workspace}" if workspace is not None else "in no workspace: no team reads it"
-    tell(library, f"Library {uid} is {where}.", as_json=as_json)
+    where = f"in workspace {workspace}" if workspace is not None else "in no workspace: no team can read it"
+    print_answer(library, f"Library {uid} is now {where}.", as_json=as_json)
 
 
 def remove_library(api: AdminApi, uid: str, *, as_json: bool) -> None:
-    """Remove a library."""
+    """Delete a library."""
     api.change("DELETE", "libraries", uid)
-    tell({"uid": uid, "removed": True}, f"Removed library {uid}.", as_json=as_json)
+    print_answer({"uid": uid, "removed": True}, f"Deleted library {uid}.", as_json=as_json)
 
 
 def show_members(api: AdminApi, *, library: str | None, user: str | None, as_json: bool) -> None:
-    """Print who has which role, of all or of a library or a user."""
+    """Print users and their roles: all, or those of a library or user."""
     columns: Columns = {
         "library": lambda row: row["library_uid"],
         "user": lambda row: row["user_name"],
@@ -54,17 +56,17 @@ def show_members(api: AdminApi, *, library: str | None, user: str | None, as_jso
         "since": lambda row: date(row["created_at"]),
     }
     rows = api.rows("memberships", library=library, user=user)
-    tell_rows(rows, columns, nothing="Nobody has a role there.", as_json=as_json)
+    print_rows(rows, columns, nothing="No members found.", as_json=as_json)
 
 
 def grant_role(api: AdminApi, library: str, user: str, role: str, *, as_json: bool) -> None:
     """Give a user a role on a library."""
     held = api.make("PUT", "memberships", library, user, role)
-    tell(held, f"User {user} is {role} of library {library}.", as_json=as_json)
+    print_answer(held, f"User {user} is now {role} of library {library}.", as_json=as_json)
 
 
 def revoke_role(api: AdminApi, library: str, user: str, role: str, *, as_json: bool) -> None:
     """Take a role from a user."""
     api.change("DELETE", "memberships", library, user, role)
     gone = {"library_uid": library, "user_name": user, "role": role, "revoked": True}
-    tell(gone, f"User {user} is not {role} of library {library} any more.", as_json=as_json)
+    print_answer(gone, f"User {user} is no longer {role} of library {library}.", as_json=as_json)

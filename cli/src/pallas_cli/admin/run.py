@@ -1,4 +1,4 @@
-"""The way from a command to a running platform: the admin API of team-lifecycle."""
+"""Runs a command as the admin of team-lifecycle."""
 
 import sys
 from collections.abc import Callable
@@ -17,14 +17,14 @@ DEFAULT_LIFECYCLE = "http://127.0.0.1:23066"
 LifecycleUrl = Annotated[
     str, typer.Option("--url", envvar="PALLAS_TEAM_LIFECYCLE_URL", help="Address of team-lifecycle.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking; it cannot be undone.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. The change cannot be undone.")]
 
 
 def run_as_admin(url: str, data: Path, work: "Callable[[AdminApi], None]") -> None:
-    """Run `work` as the account `admin`.
+    """Run `work` with the admin API, as the account `admin`.
 
     Raises:
-        Refused: its password is not known; whatever `work` refuses.
+        Refused: the admin password is missing, or `work` raises it.
     """
     from pallas_cli.admin.api import admin_api
     from pallas_cli.kept_secrets import find_admin_password
@@ -34,25 +34,25 @@ def run_as_admin(url: str, data: Path, work: "Callable[[AdminApi], None]") -> No
 
 
 def one_or_none(given: object, *, none: bool, what: str) -> None:
-    """Go on when something was named, or `--none` was said: leaving everything out is never an accident.
+    """Check that either a value or `--none` was passed, so that an empty list is never an accident.
 
     Raises:
-        Refused: neither or both.
+        Refused: neither or both were passed.
     """
     if bool(given) == none:
-        raise Refused(f"name {what}, or say --none")
+        raise Refused(f"name {what}, or pass --none")
 
 
 def confirm(what: str, *, yes: bool, as_json: bool) -> None:
-    """Go on when it was said in advance, or is said now, that this is wanted.
+    """Return if the user confirms `what`, with `--yes` or at the prompt.
 
     Raises:
-        Refused: nobody can be asked.
-        Abort: the answer is no.
+        Refused: standard input is no terminal, or `as_json` is set.
+        Abort: the user answers no.
     """
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise Refused(f"{what}, and that cannot be undone: --yes does it")
-    typer.echo(f"{what}, and that cannot be undone.", err=True)
-    typer.confirm("Go on?", abort=True, err=True)
+        raise Refused(f"{what}. This cannot be undone: pass --yes to confirm")
+    typer.echo(f"{what}. This cannot be undone.", err=True)
+    typer.confirm("Continue?", abort=True, err=True)

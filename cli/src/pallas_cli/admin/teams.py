@@ -1,4 +1,4 @@
-"""Teams as the library search knows them: a JWT each, and the workspaces that it reads."""
+"""Teams at team-lifecycle: their JWTs and workspaces."""
 
 import sys
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from uuid import uuid4
 import typer
 
 from pallas_cli.admin.api import AdminApi, Row
-from pallas_cli.admin.output import Columns, listed, tell, tell_once, tell_rows
+from pallas_cli.admin.output import Columns, listed, print_answer, print_rows, print_secret
 
 
 def show_teams(api: AdminApi, *, as_json: bool) -> None:
@@ -18,62 +18,62 @@ def show_teams(api: AdminApi, *, as_json: bool) -> None:
         "state": _state,
         "workspaces": lambda row: listed(row["workspace_ids"]),
     }
-    tell_rows(api.rows("teams"), columns, nothing="There are no teams.", as_json=as_json)
+    print_rows(api.rows("teams"), columns, nothing="There are no teams.", as_json=as_json)
 
 
 def show_team(api: AdminApi, team: str, *, as_json: bool) -> None:
-    """Print one team; never its JWT."""
+    """Print one team, without its JWT."""
     row: Row = api.get("teams", team)
-    told = (
+    text = (
         f"{row['id']} {row['name']}: {_state(row)}\n  workspaces: {listed(row['workspace_ids'])}\n"
         f"  active jti: {row['active_jti']}"
     )
-    tell(row, told, as_json=as_json)
+    print_answer(row, text, as_json=as_json)
 
 
 def create_team(api: AdminApi, name: str, *, team: str | None, as_json: bool) -> None:
-    """Make a team and print its JWT. One that is there has none to show.
+    """Create a team and print its JWT. The JWT of an existing team cannot be shown.
 
     Raises:
-        Exit: with code 1, when it is there and was deleted.
+        Exit: with code 1, if the team exists and was deleted.
     """
     row = api.make("POST", "teams", body={"id": team or str(uuid4()), "name": name})
     if row["new"]:
-        tell_once(row, row["jwt"], f"This is the JWT of team {row['id']}.", as_json=as_json)
+        print_secret(row, row["jwt"], f"This is the JWT of team {row['id']}.", as_json=as_json)
         return
     if as_json:
-        tell(row, "", as_json=True)
+        print_answer(row, "", as_json=True)
     else:
-        print(f"Team {row['id']} was there already: {_state(row)}. {_instead(row)}", file=sys.stderr)
+        print(f"Team {row['id']} already exists: {_state(row)}. {_advice(row)}", file=sys.stderr)
     if not row["active"]:
         raise typer.Exit(1)
 
 
 def rotate_team(api: AdminApi, team: str, *, as_json: bool) -> None:
-    """Give a team another JWT, and print it."""
+    """Give a team a new JWT and print it."""
     rotated = api.change("POST", "teams", team, "rotate")
-    told = f"This is the JWT of team {team}; the one before is refused from now on."
-    tell_once({"id": team, **rotated}, rotated["jwt"], told, as_json=as_json)
+    text = f"This is the new JWT of team {team}; the previous one is now invalid."
+    print_secret({"id": team, **rotated}, rotated["jwt"], text, as_json=as_json)
 
 
 def delete_team(api: AdminApi, team: str, *, as_json: bool) -> None:
-    """Make a team inactive."""
+    """Delete a team."""
     api.change("DELETE", "teams", team)
-    tell({"id": team, "deleted": True}, f"Team {team} is deleted: its JWT is refused from now on.", as_json=as_json)
+    print_answer({"id": team, "deleted": True}, f"Team {team} is deleted: its JWT is now invalid.", as_json=as_json)
 
 
 def replace_workspaces(api: AdminApi, team: str, *, workspaces: Sequence[str], as_json: bool) -> None:
-    """Attach a team to these workspaces and no others."""
+    """Replace the workspaces that a team can read."""
     answer = api.change("PUT", "teams", team, "workspaces", body={"workspace_ids": list(workspaces)})
     reads = f"workspaces {listed(answer['workspace_ids'])}" if workspaces else "nothing: it is paused"
-    tell({"id": team, **answer}, f"Team {team} reads {reads}.", as_json=as_json)
+    print_answer({"id": team, **answer}, f"Team {team} can read {reads}.", as_json=as_json)
 
 
 def _state(row: Row) -> str:
     return "active" if row["active"] else "deleted"
 
 
-def _instead(row: Row) -> str:
+def _advice(row: Row) -> str:
     if row["active"]:
-        return f"Its JWT cannot be shown again; `pallas teams rotate {row['id']}` makes another one."
-    return "Nothing revives it; a new team needs another id."
+        return f"Its JWT cannot be shown again; `pallas teams rotate {row['id']}` makes a new one."
+    return "A deleted team cannot be restored; create a team with another id."

@@ -1,7 +1,7 @@
-"""Users: who has opaque tokens, and whether those are let in."""
+"""Users, the owners of opaque tokens: active or inactive."""
 
 from pallas_cli.admin.api import AdminApi
-from pallas_cli.admin.output import Columns, date, tell, tell_rows
+from pallas_cli.admin.output import Columns, date, print_answer, print_rows
 
 
 def show_users(api: AdminApi, *, as_json: bool) -> None:
@@ -11,23 +11,23 @@ def show_users(api: AdminApi, *, as_json: bool) -> None:
         "state": lambda row: "active" if row["active"] else "inactive",
         "since": lambda row: date(row["created_at"]),
     }
-    tell_rows(api.rows("users"), columns, nothing="There are no users.", as_json=as_json)
+    print_rows(api.rows("users"), columns, nothing="There are no users.", as_json=as_json)
 
 
 def add_user(api: AdminApi, name: str, *, as_json: bool) -> None:
-    """Make a user."""
+    """Add a user."""
     user = api.make("POST", "users", body={"name": name})
-    tell(user, f"Added user {name}." if user["new"] else f"User {name} was there already.", as_json=as_json)
+    print_answer(user, f"Added user {name}." if user["new"] else f"User {name} already exists.", as_json=as_json)
 
 
 def set_active(api: AdminApi, name: str, *, active: bool, as_json: bool) -> None:
-    """Let a user's tokens in, or keep all of them out."""
+    """Activate or deactivate a user."""
     user = api.change("PATCH", "users", name, body={"active": active})
-    so = "active: tokens of that user are let in" if active else "inactive: tokens of that user are refused"
-    tell(user, f"User {name} is {so}.", as_json=as_json)
+    state = "active: the user's tokens are accepted" if active else "inactive: all tokens of the user are refused"
+    print_answer(user, f"User {name} is {state}.", as_json=as_json)
 
 
 def show_scopes(api: AdminApi, name: str, *, as_json: bool) -> None:
-    """Print the libraries that may go into tokens of a user."""
+    """Print the libraries that a user's tokens may read."""
     libraries: list[str] = api.get("users", name, "scopes")
-    tell(libraries, "\n".join(libraries) or f"User {name} neither owns nor manages a library.", as_json=as_json)
+    print_answer(libraries, "\n".join(libraries) or f"User {name} neither owns nor manages a library.", as_json=as_json)

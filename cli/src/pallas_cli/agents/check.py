@@ -1,4 +1,4 @@
-"""Checks team folders as a worker would read them together, and says everything that is wrong."""
+"""Checks team folders as one worker would read them together, and reports every fault."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TeamCheck:
-    """What was found: the teams when all is well, the faults otherwise."""
+    """The result: the teams if all folders are valid, else the faults."""
 
     teams: "Sequence[TeamFolder]" = ()
     faults: "Sequence[Fault]" = ()
@@ -28,13 +28,13 @@ class TeamCheck:
         return {"valid": self.valid, "teams": teams, "faults": [asdict(fault) for fault in self.faults]}
 
     def as_lines(self) -> list[str]:
-        """The result for a reader: a line for each fault, or one for each team."""
+        """The result as text: one line for each team or fault."""
         teams = [f"{team.folder}: team {team.name} with {', '.join(team.agents)}" for team in self.teams]
         return [*teams, *(str(fault) for fault in self.faults)]
 
 
 def check(folders: Sequence[Path]) -> TeamCheck:
-    """Read the folders as a worker does; bad folders are a result, not an error."""
+    """Read the folders as a worker does. Faults are in the result and raise no error."""
     from pallas_teams import TeamFaults, load_teams
 
     try:

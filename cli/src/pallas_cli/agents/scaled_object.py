@@ -1,8 +1,8 @@
-"""The KEDA ScaledObject of the workers that host some team folders: how many there are follows from their queues.
+"""The KEDA ScaledObject of the workers that host some team folders. It scales them by the agents' queues.
 
-Each agent has a consumer of its own, so there is a trigger for each; KEDA's lag of a consumer is what waits and what
-runs. An autoscaler given several metrics takes the largest, not the sum, so `scalingModifiers` makes one of them. An
-agent that may run only a few turns at a time does not call for more workers than those need.
+Each agent has its own consumer and trigger. KEDA's lag of a consumer is its waiting and running turns. An autoscaler
+with several metrics takes the largest, not the sum, so `scalingModifiers` adds them up. An agent with a concurrency
+limit asks for no more slots than its limit.
 """
 
 import os
@@ -25,7 +25,7 @@ _AT_A_TIME = {"type": "Percent", "value": 50, "periodSeconds": 30}
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Which Deployment is scaled, where its broker is, and how far."""
+    """The Deployment, the namespace of its broker, the slots of a worker, and the least and most workers."""
 
     name: str
     namespace: str
@@ -36,7 +36,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """An agent's queue, under a name that a formula may have. `limit` turns of it run at a time, if it has a limit."""
+    """An agent's queue. `lag` is its name in the formula, `limit` its concurrency limit (None: no limit)."""
 
     lag: str
     consumer: str
@@ -44,15 +44,15 @@ class Queue:
 
     @property
     def wanted(self) -> str:
-        """The slots that it calls for, as part of a formula."""
+        """The slots that the queue needs, as a part of the formula."""
         return self.lag if self.limit is None else f"({self.lag} < {self.limit} ? {self.lag} : {self.limit})"
 
 
 def scaled_object(folders: Sequence[Path], scaling: Scaling) -> str:
-    """Return it as YAML.
+    """Return the ScaledObject as YAML.
 
     Raises:
-        Refused: a folder cannot be hosted.
+        Refused: a folder has faults.
     """
     try:
         teams = load_teams(folders, os.environ)
@@ -68,7 +68,7 @@ def _queues(teams: Sequence[TeamFolder]) -> Iterator[Queue]:
 
 
 def manifest(queues: Sequence[Queue], scaling: Scaling) -> dict[str, Any]:
-    """The object as plain values."""
+    """The ScaledObject as plain values."""
     modifiers = {
         "formula": " + ".join(queue.wanted for queue in queues),
         "target": str(scaling.slots),
@@ -85,7 +85,7 @@ def manifest(queues: Sequence[Queue], scaling: Scaling) -> dict[str, Any]:
             "maxReplicaCount": scaling.most,
             "pollingInterval": POLLING_SECONDS,
             "cooldownPeriod": COOLDOWN_SECONDS,
-            # A broker that cannot be asked stops no worker.
+            # While the broker cannot be reached, no worker is stopped.
             "fallback": {"failureThreshold": 3, "replicas": 1, "behavior": "currentReplicasIfHigher"},
             "advanced": {
                 "scalingModifiers": modifiers,
@@ -103,7 +103,7 @@ def _trigger(queue: Queue, scaling: Scaling) -> dict[str, Any]:
         "type": "nats-jetstream",
         "name": queue.lag,
         "metadata": {
-            # By this name KEDA also finds the single servers of a cluster.
+            # With this name KEDA also finds the individual servers of a cluster.
             "natsServerMonitoringEndpoint": f"nats-servers.{scaling.namespace}.svc.cluster.local:{MONITOR_PORT}",
             "account": "$G",
             "stream": TURN_QUEUE.name,

@@ -1,4 +1,4 @@
-"""What the running platform knows of agents, as rows and as JSON."""
+"""Agents of the running platform: listed, shown and retired."""
 
 import json
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from pallas_contracts.turns import TurnRequested
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One agent, with its health and how many workers host it."""
+    """One agent with its health and the number of workers that host it."""
 
     definition: AgentDefinition
     health: AgentHealth | None
@@ -44,7 +44,7 @@ class AgentRow:
         }
 
     def as_cells(self) -> list[str]:
-        """The row for a reader."""
+        """The row as cells of a table."""
         facts = self.as_json()
         status = facts["status"] or "unknown"
         if facts["message"]:
@@ -78,7 +78,7 @@ async def show_agent(bus: Bus, name: str, *, as_json: bool) -> None:
     """Print one agent's definition and health.
 
     Raises:
-        Refused: there is no such agent, or several.
+        Refused: no agent or several agents have this name.
     """
     row = _only(await agent_rows(bus), name)
     definition = row.definition.model_dump(mode="json", exclude_none=True)
@@ -108,26 +108,26 @@ def _only(rows: list[AgentRow], name: str) -> AgentRow:
         case [row]:
             return row
         case []:
-            raise Refused(f"there is no agent {name!r}; `pallas agents list` shows which there are")
+            raise Refused(f"there is no agent {name!r}; `pallas agents list` shows all agents")
         case _:
             names = ", ".join(f"{row.definition.team}/{agent}" for row in found)
             raise Refused(f"several teams have an agent {agent!r}: {names}")
 
 
 async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
-    """Take all agents of a team out of the catalogue, and cancel the turns that wait for them.
+    """Remove all agents of a team from the catalogue, and cancel the turns that wait for them.
 
     Raises:
-        Refused: that names an agent, no agent is of that team, or a worker still hosts it and would bring it back.
+        Refused: `team` names an agent, the team is unknown, or a worker still hosts it and would publish it again.
     """
     if "/" in team:
         whole = team.partition("/")[0]
-        raise Refused(f"{team!r} is an agent: a team is retired as a whole, by `pallas agents retire {whole}`")
+        raise Refused(f"{team!r} is an agent, and only a whole team can be retired: `pallas agents retire {whole}`")
     rows = [row for row in await agent_rows(bus) if row.definition.team == team]
     if not rows:
         raise Refused(f"there is no team {team!r}")
     if any(row.workers for row in rows):
-        raise Refused(f"a worker still hosts team {team!r}; stop it, or take the folder away from it, first")
+        raise Refused(f"a worker still hosts team {team!r}; first stop the worker, or remove the team's folder from it")
     cancelled = 0
     for row in rows:
         await kv.delete(bus, AGENTS, team=team, agent=row.definition.agent)
@@ -144,7 +144,7 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
 
 
 async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:
-    """End the turns that wait for an agent nobody will execute any more."""
+    """Cancel the turns that wait for a retired agent; returns their number."""
     count = 0
     async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent)):
         request = TurnRequested.model_validate_json(record.data)

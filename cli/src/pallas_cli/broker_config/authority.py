@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pallas_cli.private_files import write_whole
+from pallas_cli.private_files import write_atomically
 
 _YEARS = timedelta(days=3650)
 _BOTH_SIDES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
@@ -41,12 +41,12 @@ def make_certificate(folder: Path, hosts: Sequence[str], *, mode: int) -> None:
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(_identifies(authority_key), critical=False)
     )
-    write_whole(folder / AUTHORITY, _signed(authority, authority_key), 0o644)
+    write_atomically(folder / AUTHORITY, _signed(authority, authority_key), 0o644)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_whole(folder / KEY, private, mode)
-    write_whole(folder / CERTIFICATE, _signed(server, authority_key), 0o644)
+    write_atomically(folder / KEY, private, mode)
+    write_atomically(folder / CERTIFICATE, _signed(server, authority_key), 0o644)
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:

@@ -1,7 +1,6 @@
-"""A conversation with one agent over MCP, as the interface contract wants it.
+"""A conversation with one agent over MCP.
 
-The history lives here, with the caller, and is sent along with every message: Pallas keeps none of it. A failed turn
-is not added to it.
+The caller keeps the history and sends it with every message; Pallas stores none. A failed turn is not added to it.
 """
 
 from collections.abc import Callable
@@ -15,16 +14,16 @@ if TYPE_CHECKING:
     from mcp import Client
 
 _CONNECT_SECONDS, _SILENT_SECONDS = 30.0, 300.0
-"""How long a connection may take, and how long an answer may be silent: the SDK's own limits."""
+"""Timeouts for connecting and between two parts of an answer: the SDK's defaults."""
 
 
 class CallFailed(Exception):
-    """The agent could not be called at all; the message says why."""
+    """The agent could not be called. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. `failed` means the turn ended with an error, which `text` then explains."""
+    """The answer of a turn. If `failed`, the turn ended with an error that `text` explains."""
 
     text: str
     failed: bool
@@ -32,7 +31,7 @@ class Answer:
 
 @dataclass
 class Conversation:
-    """One conversation with the agent at `url`, which gets `token` as bearer; an asynchronous context manager."""
+    """One conversation with the agent at `url`; `token` is the bearer token. An asynchronous context manager."""
 
     url: str
     tool: str
@@ -45,7 +44,7 @@ class Conversation:
         """Connect.
 
         Raises:
-            CallFailed: nothing answers at `url`, or it is no MCP endpoint.
+            CallFailed: `url` does not answer, or is no MCP endpoint.
         """
         from httpx2 import AsyncClient, Timeout
         from mcp import Client
@@ -70,10 +69,10 @@ class Conversation:
         await self._connection.__aexit__(kind, error, traceback)
 
     async def ask(self, message: str, on_progress: Callable[[str], None]) -> Answer:
-        """Send `message` with the history so far; `on_progress` gets each status line as it arrives.
+        """Send `message` with the history. `on_progress` receives each status line as it arrives.
 
         Raises:
-            CallFailed: the call itself failed, as opposed to the turn.
+            CallFailed: the call failed; a failed turn is an `Answer`.
         """
         assert self._client is not None, "a conversation is used inside `async with`"
 
@@ -98,7 +97,7 @@ class Conversation:
 def agent_endpoint(gateway: str, agent: str) -> tuple[str, str]:
     """Return the MCP endpoint and the tool of `agent`, which is `NAME` or `TEAM/NAME`.
 
-    A `gateway` address that names an endpoint already (such as an agent's own port) is taken as it is.
+    A `gateway` address that is already an endpoint (such as an agent's dedicated port) is used unchanged.
     """
     team, _, name = agent.rpartition("/")
     base = gateway.rstrip("/")
@@ -108,7 +107,7 @@ def agent_endpoint(gateway: str, agent: str) -> tuple[str, str]:
 
 
 def _reason(error: Exception) -> str:
-    """The innermost error as one line: transports wrap errors in groups."""
+    """The innermost error as one line, because transports wrap errors in groups."""
     inner: BaseException = error
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]

@@ -1,7 +1,7 @@
 """The loop of `pallas chat`: read a message, show progress, show the answer.
 
-On a terminal progress is one status line that is replaced; otherwise answers go to standard output and progress to
-standard error, so that a pipe carries nothing but answers.
+On a terminal, progress is one status line that is replaced. Otherwise answers go to standard output and progress to
+standard error, so that a pipe carries only answers.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ type Show = Callable[[str], None]
 
 
 async def hold_chat(url: str, agent: str, message: str | None, *, token: str | None, as_json: bool) -> bool:
-    """Send `message`, or else every line of standard input, and return whether the last turn was answered.
+    """Send `message`, or else every line of standard input. Return whether the last turn succeeded.
 
-    `token` is the bearer that the gateway is shown.
+    `token` is the bearer token for the gateway.
 
     Raises:
         CallFailed: the agent cannot be called.
@@ -60,7 +60,7 @@ async def _messages(message: str | None, *, prompt: bool) -> AsyncGenerator[str]
 
 
 async def _next_line(prompt: str) -> str | None:
-    """Read a line in a thread that nobody waits for: one that is blocked at the prompt must not hold up Ctrl-C."""
+    """Read a line in a daemon thread, so that a blocked prompt does not delay Ctrl-C."""
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str | None] = loop.create_future()
 
@@ -70,7 +70,7 @@ async def _next_line(prompt: str) -> str | None:
 
     def read() -> None:
         found = _read_line(prompt)
-        with suppress(RuntimeError):  # the loop has been closed meanwhile
+        with suppress(RuntimeError):  # the loop was closed in the meantime
             loop.call_soon_threadsafe(deliver, found)
 
     threading.Thread(target=read, daemon=True).start()
@@ -78,7 +78,7 @@ async def _next_line(prompt: str) -> str | None:
 
 
 def _read_line(prompt: str) -> str | None:
-    """Return the next line, or None at the end of input. On a terminal `input` brings editing of the line."""
+    """Return the next line, or None at the end of input. On a terminal, `input` supports line editing."""
     if prompt and sys.stdin.isatty():
         try:
             return input(prompt)
@@ -89,7 +89,7 @@ def _read_line(prompt: str) -> str | None:
 
 @contextmanager
 def _progress(console: Console) -> Generator[Show]:
-    """Yield what shows a progress line: replaced in place on a terminal, a line each otherwise."""
+    """Yield a function that shows a progress line: replaced in place on a terminal, else one line each."""
     if console.is_terminal:
         with console.status("waiting") as status:
             yield lambda line: status.update(Text(line))

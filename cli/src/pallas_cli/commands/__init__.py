@@ -1,1 +1,1 @@
-"""The commands, one file for each group. They import heavy libraries only when they run, so that `--help` is quick."""
+"""The commands, one file for each group. A command imports heavy libraries only when it runs, so `--help` is fast."""

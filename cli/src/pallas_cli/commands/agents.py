@@ -1,4 +1,4 @@
-"""`pallas agents`: team folders, and what the running platform knows of agents."""
+"""`pallas agents`: check team folders; list, show and retire agents of the running platform."""
 
 import json
 from functools import partial
@@ -17,7 +17,7 @@ def validate(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Team folders.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check team folders, which are to be hosted together, and print every fault. Exit code 1 when there is one."""
+    """Check team folders that one worker hosts together, and print every fault. Exit code 1 if there is a fault."""
     from pallas_cli.agents.check import check
 
     result = check(folders)
@@ -40,7 +40,7 @@ def show(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show one agent: what it can do, what it needs, how it is."""
+    """Show one agent: its tools, capabilities, limits, dependencies and health."""
     from pallas_cli.agents.view import show_agent
 
     run_on(nats, data, partial(show_agent, name=agent, as_json=as_json))
@@ -48,12 +48,15 @@ def show(
 
 @app.command()
 def retire(
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="Team, by name.")],
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team.")],
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Retire a team: take all its agents out of the catalogue. Its workers have to be gone."""
+    """Retire a team: remove all its agents from the catalogue and cancel the turns that wait for them.
+
+    Stop the team's workers first.
+    """
     from pallas_cli.agents.view import retire_team
 
     run_on(nats, data, partial(retire_team, team=team, as_json=as_json))

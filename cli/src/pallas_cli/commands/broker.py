@@ -1,4 +1,4 @@
-"""`pallas broker`: who may speak to the broker, and as whom."""
+"""`pallas broker`: the broker's users and its certificate."""
 
 import os
 from pathlib import Path
@@ -21,19 +21,23 @@ def config(
     out: Out,
     teams: Annotated[
         list[str] | None,
-        typer.Option(help="PALLAS_TEAMS of a worker: folders, separated as in PATH. Once for each kind of worker."),
+        typer.Option(
+            help="Team folders that one kind of worker hosts, as in PALLAS_TEAMS. Repeat it for each kind of worker."
+        ),
     ] = None,
     tls: Annotated[
-        list[str] | None, typer.Option(help="Name or address of the broker, for a certificate. May be repeated.")
+        list[str] | None,
+        typer.Option(help="Host name or address of the broker: write a certificate for it. May be repeated."),
     ] = None,
     tls_path: Annotated[
-        Path | None, typer.Option(help="Folder in which the broker sees OUT/tls. Default: where it is.")
+        Path | None, typer.Option(help="Path of OUT/tls as the broker sees it. [default: its path here]")
     ] = None,
     containers: Annotated[
-        bool, typer.Option("--containers", help="Secrets are for containers: mode 0444 in a folder of yours alone.")
+        bool,
+        typer.Option("--containers", help="Write secrets for containers: files with mode 0444 in a private folder."),
     ] = False,
 ) -> None:
-    """Write users.conf, and seeds and a certificate where there are none. Send the broker SIGHUP afterwards."""
+    """Write users.conf, and missing seeds and certificates. Send SIGHUP to the broker afterwards."""
     from pallas_cli.broker_config.users import read_workers
     from pallas_cli.broker_config.write import BrokerFolder
 
@@ -46,9 +50,14 @@ def config(
 
 
 @app.command()
-def rotate(user: Annotated[str, typer.Argument(help="Name of the user, as its seed's file has it.")], out: Out) -> None:
-    """Give a user another seed. The old one counts until its file is removed; write the configuration after both."""
+def rotate(
+    user: Annotated[str, typer.Argument(help="Name of the user: its seed file without `.seed`.")], out: Out
+) -> None:
+    """Give a user a new seed. The old seed stays valid until you remove its file.
+
+    Run `pallas broker config` after the rotation, and again after you have removed the old seed.
+    """
     from pallas_cli.broker_config.write import BrokerFolder
 
     BrokerFolder(out).seeds.rotate(user)
-    typer.echo(f"{user} has a new seed; the old one counts until {user}.seed.old is removed")
+    typer.echo(f"{user} has a new seed; the old one stays valid until you remove {user}.seed.old")

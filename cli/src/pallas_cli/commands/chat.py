@@ -8,22 +8,22 @@ import typer
 def chat(
     agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
     url: Annotated[
-        str, typer.Option(envvar="PALLAS_GATEWAY_URL", help="Address of the gateway, or of the agent's own endpoint.")
+        str, typer.Option(envvar="PALLAS_GATEWAY_URL", help="Address of the gateway, or of the agent's dedicated port.")
     ] = "http://127.0.0.1:23050",
-    message: Annotated[str | None, typer.Option("--message", "-m", help="Send this one message and stop.")] = None,
+    message: Annotated[str | None, typer.Option("--message", "-m", help="Send this one message and exit.")] = None,
     token: Annotated[
         str | None,
         typer.Option(
             metavar="BEARER",
-            help="Bearer, where the gateway wants one. Others see it in the list of processes: PALLAS_TOKEN or the "
-            "file that PALLAS_TOKEN_FILE names can hold it instead.",
+            help="Bearer token for the gateway. The process list shows it to other users: prefer PALLAS_TOKEN, or "
+            "PALLAS_TOKEN_FILE with the path of a file.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line for each turn.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each turn.")] = False,
 ) -> None:
-    """Talk to an agent. The history stays here and is sent along with every message.
+    """Talk to an agent. The history is kept on this side and sent with every message.
 
-    Without --message each line of standard input is a message. Exit code 1 when the last turn failed.
+    Without --message, each line of standard input is a message. Exit code 1 if the last turn failed.
     """
     import asyncio
     import os
@@ -40,7 +40,7 @@ def chat(
         typer.echo(f"pallas: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        # Not an ordinary exit: a thread that still reads standard input would hold it up.
+        # An ordinary exit would wait for the thread that still reads standard input.
         sys.stdout.flush()
         os._exit(130)
     raise typer.Exit(0 if ok else 1)

@@ -1,4 +1,4 @@
-"""`pallas deadletters`: turns that could not be handled, and what to do with them."""
+"""`pallas deadletters`: list, show, retry and drop turns that could not be handled."""
 
 from functools import partial
 from typing import Annotated
@@ -7,12 +7,14 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
 
-app = typer.Typer(no_args_is_help=True, help="Turns that could not be handled.")
+app = typer.Typer(no_args_is_help=True, help="Dead letters: turns that could not be handled.")
 
 Team = Annotated[str | None, typer.Option(help="Only this team.")]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
-Since = Annotated[str, typer.Option(help="From when on: a span back from now (30m, 2h, 7d) or an ISO 8601 time.")]
-Letter = Annotated[str, typer.Argument(metavar="LETTER", help="The letter's name, as `list` shows it.")]
+Since = Annotated[
+    str, typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.")
+]
+Letter = Annotated[str, typer.Argument(metavar="LETTER", help="Name of the dead letter, as `list` shows it.")]
 
 
 @app.command("list")
@@ -24,7 +26,7 @@ def list_letters(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List dead letters: which turn, why, when, and whether the original message is still there."""
+    """List dead letters: turn, reason, time, and whether the original message is still kept."""
     from pallas_cli.deadletters.view import show_letters
 
     run_on(nats, data, partial(show_letters, team=team, agent=agent, since=since, as_json=as_json))
@@ -33,7 +35,9 @@ def list_letters(
 @app.command()
 def show(
     letter: Letter,
-    content: Annotated[bool, typer.Option("--content", help="Also what the caller said: the original.")] = False,
+    content: Annotated[
+        bool, typer.Option("--content", help="Print the original message too, with the caller's content.")
+    ] = False,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -46,8 +50,10 @@ def show(
 
 @app.command()
 def retry(
-    letter: Annotated[str | None, typer.Argument(metavar="[LETTER]", help="The letter's name.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All letters that the options below leave.")] = False,
+    letter: Annotated[
+        str | None, typer.Argument(metavar="[LETTER]", help="Name of the dead letter, as `list` shows it.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Retry all dead letters that match the options below.")] = False,
     team: Team = None,
     agent: Agent = None,
     since: Since = "7d",
@@ -55,12 +61,12 @@ def retry(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Submit the original as a new turn and remove the letter. Exit code 1 when one was refused."""
+    """Submit the original message as a new turn and remove the dead letter. Exit code 1 if a retry failed."""
     from pallas_cli.deadletters.retry import retry_every_letter, retry_one_letter
     from pallas_cli.refused import Refused
 
     if every == (letter is not None):
-        raise Refused("name one LETTER, or say --all")
+        raise Refused("name one LETTER, or pass --all")
     if letter is not None:
         run_on(nats, data, partial(retry_one_letter, name=letter, as_json=as_json))
     else:
@@ -69,7 +75,7 @@ def retry(
 
 @app.command()
 def drop(letter: Letter, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Remove a dead letter and its original, for good."""
+    """Delete a dead letter and its original message permanently."""
     from pallas_cli.deadletters.view import drop as drop_one
 
     run_on(nats, data, partial(drop_one, name=letter, as_json=as_json))

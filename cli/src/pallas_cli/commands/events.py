@@ -1,4 +1,4 @@
-"""`pallas events`: the messages of all streams, as they are stored and as they were recorded."""
+"""`pallas events`: follow and replay the messages of all streams."""
 
 from enum import StrEnum
 from functools import partial
@@ -12,12 +12,14 @@ app = typer.Typer(no_args_is_help=True, help="The recorded messages of all strea
 
 Filter = Annotated[
     str,
-    typer.Option("--subject", metavar="FILTER", help="Only subjects like this; `pallas.v1.` may be left out."),
+    typer.Option(
+        "--subject", metavar="FILTER", help="Only subjects that match this filter; `pallas.v1.` may be omitted."
+    ),
 ]
 
 
 class Speed(StrEnum):
-    """How fast recorded messages are published again."""
+    """How fast recorded messages are replayed."""
 
     ORIGINAL = "original"
     FAST = "fast"
@@ -26,12 +28,14 @@ class Speed(StrEnum):
 @app.command()
 def tail(
     subject: Filter = ">",
-    since: Annotated[str | None, typer.Option(help="Begin with what was stored from then on: 30m, 2h, a time.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Start with messages stored since then: 30m, 2h or an ISO 8601 time.")
+    ] = None,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Print every message of every stream as it is stored, until Ctrl-C. With --json its body too, as JSON."""
+    """Print each message of every stream when it is stored, until Ctrl-C. With --json, print its body too."""
     from pallas_cli.events.tail import tail as follow
 
     run_on(nats, data, partial(follow, subject=subject, since=since, as_json=as_json))
@@ -39,24 +43,28 @@ def tail(
 
 @app.command()
 def replay(
-    since: Annotated[str, typer.Option(help="From when on: a span back from now (30m, 2h) or an ISO 8601 time.")],
-    until: Annotated[str | None, typer.Option(help="Up to when; otherwise until now.")] = None,
+    since: Annotated[
+        str, typer.Option(help="Start of the period: a time span before now (30m, 2h) or an ISO 8601 time.")
+    ],
+    until: Annotated[str | None, typer.Option(help="End of the period. [default: now]")] = None,
     subject: Filter = ">",
-    speed: Annotated[Speed, typer.Option(help="With the original spacing, or at once.")] = Speed.ORIGINAL,
+    speed: Annotated[
+        Speed, typer.Option(help="Keep the original intervals, or publish without pauses.")
+    ] = Speed.ORIGINAL,
     to: Annotated[
         str | None,
         typer.Option(
             metavar="SUBJECT",
-            help="One subject, or a prefix ending in `.>`. [default: pallas.v1.replayed.>]",
+            help="Target: one subject, or a prefix that ends in `.>`. [default: pallas.v1.replayed.>]",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Publish nothing; only count.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the messages; publish nothing.")] = False,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Publish recorded messages again, to a subject of their own, for a dashboard or consumer that missed them.
+    """Publish recorded messages again on a separate subject, for a dashboard or consumer that missed them.
 
-    The body is as it was. The headers Pallas-Stream, Pallas-Subject, Pallas-Position and Pallas-Time say what it was.
+    The body is unchanged. The headers Pallas-Stream, Pallas-Subject, Pallas-Position and Pallas-Time name the original.
     """
     from pallas_cli.events.replay import replay as publish
 

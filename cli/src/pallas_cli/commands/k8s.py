@@ -1,28 +1,30 @@
-"""`pallas k8s`: what Kubernetes is told of team folders."""
+"""`pallas k8s`: Kubernetes manifests generated from team folders."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Manifests for Kubernetes.")
+app = typer.Typer(no_args_is_help=True, help="Kubernetes manifests generated from team folders.")
 
 
 @app.callback()
 def about() -> None:
-    """Manifests for Kubernetes that follow from team folders."""
+    """Kubernetes manifests generated from team folders."""
 
 
 @app.command()
 def scaledobject(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Team folders, hosted together.")],
-    name: Annotated[str, typer.Option(help="Deployment of the workers that host them.")] = "agent-worker",
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Team folders that one worker hosts together.")
+    ],
+    name: Annotated[str, typer.Option(help="Name of the workers' Deployment.")] = "agent-worker",
     namespace: Annotated[str, typer.Option(help="Namespace of the broker.")] = "pallas",
-    slots: Annotated[int, typer.Option(min=1, help="PALLAS_SLOTS of the workers.")] = 64,
-    least: Annotated[int, typer.Option("--min", min=0, help="Workers when nothing is to be done.")] = 0,
-    most: Annotated[int, typer.Option("--max", min=1, help="Workers at most.")] = 10,
+    slots: Annotated[int, typer.Option(min=1, help="Slots of each worker (PALLAS_SLOTS).")] = 64,
+    least: Annotated[int, typer.Option("--min", min=0, help="Minimum number of workers.")] = 0,
+    most: Annotated[int, typer.Option("--max", min=1, help="Maximum number of workers.")] = 10,
 ) -> None:
-    """Print the KEDA ScaledObject by which workers are started and stopped for the turns of these teams."""
+    """Print the KEDA ScaledObject that scales the workers of these teams by their queued turns."""
     from pallas_cli.agents.scaled_object import Scaling, scaled_object
 
     print(scaled_object(folders, Scaling(name, namespace, slots, least, most)), end="")

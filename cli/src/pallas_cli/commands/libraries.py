@@ -1,4 +1,4 @@
-"""`pallas libraries`: libraries, who has which role on them, and what is in them."""
+"""`pallas libraries`: libraries, their members and their documents."""
 
 from functools import partial
 from pathlib import Path
@@ -16,26 +16,24 @@ from pallas_cli.admin.run import (
 )
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
-app = typer.Typer(no_args_is_help=True, help="Libraries, who has which role on them, and what is in them.")
+app = typer.Typer(no_args_is_help=True, help="Libraries, their members and their documents.")
 
 DEFAULT_SEARCH = "http://127.0.0.1:23067"
 
-SearchUrl = Annotated[
-    str, typer.Option("--url", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of the library search.")
-]
-Library = Annotated[str, typer.Argument(metavar="LIBRARY", help="The library's uid.")]
-User = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
-Role = Annotated[Literal["owner", "manager", "reader"], typer.Argument(help="owner, manager or reader.")]
+SearchUrl = Annotated[str, typer.Option("--url", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of library-search.")]
+Library = Annotated[str, typer.Argument(metavar="LIBRARY", help="Uid of the library.")]
+User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
+Role = Annotated[Literal["owner", "manager", "reader"], typer.Argument(help="Role of the user on the library.")]
 
 
 @app.command("list")
 def list_libraries(
-    workspace: Annotated[str | None, typer.Option(metavar="ID", help="Only those of this workspace.")] = None,
+    workspace: Annotated[str | None, typer.Option(metavar="ID", help="Only libraries of this workspace.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List libraries and their workspaces."""
+    """List libraries with their workspaces."""
     from pallas_cli.admin.libraries import show_libraries
 
     run_as_admin(url, data, partial(show_libraries, workspace=workspace, as_json=as_json))
@@ -44,14 +42,14 @@ def list_libraries(
 @app.command()
 def add(
     library: Library,
-    name: Annotated[str | None, typer.Option(help="A name for people. Default: the uid.")] = None,
-    workspace: Annotated[str | None, typer.Option(metavar="ID", help="The workspace whose teams read it.")] = None,
-    owner: Annotated[str | None, typer.Option(metavar="USER", help="The user who owns it.")] = None,
+    name: Annotated[str | None, typer.Option(help="Display name. [default: the uid]")] = None,
+    workspace: Annotated[str | None, typer.Option(metavar="ID", help="Workspace whose teams can read it.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="USER", help="User who owns it.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Add a library. The same one again changes nothing."""
+    """Add a library. Adding the same library again changes nothing."""
     from pallas_cli.admin.libraries import add_library
 
     given = {"uid": library, "name": name or library, "workspace": workspace, "owner": owner}
@@ -61,12 +59,12 @@ def add(
 @app.command()
 def rename(
     library: Library,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="New display name.")],
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Give a library another name."""
+    """Change the display name of a library."""
     from pallas_cli.admin.libraries import rename_library
 
     run_as_admin(url, data, partial(rename_library, uid=library, name=name, as_json=as_json))
@@ -75,13 +73,13 @@ def rename(
 @app.command()
 def move(
     library: Library,
-    workspace: Annotated[str | None, typer.Argument(metavar="[WORKSPACE]", help="The workspace's id.")] = None,
-    none: Annotated[bool, typer.Option("--none", help="Into no workspace: no team reads it.")] = False,
+    workspace: Annotated[str | None, typer.Argument(metavar="[WORKSPACE]", help="Id of the workspace.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="Remove it from its workspace: no team can read it.")] = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Put a library into another workspace: the teams of that one read it from now on. For admins, not for owners."""
+    """Move a library to another workspace, whose teams can then read it. Only an admin can do this."""
     from pallas_cli.admin.libraries import move_library
 
     one_or_none(workspace, none=none, what="WORKSPACE")
@@ -96,22 +94,22 @@ def remove(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a library with its documents and all roles on it, and take it out of all tokens."""
+    """Delete a library with its documents and memberships, and remove it from all tokens."""
     from pallas_cli.admin.libraries import remove_library
 
-    confirm(f"library {library!r} is removed with its documents", yes=yes, as_json=as_json)
+    confirm(f"library {library!r} and its documents are deleted", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(remove_library, uid=library, as_json=as_json))
 
 
 @app.command()
 def members(
-    library: Annotated[str | None, typer.Argument(metavar="[LIBRARY]", help="Only of this library.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="USER", help="Only of this user.")] = None,
+    library: Annotated[str | None, typer.Argument(metavar="[LIBRARY]", help="Only members of this library.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="USER", help="Only memberships of this user.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List who has which role."""
+    """List users with their roles on libraries."""
     from pallas_cli.admin.libraries import show_members
 
     run_as_admin(url, data, partial(show_members, library=library, user=user, as_json=as_json))
@@ -126,7 +124,7 @@ def grant(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Give a user a role. Owners and managers may have the library in their tokens."""
+    """Give a user a role on a library. Tokens of owners and managers may read the library."""
     from pallas_cli.admin.libraries import grant_role
 
     run_as_admin(url, data, partial(grant_role, library=library, user=user, role=role, as_json=as_json))
@@ -142,7 +140,7 @@ def revoke(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Take a role from a user, and the library out of those of the user's tokens that needed the role."""
+    """Take a role from a user, and remove the library from the user's tokens that needed the role."""
     from pallas_cli.admin.libraries import revoke_role
 
     confirm(f"tokens of {user!r} that needed the role lose library {library!r}", yes=yes, as_json=as_json)
@@ -151,17 +149,17 @@ def revoke(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, and folders with all in them.")],
-    library: Annotated[str, typer.Option(metavar="UID", help="The library to add them to.")],
-    collection: Annotated[str, typer.Option(metavar="NAME", help="The collection of the library.")] = "default",
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders with all their files.")],
+    library: Annotated[str, typer.Option(metavar="UID", help="Library that gets the documents.")],
+    collection: Annotated[str, typer.Option(metavar="NAME", help="Collection of the library.")] = "default",
     url: SearchUrl = DEFAULT_SEARCH,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
     """Add documents to a library: Markdown, text and PDF.
 
-    A file stands in its collection under its path below PATH. What is there already and has not changed is left as it
-    is. Exit code 1 when a file could not be added.
+    A document's path in the collection is the path of its file below PATH. Unchanged documents are not uploaded again.
+    Exit code 1 if a file could not be added.
     """
     import asyncio
 
@@ -180,19 +178,19 @@ def ingest(
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The team's folder, as workers see it.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the demo team, as workers see it.")],
     lifecycle: Annotated[
         str, typer.Option("--team-lifecycle", envvar="PALLAS_TEAM_LIFECYCLE_URL", help="Address of team-lifecycle.")
     ] = DEFAULT_LIFECYCLE,
     search: Annotated[
-        str, typer.Option("--library-search", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of the library search.")
+        str, typer.Option("--library-search", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of library-search.")
     ] = DEFAULT_SEARCH,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Make the demo team's library, and keep a JWT to read it where the link `fastagent.secrets.yaml` leads.
+    """Create the demo team's library and write a JWT for it to the target of the link `fastagent.secrets.yaml`.
 
-    A team without that link has secrets of its own: nothing is done for it. While the JWT that is kept is accepted
-    nothing is changed.
+    Nothing happens if the folder has no such link (the team then has its own secrets), or if the JWT in the file is
+    still valid.
     """
     import asyncio
     import os
@@ -203,8 +201,8 @@ def demo(
 
     team = prepared_team(folder, os.environ)
     if team is None:
-        typer.echo(f"{folder} is not prepared for a library; nothing is done")
+        typer.echo(f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do")
         return
     operator = Operator(lifecycle, search, find_admin_password(data), find_service_password(data))
     asyncio.run(ensure_demo_library(team, operator))
-    typer.echo(f"team {team.summary.name!r} reads its library")
+    typer.echo(f"team {team.summary.name!r} can read its library")

@@ -1,4 +1,4 @@
-"""`pallas teams`: teams as the library search knows them, with a JWT each."""
+"""`pallas teams`: teams at team-lifecycle, their JWTs and their workspaces."""
 
 from functools import partial
 from typing import Annotated
@@ -15,14 +15,14 @@ from pallas_cli.admin.run import (
 )
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
-app = typer.Typer(no_args_is_help=True, help="Teams as the library search knows them: JWTs, and what they read.")
+app = typer.Typer(no_args_is_help=True, help="Teams at team-lifecycle: their JWTs and their workspaces.")
 
-Team = Annotated[str, typer.Argument(metavar="TEAM", help="The team's id, as `list` shows it.")]
+Team = Annotated[str, typer.Argument(metavar="TEAM", help="Id of the team, as `list` shows it.")]
 
 
 @app.command("list")
 def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """List teams and the workspaces that they read, deleted teams too."""
+    """List teams with their workspaces, deleted teams too."""
     from pallas_cli.admin.teams import show_teams
 
     run_as_admin(url, data, partial(show_teams, as_json=as_json))
@@ -38,13 +38,15 @@ def show(team: Team, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
-    team: Annotated[str | None, typer.Option("--id", metavar="UUID", help="Its id. Default: a new one.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Display name.")],
+    team: Annotated[
+        str | None, typer.Option("--id", metavar="UUID", help="Id of the team. [default: a new one]")
+    ] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Make a team and print its JWT, once. A known id changes nothing; exit code 1 when that team was deleted."""
+    """Create a team and print its JWT once. An existing team is not changed; exit code 1 if it was deleted."""
     from pallas_cli.admin.teams import create_team
 
     run_as_admin(url, data, partial(create_team, name=name, team=team, as_json=as_json))
@@ -58,10 +60,10 @@ def rotate(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Give a team another JWT and print it, once; the one before is refused from now on."""
+    """Give a team a new JWT and print it once. The previous JWT becomes invalid."""
     from pallas_cli.admin.teams import rotate_team
 
-    confirm(f"the JWT that team {team} has is refused from now on", yes=yes, as_json=as_json)
+    confirm(f"the current JWT of team {team} becomes invalid", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(rotate_team, team=team, as_json=as_json))
 
 
@@ -73,7 +75,7 @@ def delete(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a team: its JWT is refused from now on, and nothing revives it."""
+    """Delete a team: its JWT becomes invalid, and the team cannot be restored."""
     from pallas_cli.admin.teams import delete_team
 
     confirm(f"team {team} is deleted", yes=yes, as_json=as_json)
@@ -84,14 +86,16 @@ def delete(
 def workspaces(
     team: Team,
     workspace: Annotated[
-        list[str] | None, typer.Argument(metavar="WORKSPACE...", help="What it reads from now on.")
+        list[str] | None, typer.Argument(metavar="WORKSPACE...", help="Ids of the workspaces.")
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="It reads nothing: it is paused, its JWT stays valid.")] = False,
+    none: Annotated[
+        bool, typer.Option("--none", help="Pause the team: it can read nothing, and its JWT stays valid.")
+    ] = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Attach a team to these workspaces and no others, whether they have libraries yet or not."""
+    """Replace the workspaces that a team can read. A workspace may have no libraries yet."""
     from pallas_cli.admin.teams import replace_workspaces
 
     one_or_none(workspace, none=none, what="WORKSPACE...")

@@ -1,4 +1,4 @@
-"""`pallas tokens`: opaque tokens, for MCP clients of people."""
+"""`pallas tokens`: opaque tokens for the MCP clients of users."""
 
 from functools import partial
 from typing import Annotated
@@ -15,19 +15,19 @@ from pallas_cli.admin.run import (
 )
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
-app = typer.Typer(no_args_is_help=True, help="Opaque tokens, for MCP clients of people.")
+app = typer.Typer(no_args_is_help=True, help="Opaque tokens for the MCP clients of users.")
 
-Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The token's id, as `list` shows it.")]
+Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Id of the token, as `list` shows it.")]
 
 
 @app.command("list")
 def list_tokens(
-    user: Annotated[str | None, typer.Option(metavar="USER", help="Only those of this user.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="USER", help="Only tokens of this user.")] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List tokens: whose they are, what they read, until when they are in force."""
+    """List tokens with their users, libraries, expiry and state."""
     from pallas_cli.admin.tokens import show_tokens
 
     run_as_admin(url, data, partial(show_tokens, user=user, as_json=as_json))
@@ -35,19 +35,20 @@ def list_tokens(
 
 @app.command()
 def issue(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, as `list` will show it.")],
-    user: Annotated[str, typer.Option(metavar="USER", help="Whose token it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Purpose of the token, as `list` shows it.")],
+    user: Annotated[str, typer.Option(metavar="USER", help="User who owns the token.")],
     library: Annotated[
-        list[str] | None, typer.Option(metavar="LIBRARY", help="A library that it reads; may be given several times.")
+        list[str] | None, typer.Option(metavar="LIBRARY", help="Library that it can read. May be repeated.")
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="A span from now on (12h, 90d) or an ISO 8601 time.")
+        str | None,
+        typer.Option(metavar="WHEN", help="Time span from now (12h, 90d) or ISO 8601 time. [default: never]"),
     ] = None,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token and print it, once. It reads the libraries named here, which its user owns or manages."""
+    """Create a token and print it once. Its user must own or manage the libraries that it can read."""
     from pallas_cli.admin.tokens import issue_token
     from pallas_cli.moments import moment_ahead
 
@@ -58,15 +59,13 @@ def issue(
 @app.command()
 def libraries(
     token: Token,
-    library: Annotated[
-        list[str] | None, typer.Argument(metavar="LIBRARY...", help="What it reads from now on.")
-    ] = None,
-    none: Annotated[bool, typer.Option("--none", help="It reads nothing.")] = False,
+    library: Annotated[list[str] | None, typer.Argument(metavar="LIBRARY...", help="Uids of the libraries.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="The token can read nothing.")] = False,
     url: LifecycleUrl = DEFAULT_LIFECYCLE,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Let a token read these libraries and no others."""
+    """Replace the libraries that a token can read."""
     from pallas_cli.admin.tokens import replace_libraries
 
     one_or_none(library, none=none, what="LIBRARY...")
@@ -81,8 +80,8 @@ def revoke(
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token invalid, for good."""
+    """Revoke a token permanently."""
     from pallas_cli.admin.tokens import revoke_token
 
-    confirm(f"token {token} is refused from now on", yes=yes, as_json=as_json)
+    confirm(f"token {token} becomes invalid", yes=yes, as_json=as_json)
     run_as_admin(url, data, partial(revoke_token, token_id=token, as_json=as_json))

@@ -1,4 +1,4 @@
-"""`pallas turns`: what happened and happens to turns, from the log."""
+"""`pallas turns`: turns, read from the turn log."""
 
 import sys
 from functools import partial
@@ -8,33 +8,38 @@ import typer
 
 from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
 
-app = typer.Typer(no_args_is_help=True, help="Turns, as the log has them.")
+app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 
 Team = Annotated[str | None, typer.Option(help="Only this team.")]
 Agent = Annotated[str | None, typer.Option(help="Only agents of this name.")]
 Caller = Annotated[str | None, typer.Option(help="Only callers whose name contains this.")]
-Conversation = Annotated[str | None, typer.Option(help="Only this conversation, by the caller's own id of it.")]
-Until = Annotated[str | None, typer.Option(help="Up to when: a span back from now or an ISO 8601 time.")]
-TurnName = Annotated[str, typer.Argument(metavar="TURN", help="The turn's id.")]
+Conversation = Annotated[
+    str | None, typer.Option(help="Only this conversation. The id is the caller's `conversation_id`.")
+]
+Until = Annotated[str | None, typer.Option(help="End of the period: a time span before now or an ISO 8601 time.")]
+TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.")]
 
 
 @app.command("list")
 def list_turns(
-    since: Annotated[str, typer.Option(help="From when on: a span (30m, 2h, 7d) or an ISO 8601 time.")] = "1h",
+    since: Annotated[
+        str, typer.Option(help="Start of the period: a time span before now (30m, 2h, 7d) or an ISO 8601 time.")
+    ] = "1h",
     until: Until = None,
     team: Team = None,
     agent: Agent = None,
     caller: Caller = None,
     state: Annotated[
-        str | None, typer.Option(help="waiting, running, completed, failed, cancelled or input_required.")
+        str | None,
+        typer.Option(help="Only this state: waiting, running, completed, failed, cancelled or input_required."),
     ] = None,
     conversation: Conversation = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the latest.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns; the latest are listed.")] = 50,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """List turns: those that wait or run, and those of which something was stored in the span."""
+    """List turns that wait or run, and turns with messages in the period."""
     from pallas_cli.turns.listing import filter_of, show_turns
 
     given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
@@ -45,12 +50,14 @@ def list_turns(
 @app.command()
 def show(
     turn: TurnName,
-    content: Annotated[bool, typer.Option("--content", help="Print what was said too, while it is kept.")] = False,
+    content: Annotated[
+        bool, typer.Option("--content", help="Print request and answer too, while they are kept.")
+    ] = False,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Show one turn's timeline: waiting, attempts, model and tool calls with what they took, outcome."""
+    """Show the timeline of one turn: wait, attempts, model and tool calls with their durations, outcome."""
     from pallas_cli.turns.show import show_turn
 
     run_on(nats, data, partial(show_turn, turn_id=turn, content=content, as_json=as_json))
@@ -58,7 +65,7 @@ def show(
 
 @app.command()
 def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Draw one turn as the tree of its trace, from the log: queue, attempts, agents, model and tool calls."""
+    """Draw the trace of one turn as a tree: queue, attempts, agents, model and tool calls."""
     from pallas_cli.turns.tree import trace_turn
 
     run_on(nats, data, partial(trace_turn, turn_id=turn, as_json=as_json))
@@ -66,7 +73,7 @@ def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DAT
 
 @app.command()
 def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Cancel a turn that waits or runs; it stays cancelled."""
+    """Cancel a turn that waits or runs."""
     from pallas_cli.turns.cancel import cancel as cancel_turn
 
     run_on(nats, data, partial(cancel_turn, turn_id=turn, as_json=as_json))
@@ -76,19 +83,20 @@ def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DA
 def forget(
     turn: Annotated[str | None, typer.Option(metavar="ID", help="Forget this turn.")] = None,
     conversation: Annotated[
-        str | None, typer.Option(help="Forget all turns of this conversation, by the caller's own id of it.")
+        str | None,
+        typer.Option(help="Forget all turns of this conversation. The id is the caller's `conversation_id`."),
     ] = None,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Erase at once what was said in turns that are over. Exit code 1 when one of them still waits or runs."""
+    """Erase the content of turns that have ended. Exit code 1 if one of them still waits or runs."""
     from pallas_cli.refused import Refused
     from pallas_cli.turns.forget import forget as forget_turns
     from pallas_cli.turns.forget import hash_of
 
     if (turn is None) == (conversation is None):
-        raise Refused("say what to forget: either --turn or --conversation")
+        raise Refused("pass either --turn or --conversation")
     hashed = hash_of(conversation, data)
     run_on(nats, data, partial(forget_turns, turn_id=turn, conversation=hashed, as_json=as_json))
 
@@ -99,16 +107,18 @@ def tail(
     agent: Agent = None,
     caller: Caller = None,
     state: Annotated[
-        str | None, typer.Option(help="Only what happens in this state: running, or how turns end (failed, ...).")
+        str | None, typer.Option(help="Only messages of this state: waiting, running, or an outcome (failed, ...).")
     ] = None,
     conversation: Conversation = None,
-    since: Annotated[str | None, typer.Option(help="Begin with what was stored from then on: 30m, a time.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Start with messages stored since then: 30m or an ISO 8601 time.")
+    ] = None,
     until: Until = None,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Print what happens to turns, live, until Ctrl-C or --until. With --json, a document a line."""
+    """Print the events of turns live, until Ctrl-C or --until. With --json, print one document a line."""
     from pallas_cli.turns.listing import filter_of
     from pallas_cli.turns.tail import tail as follow
 
@@ -120,17 +130,19 @@ def tail(
 @app.command()
 def replay(
     turn: TurnName,
-    agent: Annotated[str | None, typer.Option(help="Ask this agent of the same team instead.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Send the request to this agent of the same team instead.")] = None,
     model: Annotated[
         str | None, typer.Option(metavar="REF", help="Use this model (`offline` or PROVIDER.NAME) instead.")
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Show both answers and timelines side by side.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Execute tools again that may have an effect twice.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Print both answers and timelines side by side.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Execute it again even if it called tools that may have side effects.")
+    ] = False,
     nats: NatsUrl = DEFAULT_NATS,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Execute a turn that is over again, as a new turn; Ctrl-C cancels that. Exit code 1 when it does not complete."""
+    """Execute an ended turn again as a new turn. Ctrl-C cancels the new turn. Exit code 1 if it does not complete."""
     from pallas_cli.turns.replay import replay_turn
     from pallas_cli.turns.replay_plan import Unconfirmed
 

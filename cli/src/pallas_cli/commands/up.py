@@ -10,35 +10,41 @@ from pallas_cli.broker import DEFAULT_DATA
 
 def up(
     ready_file: Annotated[
-        Path | None, typer.Option(help="Write addresses and process ids here (JSON) once everything answers.")
+        Path | None, typer.Option(help="Write addresses and process ids to this JSON file when the stack is ready.")
     ] = None,
-    data: Annotated[Path, typer.Option(help="Folder for everything that is kept, logs included.")] = DEFAULT_DATA,
+    data: Annotated[Path, typer.Option(help="Folder for all data, logs and secrets.")] = DEFAULT_DATA,
     teams: Annotated[
-        list[Path] | None, typer.Option(help="Team folder; may be given several times. Default: the demo team.")
+        list[Path] | None, typer.Option(help="Team folder. May be repeated. [default: the demo team]")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 1,
     gateways: Annotated[int, typer.Option(min=1, help="Number of gateways.")] = 1,
-    slots: Annotated[int | None, typer.Option(min=1, help="Turns that a worker executes at a time.")] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=1, help="Number of turns that a worker executes at the same time.")
+    ] = None,
     port_base: Annotated[
-        int, typer.Option(min=1024, max=65000, help="Registry's port; the gateway is at +20, servers from +30 on.")
+        int,
+        typer.Option(
+            min=1024, max=65000, help="Port of the registry. The gateway uses +20, the servers use +30 and up."
+        ),
     ] = 23030,
     auth: Annotated[
         bool,
         typer.Option(
             "--auth/--no-auth",
-            help="Start what knows who may read what: team-lifecycle, auth-resolver, library-search.",
+            help="Start the auth services: team-lifecycle, auth-resolver, library-search.",
         ),
     ] = True,
     servers: Annotated[
         str,
-        typer.Option("--with", help="With --no-auth, start these servers all the same: redis, postgres; with commas."),
+        typer.Option("--with", help="Servers to start with --no-auth, separated by commas: redis, postgres."),
     ] = "",
     turn: Annotated[
-        bool | None, typer.Option("--turn/--no-turn", help="Send a first turn. Default: only to the demo team.")
+        bool | None,
+        typer.Option("--turn/--no-turn", help="Send a first turn to the first agent. [default: only to the demo team]"),
     ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Stop after the first turn.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Exit after the first turn.")] = False,
 ) -> None:
-    """Start servers and services, send a first turn, and stay until Ctrl-C."""
+    """Start the whole platform on this machine, send a first turn, and run until Ctrl-C."""
     from rich.console import Console
 
     from pallas_cli.stack.options import StackOptions
@@ -64,5 +70,5 @@ def _servers(names: str) -> frozenset[str]:
     known = {"redis", "postgres"}
     wanted = frozenset(name.strip() for name in names.split(",") if name.strip())
     if unknown := wanted - known:
-        raise typer.BadParameter(f"unknown: {', '.join(sorted(unknown))}", param_hint="--with")
+        raise typer.BadParameter(f"unknown server: {', '.join(sorted(unknown))}", param_hint="--with")
     return wanted

@@ -1,4 +1,4 @@
-"""`pallas users`: who has opaque tokens."""
+"""`pallas users`: the owners of opaque tokens."""
 
 from functools import partial
 from typing import Annotated
@@ -8,14 +8,14 @@ import typer
 from pallas_cli.admin.run import DEFAULT_LIFECYCLE, LifecycleUrl, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
-app = typer.Typer(no_args_is_help=True, help="Users, who have opaque tokens.")
+app = typer.Typer(no_args_is_help=True, help="Users, the owners of opaque tokens.")
 
-User = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 
 
 @app.command("list")
 def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """List users, and whether their tokens are let in."""
+    """List users and whether they are active."""
     from pallas_cli.admin.users import show_users
 
     run_as_admin(url, data, partial(show_users, as_json=as_json))
@@ -23,7 +23,7 @@ def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA,
 
 @app.command()
 def add(user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
-    """Add a user. One that is there already is left as it is."""
+    """Add a user. An existing user is not changed."""
     from pallas_cli.admin.users import add_user
 
     run_as_admin(url, data, partial(add_user, name=user, as_json=as_json))
@@ -33,7 +33,7 @@ def add(user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_
 def deactivate(
     user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
-    """Keep all tokens of a user out, until `activate`."""
+    """Deactivate a user: all tokens of the user are refused until `activate`."""
     from pallas_cli.admin.users import set_active
 
     run_as_admin(url, data, partial(set_active, name=user, active=False, as_json=as_json))
@@ -43,7 +43,7 @@ def deactivate(
 def activate(
     user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
-    """Let the tokens of a user in again."""
+    """Activate a user again: the user's tokens are accepted."""
     from pallas_cli.admin.users import set_active
 
     run_as_admin(url, data, partial(set_active, name=user, active=True, as_json=as_json))
@@ -53,7 +53,7 @@ def activate(
 def scopes(
     user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
 ) -> None:
-    """List the libraries that may go into tokens of a user: those that the user owns or manages."""
+    """List the libraries that a user's tokens may read: those that the user owns or manages."""
     from pallas_cli.admin.users import show_scopes
 
     run_as_admin(url, data, partial(show_scopes, name=user, as_json=as_json))

@@ -1,7 +1,7 @@
-"""Give dead letters another try: what was asked becomes a new turn, and the letter goes.
+"""Retry dead letters: the original request becomes a new turn, and the dead letter is removed.
 
-The letter goes last, and the new turn's id follows from its name: when the command dies in between, doing it again
-means the same turn.
+The letter is removed last, and its name determines the new turn's id. If the command dies in between, another retry
+submits the same turn.
 """
 
 import hashlib
@@ -26,17 +26,17 @@ async def retry_one_letter(bus: Bus, name: str, *, as_json: bool) -> None:
     """Submit a letter's turn again and print the id of the new one.
 
     Raises:
-        Refused: there is no such letter, or it cannot be tried again.
+        Refused: the letter does not exist or cannot be retried.
     """
     turn_id = await _retry(bus, name)
     print(json.dumps({"letter": name, "turn": turn_id}) if as_json else f"Retried {name} as turn {turn_id}.")
 
 
 async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
-    """Do that with all letters that match, the oldest first, and print what became of each.
+    """Retry all letters that match, oldest first, and print the result of each.
 
     Raises:
-        Refused: some cannot be tried again; the others were.
+        Refused: some could not be retried; the others were.
     """
     rows: list[dict[str, Any]] = []
     for kept in await letters_of(bus, team=team, agent=agent, since=since):
@@ -59,37 +59,37 @@ async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, s
 async def _retry(bus: Bus, name: str) -> str:
     letter, original = await letter_of(bus, name)
     if original is None:
-        raise Refused(f"{name}: content_expired: the original message is not kept any more", code=1)
+        raise Refused(f"{name}: content_expired: the original message is no longer stored", code=1)
     request = await _as_new_turn(bus, letter, original)
     try:
         await submit(bus, await offload_request(bus, request))
     except PallasError as error:
-        raise Refused(f"{name}: {error.code}: {error.message}; it may be retried again", code=1) from error
+        raise Refused(f"{name}: {error.code}: {error.message}; you can retry it", code=1) from error
     try:
         await drop_letter(bus, letter)
     except PallasError as error:
-        told = f"{name}: turn {request.turn_id} was submitted, but the letter could not be removed: {error.message}"
-        raise Refused(told, code=1) from error
+        message = f"{name}: turn {request.turn_id} was submitted, but the letter could not be removed: {error.message}"
+        raise Refused(message, code=1) from error
     return request.turn_id
 
 
 async def _as_new_turn(bus: Bus, letter: DeadLetter, original: DeadOriginal) -> TurnRequested:
-    """What the original asks for, under a new id.
+    """The original request with a new id.
 
     Raises:
-        Refused: this version cannot read it either, its arguments are gone, or nobody would execute it.
+        Refused: this version cannot decode it either, its arguments are no longer stored, or its agent is gone.
     """
     try:
         asked = await whole_request(bus, request_of(original))
     except (Rejected, NotFound) as error:
         raise Refused(f"{letter.letter}: {error.code}: {error.message}", code=1) from error
     if await kv.get(bus, AGENTS, team=asked.team, agent=asked.agent) is None:
-        raise Refused(f"{letter.letter}: there is no agent {asked.agent!r} of team {asked.team!r} any more", code=1)
-    # No caller's idempotency key leads to the new turn, so it has no digest either.
+        raise Refused(f"{letter.letter}: agent {asked.agent!r} of team {asked.team!r} no longer exists", code=1)
+    # The new turn has no idempotency key, so it needs no digest.
     changes = {"turn_id": _new_turn(letter), "replay_of": asked.turn_id, "digest": None, "requested_at": utc_now()}
     return asked.model_copy(update=changes)
 
 
 def _new_turn(letter: DeadLetter) -> TurnId:
-    """The turn that a letter becomes, always the same."""
+    """The id of the new turn, always the same for one letter."""
     return derived_turn_id(hashlib.sha256(f"retry {letter.letter}".encode()).digest())

@@ -1,4 +1,4 @@
-"""Dead letters as rows, as one document, and gone."""
+"""Dead letters: listed, shown and dropped."""
 
 import base64
 import json
@@ -19,10 +19,10 @@ from pallas_contracts.turns import DeadLetter, DeadOriginal
 
 
 async def letters_of(bus: Bus, *, team: str | None, agent: str | None, since: str) -> list[KeptLetter]:
-    """The letters that match, the oldest first.
+    """The letters that match, oldest first.
 
     Raises:
-        Refused: a name or time cannot be one.
+        Refused: a name or time is invalid.
     """
     moment = moment_of(since)
     try:
@@ -32,7 +32,7 @@ async def letters_of(bus: Bus, *, team: str | None, agent: str | None, since: st
 
 
 async def letter_of(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None]:
-    """One letter with its original, as far as that is still there.
+    """One letter, with its original message while that is stored.
 
     Raises:
         Refused: there is no such letter.
@@ -42,7 +42,7 @@ async def letter_of(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | Non
     except Rejected as error:
         raise Refused(error.message, code=1) from error
     if found is None:
-        raise Refused(f"there is no dead letter {name!r}; `pallas deadletters list` shows which there are", code=1)
+        raise Refused(f"there is no dead letter {name!r}; `pallas deadletters list` shows all dead letters", code=1)
     return found
 
 
@@ -86,7 +86,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 async def show_letter(bus: Bus, name: str, *, content: bool, as_json: bool) -> None:
-    """Print all that is known of one letter; the original's headers and body only with `content`.
+    """Print one letter; with `content`, also the headers and body of its original message.
 
     Raises:
         Refused: there is no such letter.
@@ -112,21 +112,21 @@ async def show_letter(bus: Bus, name: str, *, content: bool, as_json: bool) -> N
 
 
 def _original(original: DeadOriginal | None, *, content: bool) -> dict[str, Any] | None:
-    """The message as it was: `body` when it is text, else `base64`."""
+    """The original message: `body` if it is text, else `base64`."""
     if original is None:
         return None
     raw = base64.b64decode(original.data)
     if not content:
         return {"bytes": len(raw)}
     try:
-        said = {"body": raw.decode()}
+        content_of = {"body": raw.decode()}
     except UnicodeDecodeError:
-        said = {"base64": original.data}
-    return {"bytes": len(raw), "headers": original.headers, **said}
+        content_of = {"base64": original.data}
+    return {"bytes": len(raw), "headers": original.headers, **content_of}
 
 
 async def drop(bus: Bus, name: str, *, as_json: bool) -> None:
-    """Remove a letter and its original.
+    """Delete a letter and its original message.
 
     Raises:
         Refused: there is no such letter.

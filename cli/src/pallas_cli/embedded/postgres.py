@@ -14,7 +14,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 
 from pallas_cli.embedded.binaries import package_binary
-from pallas_cli.private_files import private_folder, write_whole
+from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.after_fork import child_setup
 from pallas_cli.processes.environment import of_a_server
 from pallas_cli.processes.launch import Launch
@@ -93,14 +93,14 @@ class EmbeddedPostgres:
         shutil.rmtree(attempt, ignore_errors=True)
         options = ("-U", _USER, "--auth=scram-sha-256", "--pwfile=/dev/stdin", "--encoding=UTF8", "--locale=C")
         await self._run("initdb", "-D", str(attempt), *options, told=f"{self.password}\n", what="make")
-        write_whole(self._hba(attempt), self._who_is_let_in)
+        write_atomically(self._hba(attempt), self._who_is_let_in)
         os.replace(attempt, self.cluster)
 
     async def _take_over(self) -> None:
         """Give the superuser the password in a cluster that has another one, or none; nobody can connect meanwhile."""
         told = f"alter role {_USER} password '{self.password}';\n"
         await self._run("postgres", "--single", "-D", str(self.cluster), "postgres", told=told, what="take over")
-        write_whole(self._hba(self.cluster), self._who_is_let_in)
+        write_atomically(self._hba(self.cluster), self._who_is_let_in)
 
     async def _run(self, binary: str, *words: str, told: str, what: str) -> None:
         """Run a binary that is told something on its standard input.

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from pallas_cli.embedded.binaries import installed_binary
-from pallas_cli.private_files import private_folder, write_whole
+from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.launch import Launch
 from pallas_cli.processes.probes import says
 
@@ -50,7 +50,7 @@ class EmbeddedRedis:
         private_folder(self.folder)
         users, digest = self.folder.absolute() / "users.acl", sha256(self.password.encode()).hexdigest()
         commands = " ".join(f"+{command}" for command in _COMMANDS)
-        write_whole(users, _USERS.format(user=_USER, digest=digest, commands=commands))
+        write_atomically(users, _USERS.format(user=_USER, digest=digest, commands=commands))
         options = {
             "--bind": self.host,
             "--port": str(self.port),

@@ -1,4 +1,4 @@
-"""Recorded messages, published again at their original spacing or at once."""
+"""Publishes recorded messages again, at their original intervals or without pauses."""
 
 import asyncio
 import sys
@@ -13,41 +13,41 @@ from pallas_cli.moments import span_of
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected, Unavailable
 
-_TELL = 1.0
-"""Seconds between two lines of progress."""
+_REPORT_INTERVAL = 1.0
+"""Seconds between two progress lines."""
 
 
 @dataclass
 class _Progress:
-    """What has been done, for standard error."""
+    """Counts messages and prints progress lines to standard error."""
 
     verb: str
     count: int = 0
     skipped: int = 0
     last: Recorded | None = None
-    _told: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    _reported: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def at(self, message: Recorded, *, skipped: bool) -> None:
         self.last = message
         self.count += not skipped
         self.skipped += skipped
-        if (now := asyncio.get_running_loop().time()) >= self._told + _TELL:
-            self._told = now
-            self.tell("")
+        if (now := asyncio.get_running_loop().time()) >= self._reported + _REPORT_INTERVAL:
+            self._reported = now
+            self.report("")
 
-    def tell(self, how: str) -> None:
+    def report(self, how: str) -> None:
         where = f", at {self.last.stream} {self.last.record.seq}" if self.last else ""
-        skipped = f", {self.skipped} left out because they are too large" if self.skipped else ""
+        skipped = f", {self.skipped} skipped because they are too large" if self.skipped else ""
         print(f"{how}{self.count} messages {self.verb}{where}{skipped}", file=sys.stderr, flush=True)
 
 
 async def replay(
     bus: Bus, *, since: str, until: str | None, subject: str, fast: bool, to: str | None, dry_run: bool
 ) -> None:
-    """Publish what was recorded again, or only count it. How far it is goes to standard error.
+    """Publish recorded messages again, or with `dry_run` only count them. Progress goes to standard error.
 
     Raises:
-        Refused: a subject or time cannot be understood, or the target is not one to replay to.
+        Refused: a subject or time is invalid, or the target is a subject that a stream stores.
     """
     begin, end = span_of(since, until or datetime.now(UTC).isoformat())
     assert begin is not None
@@ -61,16 +61,16 @@ async def replay(
         if not dry_run:
             await bus.flush()
     except asyncio.CancelledError:
-        progress.tell("stopped: ")
+        progress.report("stopped: ")
         raise
-    progress.tell("done: ")
+    progress.report("done: ")
     if bus.breaks != breaks:
-        raise Refused("the connection to the broker broke meanwhile; some messages may not have been published")
+        raise Refused("the connection to the broker was interrupted; some messages may not have been published")
 
 
 @dataclass
 class _Pace:
-    """Waits until a message is due: as long after the first as it was then, so that no delay adds up."""
+    """Waits until a message is due, measured from the first message, so that delays do not add up."""
 
     fast: bool
     _first: datetime | None = None
@@ -97,7 +97,7 @@ async def _target(bus: Bus, to: str | None) -> Target:
 
 
 async def _published(bus: Bus, target: Target, message: Recorded) -> bool:
-    """Publish; False when the headers make the message too large."""
+    """Publish a message; False if its headers make it too large."""
     try:
         await publish_again(bus, target, message)
     except Rejected:

@@ -1,4 +1,4 @@
-"""Messages of all streams as they are stored, a line each."""
+"""Prints messages of all streams as they are stored."""
 
 import json
 from datetime import UTC
@@ -13,17 +13,17 @@ from pallas_contracts.errors import Rejected
 
 
 def filter_of(text: str) -> str:
-    """The filter that somebody typed.
+    """The subject filter that the user typed.
 
     Raises:
-        Refused: it is none, or no stream holds such subjects.
+        Refused: it is invalid, or no stream has matching subjects.
     """
     try:
         subject = subject_filter(text)
     except Rejected as error:
         raise Refused(error.message) from error
     if not streams_of(subject):
-        raise Refused(f"no stream holds subjects like {subject!r}; docs/contracts.md lists them")
+        raise Refused(f"no stream has subjects that match {subject!r}; docs/contracts.md lists all subjects")
     return subject
 
 
@@ -31,7 +31,7 @@ async def tail(bus: Bus, *, subject: str, since: str | None, as_json: bool) -> N
     """Print messages as they are stored, until interrupted.
 
     Raises:
-        Refused: the subject or the time cannot be understood.
+        Refused: the subject or the time is invalid.
     """
     wanted, begin = filter_of(subject), moment_of(since) if since else None
     async with tail_streams(bus, wanted, since=begin) as messages:
@@ -41,14 +41,14 @@ async def tail(bus: Bus, *, subject: str, since: str | None, as_json: bool) -> N
 
 
 def line_of(message: Recorded) -> str:
-    """Time, stream, position, subject and size; nothing of the body."""
+    """Time, stream, position, subject and size of a message, without its body."""
     record = message.record
     time = record.time.astimezone(UTC).strftime("%H:%M:%S.%f")[:-3]
     return f"{time} {message.stream} {record.seq} {record.subject} {len(record.data)} B"
 
 
 def document_of(message: Recorded) -> dict[str, object]:
-    """The whole message; `body` is its JSON, or its text when it is none."""
+    """The whole message; `body` is JSON, or text if it is not JSON."""
     record = message.record
     try:
         body: object = json.loads(record.data)

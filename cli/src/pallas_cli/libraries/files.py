@@ -1,4 +1,4 @@
-"""Which files are documents: all below a folder of a kind that can be read, but what is hidden or leads outside."""
+"""Finds documents: readable files below a folder, except hidden files and links that lead outside."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from pathlib import Path
 from pallas_cli.refused import Refused
 
 ENDINGS = (".md", ".markdown", ".txt", ".text", ".pdf")
-"""What the library search reads."""
+"""Endings of files that library-search can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Files by the path under which they are to stand, and files that are no documents."""
+    """Documents by their path in the collection, and the names of skipped files."""
 
     documents: dict[str, Path]
     skipped: tuple[str, ...]
@@ -22,7 +22,7 @@ def find_files(paths: Iterable[Path]) -> FoundFiles:
     """Find all documents.
 
     Raises:
-        Refused: naming each path that is not there or no document, and what would stand under one path.
+        Refused: a path does not exist or is no document, or two files have one path in the collection; one line each.
     """
     documents: dict[str, Path] = {}
     skipped: list[str] = []
@@ -31,16 +31,16 @@ def find_files(paths: Iterable[Path]) -> FoundFiles:
         if not path.exists():
             faults.append(f"{path}: does not exist")
         elif path.is_file() and not _is_document(path):
-            faults.append(f"{path}: files of this kind are not read; {', '.join(ENDINGS)} are")
+            faults.append(f"{path}: unsupported file type; supported are {', '.join(ENDINGS)}")
         for name, file in _below(path):
             if not _is_document(file) or not file.resolve().is_relative_to(path.resolve()):
                 skipped.append(name)
             elif documents.setdefault(name, file).resolve() != file.resolve():
-                faults.append(f"{file} and {documents[name]} would both stand under {name!r}")
+                faults.append(f"{file} and {documents[name]} would both get the path {name!r}")
     if faults:
         raise Refused(*faults)
     if not documents:
-        raise Refused("there is no document: files that end in " + ", ".join(ENDINGS) + " are")
+        raise Refused("no documents found; supported files end in " + ", ".join(ENDINGS))
     return FoundFiles(documents, tuple(skipped))
 
 
@@ -49,7 +49,7 @@ def _is_document(path: Path) -> bool:
 
 
 def _below(path: Path) -> Iterator[tuple[str, Path]]:
-    """Every file of a folder in order, or the file itself, with its name below it."""
+    """Every file below a folder in order, with its relative path; or the file itself, with its name."""
     if path.is_file():
         yield path.name, path
         return

@@ -1,7 +1,6 @@
-"""Hands files over to the library search, a few at a time, and tells of each what has become of it.
+"""Uploads files to library-search, a few at a time, and reports the result of each.
 
-The search reads and cuts them; here is only told which file stands where. Results go to standard output, progress to
-standard error.
+library-search parses and chunks them. Results go to standard output, progress to standard error.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from pallas_cli.refused import Refused
 AT_ONCE = 4
 TRIES = 4
 SECONDS = 420.0
-"""A large PDF takes up to a minute to read, and is read after the others that were handed over."""
+"""Timeout of an upload. A large PDF takes up to a minute to parse, and waits for the uploads before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a file: `created`, `updated`, `unchanged` or `failed`."""
+    """The result of one file: `created`, `updated`, `unchanged` or `failed`."""
 
     path: str
     status: str
@@ -45,26 +44,26 @@ class Outcome:
     error: str | None = None
 
     def line(self) -> str:
-        """It as a line for people."""
-        told = f": {self.error}" if self.error else f" ({self.chunks} chunk{'' if self.chunks == 1 else 's'})"
-        return f"{self.status:<9} {self.path}{told}"
+        """The result as a line of text."""
+        detail = f": {self.error}" if self.error else f" ({self.chunks} chunk{'' if self.chunks == 1 else 's'})"
+        return f"{self.status:<9} {self.path}{detail}"
 
 
 async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> int:
-    """Hand over all files; return how many could not be added.
+    """Upload all files; return the number of failures.
 
     Raises:
-        Refused: nothing can be added: nobody answers, the password is wrong, there is no such library.
+        Refused: library-search cannot be reached, the password is wrong, or the library does not exist.
     """
     progress = _Progress(len(found.documents), sys.stderr.isatty())
 
-    def tell(outcome: Outcome) -> None:
+    def report(outcome: Outcome) -> None:
         progress.clear()
         if not as_json:
             print(outcome.line(), flush=True)
         progress.step()
 
-    outcomes = await hand_over(target, found, tell)
+    outcomes = await upload(target, found, report)
     progress.clear()
     counted = Counter(outcome.status for outcome in outcomes)
     if as_json:
@@ -72,9 +71,9 @@ async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> i
         where = {"library": target.library, "collection": target.collection}
         print(json.dumps({**where, **_counts(counted), "files": files, "skipped": found.skipped}, ensure_ascii=False))
     else:
-        told = ", ".join(f"{count} {status}" for status, count in _counts(counted).items() if count)
-        rest = f"; {len(found.skipped)} left out, which are no documents" if found.skipped else ""
-        print(f"{told}{rest}")
+        counts = ", ".join(f"{count} {status}" for status, count in _counts(counted).items() if count)
+        rest = f"; {len(found.skipped)} skipped: no documents" if found.skipped else ""
+        print(f"{counts}{rest}")
     return counted["failed"]
 
 
@@ -82,10 +81,10 @@ def _counts(counted: Counter[str]) -> dict[str, int]:
     return {status: counted[status] for status in ("created", "updated", "unchanged", "failed")}
 
 
-async def hand_over(
-    target: Target, found: FoundFiles, tell: Callable[[Outcome], None] = lambda _: None
+async def upload(
+    target: Target, found: FoundFiles, on_outcome: Callable[[Outcome], None] = lambda _: None
 ) -> list[Outcome]:
-    """Hand over all files; `tell` hears what became of each.
+    """Upload all files; `on_outcome` is called with each result.
 
     Raises:
         Refused: as for `ingest_files`.
@@ -99,7 +98,7 @@ async def hand_over(
             for path, file in waiting:
                 outcome = await _put(http, target, path, file)
                 outcomes.append(outcome)
-                tell(outcome)
+                on_outcome(outcome)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -114,15 +113,15 @@ async def _put(http: httpx.AsyncClient, target: Target, path: str, file: Path) -
     try:
         content = await asyncio.to_thread(file.read_bytes)
     except OSError as error:
-        return Outcome(path, "failed", error=f"cannot be opened: {error.strerror}")
+        return Outcome(path, "failed", error=f"cannot be read: {error.strerror}")
     query = {"collection": target.collection, "path": path}
     route = f"/admin/api/documents/{quote(target.library, safe='')}"
     for left in range(TRIES, 0, -1):
         try:
             answer = await http.put(route, params=query, content=content)
         except httpx.HTTPError as error:
-            why = f"cannot be reached ({type(error).__name__}); --url says where it is"
-            raise Refused(f"the library search at {target.url} {why}", code=1) from error
+            why = f"cannot be reached ({type(error).__name__}); --url sets its address"
+            raise Refused(f"library-search at {target.url} {why}", code=1) from error
         if answer.status_code != 503 or left == 1:
             return _outcome(target, path, answer)
         await asyncio.sleep(float(answer.headers.get("retry-after", "1")))
@@ -131,26 +130,26 @@ async def _put(http: httpx.AsyncClient, target: Target, path: str, file: Path) -
 
 def _outcome(target: Target, path: str, answer: httpx.Response) -> Outcome:
     try:
-        said = answer.json()
+        body = answer.json()
         if answer.is_success:
-            return Outcome(path, said["status"], said["document"], said["chunks"])
-        sentence, code = said["error"], said.get("code")
+            return Outcome(path, body["status"], body["document"], body["chunks"])
+        sentence, code = body["error"], body.get("code")
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{target.url} answers {answer.status_code}, but is no library search", code=1) from error
+        raise Refused(f"{target.url} answers {answer.status_code}, but it is not library-search", code=1) from error
     match answer.status_code, code:
         case 401, _:
             raise Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)", code=1)
         case 404, "no_library":
             raise Refused(sentence, code=1)
         case 404 | 405, _:
-            raise Refused(f"{target.url} is no library search", code=1)
+            raise Refused(f"{target.url} is not library-search", code=1)
         case _:
             return Outcome(path, "failed", error=sentence)
 
 
 @dataclass
 class _Progress:
-    """A line on a terminal that says how far it is."""
+    """A line on a terminal that counts the finished files."""
 
     total: int
     shown: bool

@@ -70,12 +70,12 @@ async def _provide(demo: DemoTeam, operator: Operator, daedalus: "AsyncClient", 
 
 
 async def _add_documents(demo: DemoTeam, operator: Operator) -> None:
-    from pallas_cli.libraries.ingest import Target, hand_over
+    from pallas_cli.libraries.ingest import Target, upload
 
     target = Target(operator.library_search_url, operator.admin_password, LIBRARY, "default")
     for left in range(_TRIES, 0, -1):
         try:
-            outcomes = await hand_over(target, find_files([demo.documents]))
+            outcomes = await upload(target, find_files([demo.documents]))
         except Refused:
             # The search hears of a new library a moment after it was made, and waits for that itself.
             if left == 1:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from pallas_cli.private_files import private_folder, write_whole
+from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.team_folders import TeamSummary, is_demo, read_teams
 
 _LIBRARY_SERVER = "library-search"
@@ -56,7 +56,7 @@ class DemoTeam:
 
     def keep_jwt(self, jwt: str) -> None:
         """Put a JWT where the workers find it, and the next start."""
-        write_whole((self.folder / _SECRETS_FILE).resolve(), _SECRETS.format(server=_LIBRARY_SERVER, jwt=jwt))
+        write_atomically((self.folder / _SECRETS_FILE).resolve(), _SECRETS.format(server=_LIBRARY_SERVER, jwt=jwt))
 
 
 def with_demo_team(data: Path, teams: Sequence[TeamSummary]) -> tuple[Sequence[TeamSummary], DemoTeam | None]:
@@ -80,7 +80,7 @@ def _without_search(data: Path, team: TeamSummary) -> TeamSummary:
     tree = yaml.safe_load(file.read_text("utf-8"))
     for agent in tree["agents"].values():
         agent["servers"] = [name for name in agent.get("servers", ()) if name != _LIBRARY_SERVER]
-    write_whole(file, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
+    write_atomically(file, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
     return hosted
 
 

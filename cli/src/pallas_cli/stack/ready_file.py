@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pallas_cli.private_files import write_whole
+from pallas_cli.private_files import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def write(path: Path, addresses: Addresses, pids: Mapping[str, Sequence[int]]) -
     """Write the file, replacing the one that is there in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = json.dumps({**asdict(addresses), "pids": pids}, indent=2) + "\n"
-    write_whole(path, content)
+    write_atomically(path, content)
 
 
 def remove(path: Path) -> None:

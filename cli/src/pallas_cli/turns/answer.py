@@ -1,4 +1,4 @@
-"""What was said in a turn, as far as it is still kept."""
+"""The content of a turn, while it is kept."""
 
 import json
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from pallas_bus.turnlog.content.claim_checks import whole_request, whole_result
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.turns import Fault, InputRequired, Result, TextDelta
 
-EXPIRED = "content_expired: what was said in the turn is not kept any more"
+EXPIRED = "content_expired: the content of the turn is no longer stored"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """The turn's last word, and the texts of its agents on the way there. `end` None means that there is none."""
+class Content:
+    """How a turn ended, and the texts of its agents. `end` is its last event; None if it has none or it expired."""
 
     status: str
     code: str | None
@@ -24,19 +24,19 @@ class Said:
 
     @property
     def expired(self) -> bool:
-        """Whether the turn ended with a word that is gone; a cancelled one had none."""
+        """Whether the last event is no longer stored. A cancelled turn had none."""
         return self.end is None and self.status not in ("cancelled", "waiting", "running")
 
     @property
     def answer(self) -> dict[str, Any] | None:
-        """The last word as plain values, without its number and time; None when there is none."""
+        """The last event as plain values, without its number and time."""
         if self.end is None:
             return None
         return self.end.model_dump(mode="json", exclude={"seq", "at"}, exclude_none=True)
 
     @property
     def text(self) -> str:
-        """The last word for a reader."""
+        """The last event as text."""
         match self.end:
             case Result():
                 return "\n".join(_block(block) for block in self.end.content)
@@ -47,15 +47,15 @@ class Said:
             case None:
                 return EXPIRED if self.expired else self.status
 
-    def equals(self, other: "Said") -> bool | None:
-        """Whether both ended with the same words; None when one of them is gone."""
+    def equals(self, other: "Content") -> bool | None:
+        """Whether both answers are equal; None if one of them is no longer stored."""
         if self.expired or other.expired:
             return None
         return (self.status, self.code, self.answer) == (other.status, other.code, other.answer)
 
 
 async def with_content(bus: Bus, turn: TurnHistory) -> TurnHistory:
-    """The turn with what was too big for the log put back into it; what is gone is taken out.
+    """Load the offloaded content of a turn into it, and remove references to content that is no longer stored.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -75,8 +75,8 @@ async def with_content(bus: Bus, turn: TurnHistory) -> TurnHistory:
     return turn
 
 
-def said_in(turn: TurnHistory) -> Said:
-    """What was said in the attempt that ended the turn, or in the last one."""
+def content_of(turn: TurnHistory) -> Content:
+    """The content of the attempt that ended the turn, or of the last attempt."""
     number = turn.outcome.attempt if turn.outcome is not None else max(turn.attempts, default=0)
     events = turn.attempts[number].in_order() if number in turn.attempts else []
     ends = [event for event in events if isinstance(event, Result | InputRequired | Fault)]
@@ -88,11 +88,11 @@ def said_in(turn: TurnHistory) -> Said:
             else:
                 texts.append((event.agent, event.text))
     code = turn.outcome.code if turn.outcome is not None else None
-    return Said(turn.state, code, ends[-1] if ends else None, tuple(texts))
+    return Content(turn.state, code, ends[-1] if ends else None, tuple(texts))
 
 
-def asked_in(turn: TurnHistory) -> dict[str, Any] | None:
-    """The arguments of the call; None when they are not kept."""
+def arguments_of(turn: TurnHistory) -> dict[str, Any] | None:
+    """The arguments of the call; None if they are no longer stored."""
     request = turn.kept or turn.request
     return request.arguments if request is not None else None
 

@@ -1,4 +1,4 @@
-"""Cancelling a turn, and what came of it."""
+"""Cancels a turn and prints how it ended."""
 
 import asyncio
 import json
@@ -13,48 +13,48 @@ from pallas_cli.refused import Refused
 from pallas_cli.turns.listing import find_turn
 from pallas_contracts.turns import TurnOutcome
 
-_PATIENCE = 5.0
-"""Seconds for which the end of a cancelled turn is waited for."""
+_TIMEOUT = 5.0
+"""Seconds to wait for the outcome of a cancelled turn."""
 
 
-async def cancel(bus: Bus, turn_id: str, *, as_json: bool, patience: float = _PATIENCE) -> None:
-    """Cancel a turn that waits or runs, and say how it ended, or that it has not yet.
+async def cancel(bus: Bus, turn_id: str, *, as_json: bool, timeout: float = _TIMEOUT) -> None:
+    """Cancel a turn that waits or runs, and print how it ended or that it has not ended yet.
 
-    One that no worker has had is taken out of its queue here, whether the gateway that put it there still lives or not.
+    A turn that no worker has claimed is removed from its queue here, because its gateway may be gone.
 
     Raises:
-        Refused: the log has no such turn, or it is over.
+        Refused: the turn is not in the log, or it has ended.
     """
     turn = await find_turn(bus, turn_id)
     if turn.outcome is not None:
-        raise Refused(f"turn {turn_id} is over: {turn.outcome.status}")
+        raise Refused(f"turn {turn_id} has already ended: {turn.outcome.status}")
     first = await request_cancel(bus, turn.ref, "cancelled by an operator")
     if turn.request is not None:
         await withdraw_turn(bus, turn.request, turn.position)
-    outcome = await _outcome(bus, turn, patience)
+    outcome = await _outcome(bus, turn, timeout)
     if as_json:
         ended = outcome.status if outcome is not None else None
         print(json.dumps({"turn": turn_id, "cancelled": True, "first": first, "was": turn.state, "ended": ended}))
     else:
-        print(f"Turn {turn_id} {'cancelled' if first else 'had been cancelled already'}{_end(turn, outcome)}")
+        print(f"Turn {turn_id} {'cancelled' if first else 'was already cancelled'}{_end(turn, outcome)}")
 
 
-async def _outcome(bus: Bus, turn: TurnHistory, patience: float) -> TurnOutcome | None:
+async def _outcome(bus: Bus, turn: TurnHistory, timeout: float) -> TurnOutcome | None:
     async with follow_turns(bus) as feeds:
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                async for said in await feeds.resume(turn.ref):
-                    if isinstance(said, TurnOutcome):
-                        return said
+            async with asyncio.timeout(timeout):
+                async for item in await feeds.resume(turn.ref):
+                    if isinstance(item, TurnOutcome):
+                        return item
     return None
 
 
 def _end(turn: TurnHistory, outcome: TurnOutcome | None) -> str:
-    """What came of it; a worker may have been quicker."""
+    """How the turn ended. A worker may have ended it before the cancellation."""
     attempts = [turn.attempts[number] for number in sorted(turn.attempts)]
     worker = f" on {attempts[-1].claim.worker}" if attempts else ""
     if outcome is None:
-        return f": it has not ended{worker} yet, but nobody can execute it any more."
+        return f": it has not ended{worker} yet, but no worker can continue it."
     if outcome.status != "cancelled":
-        return f", but it had ended{worker} before: {outcome.status}."
-    return f": it ran{worker} and was stopped." if attempts else ": it had not started and is out of its queue."
+        return f", but it had already ended{worker}: {outcome.status}."
+    return f": it ran{worker} and was stopped." if attempts else ": it had not started and was removed from its queue."

@@ -1,4 +1,4 @@
-"""Forget what was said in turns that are over; what happened in them stays in the log."""
+"""Erases the content of turns that have ended. Their other events stay in the log."""
 
 import json
 from pathlib import Path
@@ -14,20 +14,20 @@ from pallas_cli.turns.listing import find_turn
 
 
 def hash_of(conversation: str | None, data: Path) -> str | None:
-    """What the log keeps of a conversation's id; `data` has the log key.
+    """The hash of a conversation id, as the log stores it. `data` is the data folder, which has the log key.
 
     Raises:
-        Refused: there is no key.
+        Refused: the log key is missing.
     """
     return find_log_key(data).conversation(conversation) if conversation is not None else None
 
 
 async def forget(bus: Bus, *, turn_id: str | None, conversation: str | None, as_json: bool) -> None:
-    """Erase the content of one turn, or of all turns of a conversation, which is known by its hash.
+    """Erase the content of one turn, or of all turns of a conversation, given by its hash.
 
     Raises:
         Refused: the log has no such turn.
-        Exit: with code 1, when one of them is under way: that is not forgotten.
+        Exit: with code 1, if a turn still waits or runs. Its content is not erased.
     """
     turns = await _turns(bus, turn_id, conversation)
     over = {turn.turn_id: await erase_content(bus, turn.ref) for turn in turns if turn.outcome is not None}
@@ -60,9 +60,9 @@ def _row(turn_id: str, erased: Erased) -> dict[str, object]:
 
 def _line(turn_id: str, erased: Erased) -> str:
     if not erased.anything:
-        return f"Turn {turn_id} had no content any more."
-    dead = ", the original of its dead letter" if erased.original else ""
-    return f"Turn {turn_id} forgotten: {erased.messages} messages, {erased.parts} parts of objects{dead}."
+        return f"Turn {turn_id} has no content."
+    dead = ", the original message of its dead letter" if erased.original else ""
+    return f"Erased the content of turn {turn_id}: {erased.messages} messages, {erased.parts} object parts{dead}."
 
 
 def _hint(turn: TurnHistory) -> str:

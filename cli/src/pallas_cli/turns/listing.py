@@ -1,4 +1,4 @@
-"""The list of turns: those that wait, run or are over."""
+"""Finds and lists turns."""
 
 import json
 from pathlib import Path
@@ -28,10 +28,10 @@ def filter_of(
     until: str | None = None,
     data: Path,
 ) -> TurnFilter:
-    """The turns that somebody asks for; `conversation` is the caller's own word for it, `data` has the log key.
+    """The filter of these options. `conversation` is the caller's id; `data` is the data folder, which has the log key.
 
     Raises:
-        Refused: an option cannot be understood, and which.
+        Refused: an option is invalid; the message names it.
     """
     begin, end = span_of(since, until)
     try:
@@ -42,13 +42,13 @@ def filter_of(
         raise Refused(error.message) from error
     known = next((each for each in get_args(State.__value__) if each == state), None)
     if state is not None and known is None:
-        raise Refused(f"--state {state!r} is none of {', '.join(STATES)}")
+        raise Refused(f"--state {state!r} is not one of {', '.join(STATES)}")
     hashed = find_log_key(data).conversation(conversation) if conversation is not None else None
     return TurnFilter(team, agent, caller, known, hashed, begin, end)
 
 
 def row_of(turn: TurnHistory) -> dict[str, Any]:
-    """One turn of a list, as plain values; times are ISO 8601, spans seconds."""
+    """One turn as plain values; times are ISO 8601, durations seconds."""
     ended = turn.outcome.ended_at if turn.outcome else None
     asked = turn.requested_at
     return {
@@ -68,12 +68,12 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
 
 
 async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool) -> None:
-    """Print the latest turns that match, the newest last."""
+    """Print the latest turns that match, newest last."""
     rows = [row_of(turn) for turn in await find_turns(bus, wanted, limit=limit)]
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        print("There are no such turns.")
+        print("No turns found.")
     else:
         headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
         replays = any(row["replay_of"] for row in rows)
@@ -90,7 +90,7 @@ def _cells(row: dict[str, Any], *, replays: bool) -> list[str]:
 
 
 async def find_turn(bus: Bus, turn_id: str) -> TurnHistory:
-    """Everything that is stored of one turn.
+    """One turn, with everything that the log stores of it.
 
     Raises:
         Refused: the log has no such turn.

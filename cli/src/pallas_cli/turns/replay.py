@@ -1,4 +1,4 @@
-"""Executing a turn again as a new one: it is put into the queue, followed, and cancelled when the command is."""
+"""Executes a turn again as a new turn, which is cancelled if the command is interrupted."""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.refused import Refused
-from pallas_cli.turns.answer import said_in, with_content
-from pallas_cli.turns.compare import comparison_of, lines_beside
+from pallas_cli.turns.answer import content_of, with_content
+from pallas_cli.turns.compare import comparison_of, lines_side_by_side
 from pallas_cli.turns.listing import find_turn
 from pallas_cli.turns.replay_plan import Plan, plan_replay
 from pallas_cli.turns.show import document_of
@@ -41,12 +41,12 @@ async def replay_turn(
     confirmed: bool,
     as_json: bool,
 ) -> None:
-    """Execute a turn again, with progress on standard error and the answer at the end. The old turn is only read.
+    """Execute a turn again, with progress on standard error, and print its answer. The old turn does not change.
 
     Raises:
-        Refused: it cannot be executed again, and why.
-        Unconfirmed: tools would be executed again, and nobody has said that they may.
-        Exit: with code 1, the new turn did not complete.
+        Refused: it cannot be executed again.
+        Unconfirmed: the turn called tools with possible side effects, and `confirmed` is false.
+        Exit: with code 1, if the new turn did not complete.
     """
     plan = await plan_replay(bus, turn_id, agent=agent, model=model)
     plan.check(confirmed=confirmed)
@@ -56,9 +56,9 @@ async def replay_turn(
         document = comparison_of(plan.old, new) if compare else document_of(new, content=True)
         print(json.dumps(document, indent=2, ensure_ascii=False))
     elif compare:
-        print("\n".join(lines_beside(plan.old, new)))
+        print("\n".join(lines_side_by_side(plan.old, new)))
     else:
-        print(said_in(new).text)
+        print(content_of(new).text)
     if new.state != "completed":
         raise typer.Exit(1)
 
@@ -68,7 +68,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
     name, clock = f"{request.team}/{request.agent}", asyncio.get_running_loop().time
     began = clock()
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         print(f"{clock() - began:9.3f} {text}", file=sys.stderr, flush=True)
 
     async with follow_turns(bus) as feeds:
@@ -77,32 +77,32 @@ async def _execute(bus: Bus, plan: Plan) -> None:
         position = 0
         try:
             position = await _submit(bus, request)
-            tell(f"turn {request.turn_id}: {name} {request.tool} again, as asked in {plan.old.turn_id}")
+            report(f"turn {request.turn_id}: {name} {request.tool}, a replay of {plan.old.turn_id}")
             if not await _hosted(bus, f"{request.team}.{request.agent}"):
-                tell(f"no worker hosts {name} right now: the turn waits until one does")
-            async for said in feed:
-                if (line := _line_of(said)) is not None:
-                    tell(line)
+                report(f"no worker hosts {name}: the turn waits for one")
+            async for item in feed:
+                if (line := _line_of(item)) is not None:
+                    report(line)
         except asyncio.CancelledError:
             with suppress(PallasError):
                 await request_cancel(bus, TurnRef.of(request), "its replay was interrupted")
                 await withdraw_turn(bus, request, position)
-                tell(f"turn {request.turn_id} cancelled")
+                report(f"turn {request.turn_id} cancelled")
             raise
 
 
 async def _submit(bus: Bus, request: TurnRequested) -> int:
-    """Put the turn into its queue, with what is too big for a message beside it; returns its position there."""
+    """Submit the turn, with large content offloaded; returns its position in the queue."""
     try:
         return (await submit(bus, await offload_request(bus, request))).seq
     except Rejected as error:
         raise Refused(error.message) from error
     except Unavailable as error:
         if error.code == "queue_full":
-            raise Refused(f"busy: too many turns of {request.team}/{request.agent} are waiting") from error
-        # It may be in there: what was refused must not be executed.
+            raise Refused(f"busy: the queue of {request.team}/{request.agent} is full") from error
+        # The turn may be in the queue. It must not be executed after this error.
         with suppress(PallasError):
-            await request_cancel(bus, TurnRef.of(request), "it could not be put into its queue")
+            await request_cancel(bus, TurnRef.of(request), "it could not be submitted")
         raise Refused(f"{error.message}; the turn is cancelled") from error
 
 
@@ -110,20 +110,20 @@ async def _hosted(bus: Bus, key: str) -> bool:
     return any(key in presence.agents for presence in (await kv.snapshot(bus, WORKERS)).values())
 
 
-def _line_of(said: Said) -> str | None:
-    match said:
+def _line_of(item: Said) -> str | None:
+    match item:
         case Claimed() | CancelRequested():
-            return claim_text(said)
+            return claim_text(item)
         case TurnOutcome():
-            return f"{said.status} ({said.code})" if said.code not in (None, said.status) else said.status
+            return f"{item.status} ({item.code})" if item.code not in (None, item.status) else item.status
         case TextDelta():
             return None
         case _:
-            return text_of(said)
+            return text_of(item)
 
 
 async def _ended(bus: Bus, turn_id: str) -> TurnHistory:
-    """The turn as the log has it; a replica of the log may be a moment behind what was heard."""
+    """The ended turn from the log. A replica of the log may lag behind the feed."""
     while True:
         turn = await find_turn(bus, turn_id)
         if turn.outcome is not None:

@@ -1,4 +1,4 @@
-"""What executing a turn again means: which request is sent to which agent, and whether that could do harm."""
+"""Plans the replay of a turn: the new request, and whether it needs a confirmation."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, ToolStarted, TurnRequested
 
 OPERATOR = Principal(type="peer", id="pallas-cli")
-"""Who calls when a turn is replayed."""
+"""The caller of a replayed turn."""
 
 _MOST_FAULTS = 5
 
@@ -26,17 +26,17 @@ class _Validator(Protocol):
     """A compiled JSON Schema."""
 
     def iter_errors(self, instance: Any) -> Any:
-        """Yield what does not fit."""
+        """Yield the violations of the schema."""
         ...
 
 
 class Unconfirmed(Refused):
-    """The command would do something that could do harm, and has not been told to."""
+    """The command needs a confirmation, because it could repeat side effects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A turn that is over, and the request that executes it again."""
+    """A turn that has ended, and the request that executes it again."""
 
     old: TurnHistory
     definition: AgentDefinition
@@ -44,43 +44,43 @@ class Plan:
 
     @property
     def repeated(self) -> ToolStarted | None:
-        """A tool that the turn has called and that may have an effect a second time; None when it is safe."""
+        """A tool that the turn called and that may have side effects; None if a repetition is safe."""
         if self.definition.retry == "safe":
             return None
         events = (event for attempt in self.old.attempts.values() for event in attempt.in_order())
         return next((event for event in events if isinstance(event, ToolStarted) and event.leaf), None)
 
     def check(self, *, confirmed: bool) -> None:
-        """Make sure that somebody wants tools to be executed a second time.
+        """Check that the user has confirmed a repetition of tools.
 
         Raises:
-            Unconfirmed: that has to be confirmed first.
+            Unconfirmed: a confirmation is needed.
         """
         tool = self.repeated
         if tool is not None and not confirmed:
             name = f"{self.definition.team}/{self.definition.agent}"
             raise Unconfirmed(
-                f"turn {self.old.turn_id} called the tool {tool.server}/{tool.tool}, and {name} does not say "
-                "`retry: safe`: its tools would be executed again. --yes does it"
+                f"turn {self.old.turn_id} called the tool {tool.server}/{tool.tool}, and {name} is not marked "
+                "`retry: safe`: a replay can repeat side effects. Pass --yes to confirm"
             )
 
 
 async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str | None) -> Plan:
-    """Make the request that executes a turn again, with another agent of its team or another model when given.
+    """Plan the replay of a turn, with another agent of its team or another model if given.
 
     Raises:
-        Refused: the turn is not over, what it was asked is not kept any more (`content_expired`), or the agent cannot
-            be asked that.
+        Refused: the turn has not ended, its request is no longer stored (`content_expired`), or the agent cannot take
+            the request.
     """
     old = await find_turn(bus, turn_id)
     if old.outcome is None:
-        raise Refused(f"turn {turn_id} is {old.state}: only a turn that is over can be executed again")
+        raise Refused(f"turn {turn_id} is {old.state}: only a turn that has ended can be replayed")
     await with_content(bus, old)
     if old.kept is None:
-        raise Refused(f"content_expired: what turn {turn_id} was asked is not kept any more")
+        raise Refused(f"content_expired: the request of turn {turn_id} is no longer stored")
     definition = await _definition(bus, old.team, agent or old.agent)
     if model is not None and definition.kind != "llm":
-        raise Refused(f"unknown_model: {definition.agent!r} has no model that another could stand in for")
+        raise Refused(f"unknown_model: {definition.agent!r} has no model to replace")
     tool = _tool(definition, old.kept.tool)
     check_arguments(tool, old.kept.arguments)
     changes: dict[str, Any] = {
@@ -107,7 +107,7 @@ async def _definition(bus: Bus, team: str, agent: str) -> AgentDefinition:
 
 
 def _tool(definition: AgentDefinition, name: str) -> ToolDefinition:
-    """The tool of that name, or else the agent's main one: that of its own name, or its first."""
+    """The tool of that name, or else the agent's main tool: the tool with the agent's name, or its first."""
     tool = definition.tool(name) or definition.tool(definition.agent) or next(iter(definition.tools), None)
     if tool is None:
         raise Refused(f"agent {definition.agent!r} has no tool")
@@ -118,11 +118,11 @@ def check_arguments(tool: ToolDefinition, arguments: dict[str, Any]) -> None:
     """Check arguments against the tool's schema.
 
     Raises:
-        Refused: they do not fit; each fault names its field and the rule, not the value.
+        Refused: they are invalid. Each line names the field and the rule, not the value.
     """
     faults = sorted(_sentence(fault) for fault in _compiled(tool.input_schema).iter_errors(arguments))
     if faults:
-        head = f"what the turn was asked does not fit the tool {tool.name!r}"
+        head = f"the arguments of the turn do not fit the tool {tool.name!r}"
         raise Refused(*(f"{head}: {fault}" for fault in faults[:_MOST_FAULTS]))
 
 
@@ -134,4 +134,4 @@ def _compiled(schema: dict[str, Any]) -> _Validator:
 
 def _sentence(fault: Any) -> str:
     where = "/".join(str(part) for part in fault.absolute_path) or "arguments"
-    return f"{where} breaks the rule {fault.validator}"
+    return f"{where} violates the rule {fault.validator}"

@@ -1,4 +1,4 @@
-"""One turn, with its timeline and, when that is asked for, what was said in it."""
+"""Prints one turn with its timeline and, on request, its content."""
 
 import json
 from dataclasses import asdict
@@ -6,13 +6,13 @@ from typing import Any
 
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
-from pallas_cli.turns.answer import asked_in, said_in, with_content
+from pallas_cli.turns.answer import arguments_of, content_of, with_content
 from pallas_cli.turns.listing import find_turn, row_of
 from pallas_cli.turns.timeline import beginning, lines_of, timeline, times_of
 
 
 async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: bool) -> None:
-    """Print one turn: how long it waited, what each attempt did and when, how it ended; with `content`, what was said.
+    """Print one turn: its wait, attempts and outcome; with `content`, also request and answer.
 
     Raises:
         Refused: the log has no such turn.
@@ -25,13 +25,13 @@ async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: b
         return
     print("\n".join(heading_of(turn)))
     print("\n".join(lines_of(turn)))
-    print(f"in all {times_of(timeline(turn))}")
+    print(f"total {times_of(timeline(turn))}")
     if content:
-        print("\n".join(_content_of(turn)))
+        print("\n".join(_content_lines(turn)))
 
 
 def document_of(turn: TurnHistory, *, content: bool = False) -> dict[str, Any]:
-    """The turn as plain values. Times are ISO 8601, spans seconds."""
+    """The turn as plain values. Times are ISO 8601, durations seconds."""
     entries, began = timeline(turn), beginning(turn)
     until = turn.outcome.content_until if turn.outcome is not None else None
     document = {
@@ -43,14 +43,19 @@ def document_of(turn: TurnHistory, *, content: bool = False) -> dict[str, Any]:
         "timeline": [entry.as_json(began) for entry in entries],
     }
     if content:
-        said = said_in(turn)
-        texts = [{"agent": agent, "text": text} for agent, text in said.texts]
-        document["content"] = {"asked": asked_in(turn), "texts": texts, "answer": said.answer, "expired": said.expired}
+        found = content_of(turn)
+        texts = [{"agent": agent, "text": text} for agent, text in found.texts]
+        document["content"] = {
+            "asked": arguments_of(turn),
+            "texts": texts,
+            "answer": found.answer,
+            "expired": found.expired,
+        }
     return document
 
 
 def heading_of(turn: TurnHistory) -> list[str]:
-    """Which turn it is, in a line or two."""
+    """The heading of a turn: one or two lines."""
     row = row_of(turn)
     lines = [f"{turn.turn_id} {turn.team}/{turn.agent} {turn.tool or '?'} by {turn.caller or '?'}: {turn.state}"]
     facts: list[str] = []
@@ -67,9 +72,9 @@ def heading_of(turn: TurnHistory) -> list[str]:
     return [*lines, f"  {', '.join(facts)}"] if facts else lines
 
 
-def _content_of(turn: TurnHistory) -> list[str]:
-    said, asked = said_in(turn), asked_in(turn)
-    lines = ["", "asked:", "(not kept here)" if asked is None else json.dumps(asked, indent=2, ensure_ascii=False)]
-    for agent, text in said.texts:
-        lines += ["", f"{agent} said:", text]
-    return [*lines, "", "answer:", said.text]
+def _content_lines(turn: TurnHistory) -> list[str]:
+    found, asked = content_of(turn), arguments_of(turn)
+    lines = ["", "asked:", "(no longer stored)" if asked is None else json.dumps(asked, indent=2, ensure_ascii=False)]
+    for agent, text in found.texts:
+        lines += ["", f"{agent}:", text]
+    return [*lines, "", "answer:", found.text]

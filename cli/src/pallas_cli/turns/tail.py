@@ -1,4 +1,4 @@
-"""Turns as they happen, a line each: read from the log, like everything that is said about a turn."""
+"""Prints the events of turns as they are stored in the log."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ from pallas_contracts.turns import (
 
 
 async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
-    """Print what happens to turns, until interrupted or until the end of the span."""
+    """Print the events of turns until interrupted, or until the end of the period."""
     subject = f"pallas.v1.turn.*.{wanted.team or '*'}.{wanted.agent or '*'}.*"
     callers = _Callers(bus, wanted)
     async with tail_streams(bus, subject, since=wanted.since) as messages:
@@ -51,7 +51,7 @@ async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
 
 
 async def _next(messages: asyncio.Queue[Recorded], until: datetime | None) -> Recorded | None:
-    """The next message that was stored up to `until`; None when there is none any more."""
+    """The next message that was stored up to `until`; None after that time."""
     while True:
         left = max(0.0, (until - datetime.now(UTC)).total_seconds()) if until is not None else None
         try:
@@ -65,57 +65,57 @@ async def _next(messages: asyncio.Queue[Recorded], until: datetime | None) -> Re
 
 @dataclass
 class _Callers:
-    """Knows of which turns the caller and the conversation are those that are wanted."""
+    """Filters turns by caller and conversation."""
 
     bus: Bus
     wanted: TurnFilter
     _known: dict[str, bool] = field(default_factory=dict[str, bool])
 
-    async def include(self, said: Entry) -> bool:
-        """Whether the turn is wanted. One that was claimed before anybody listened is looked up."""
+    async def include(self, entry: Entry) -> bool:
+        """Whether the turn of this entry matches. A turn that was claimed before the tail started is looked up."""
         if self.wanted.caller is None and self.wanted.conversation is None:
             return True
-        if isinstance(said, TurnRequested):
-            return self._matches(TurnHistory(said.team, said.agent, said.turn_id, said))
-        if said.turn_id not in self._known:
-            subject = TurnRef(said.team, said.agent, said.turn_id).on(TURN_CLAIM.template)
+        if isinstance(entry, TurnRequested):
+            return self._matches(TurnHistory(entry.team, entry.agent, entry.turn_id, entry))
+        if entry.turn_id not in self._known:
+            subject = TurnRef(entry.team, entry.agent, entry.turn_id).on(TURN_CLAIM.template)
             turns = fold([record async for record in read(self.bus, TURN_LOG.name, subject)])
-            self._known[said.turn_id] = said.turn_id in turns and self._matches(turns[said.turn_id])
-        return self._known.pop(said.turn_id) if isinstance(said, TurnOutcome) else self._known[said.turn_id]
+            self._known[entry.turn_id] = entry.turn_id in turns and self._matches(turns[entry.turn_id])
+        return self._known.pop(entry.turn_id) if isinstance(entry, TurnOutcome) else self._known[entry.turn_id]
 
     def _matches(self, turn: TurnHistory) -> bool:
         return replace(self.wanted, state=None).matches(turn)
 
 
-def state_of(said: Entry) -> State:
-    """The state of a turn that a message belongs to."""
-    match said:
+def state_of(entry: Entry) -> State:
+    """The state of the turn at this entry of the log."""
+    match entry:
         case TurnRequested():
             return "waiting"
         case TurnOutcome():
-            return said.status
+            return entry.status
         case _:
             return "running"
 
 
 def lines_of(entry: LogEntry) -> list[str]:
-    """What a reader is told of one message of the log. Content is not shown, only that there is some."""
-    said = entry.entry
-    name = f"{said.team}/{said.agent} {said.turn_id}"
-    match said:
+    """One message of the log as text, one line for each event. Content is named but not shown."""
+    body = entry.entry
+    name = f"{body.team}/{body.agent} {body.turn_id}"
+    match body:
         case TurnRequested():
-            again = f", a replay of {said.replay_of}" if said.replay_of else ""
-            return [f"{_time(said.requested_at)} {name} asked by {said.principal.type}:{said.principal.id}{again}"]
+            again = f", a replay of {body.replay_of}" if body.replay_of else ""
+            return [f"{_time(body.requested_at)} {name} requested by {body.principal.type}:{body.principal.id}{again}"]
         case TurnClaim():
-            return [f"{_time(said.claim.at)} {name} {claim_text(said.claim)}"]
+            return [f"{_time(body.claim.at)} {name} {claim_text(body.claim)}"]
         case TurnJoined():
-            return [f"{_time(said.at)} {name} followed again through {said.gateway}"]
+            return [f"{_time(body.at)} {name} joined through {body.gateway}"]
         case TurnOutcome():
-            code = f" ({said.code})" if said.code and said.code != said.status else ""
-            seconds = (said.ended_at - said.requested_at).total_seconds()
-            return [f"{_time(said.ended_at)} {name} {said.status}{code} after {seconds:.3f} s"]
+            code = f" ({body.code})" if body.code and body.code != body.status else ""
+            seconds = (body.ended_at - body.requested_at).total_seconds()
+            return [f"{_time(body.ended_at)} {name} {body.status}{code} after {seconds:.3f} s"]
         case TurnEvents():
-            return [f"{_time(_moment(event))} {name} {text_of(event)}" for event in said.events]
+            return [f"{_time(_moment(event))} {name} {text_of(event)}" for event in body.events]
 
 
 def claim_text(claim: Claimed | CancelRequested) -> str:
@@ -124,7 +124,7 @@ def claim_text(claim: Claimed | CancelRequested) -> str:
         case CancelRequested():
             return f"cancel: {claim.reason}"
         case Claimed(ends=True):
-            return f"taken by {claim.worker} to be ended"
+            return f"claimed by {claim.worker} to end it"
         case Claimed():
             return f"attempt {claim.attempt} by {claim.worker}"
 

@@ -1,4 +1,4 @@
-"""One turn's timeline: what happened when, how long it took, and within what. Content is named, never shown."""
+"""The timeline of one turn: when each thing began, how long it took, and what contains it. Content is not shown."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ type Kind = Literal["queue", "attempt", "step", "model", "tool", "agent", "conte
 
 @dataclass
 class Entry:
-    """One line of a timeline. `took` is seconds, None while it goes on or when it is a moment only.
+    """One line of a timeline. `took` is seconds; None if it has not ended, or has no duration.
 
-    `within` is what it lies in. `span` is what it is called in a trace, and `note` what is to be said of it there.
+    `within` is the entry that contains it. `span` is its name in a trace, and `note` a remark there.
     """
 
     at: datetime
@@ -41,26 +41,26 @@ class Entry:
 
     @property
     def depth(self) -> int:
-        """How many others it lies in."""
+        """The number of entries that contain it."""
         return 0 if self.within is None else self.within.depth + 1
 
     def as_json(self, began: datetime) -> dict[str, Any]:
-        """Plain values; `after` is seconds since the turn was asked for."""
+        """The entry as plain values; `after` is seconds since the request."""
         after = (self.at - began).total_seconds()
         rest = {name: getattr(self, name) for name in ("kind", "attempt", "depth", "what")}
         return {"at": self.at.isoformat(), "after": after, "took": self.took, **rest}
 
 
 def timeline(turn: TurnHistory) -> list[Entry]:
-    """All that happened, by time."""
+    """All entries, by time."""
     attempts = [turn.attempts[number] for number in sorted(turn.attempts)]
     entries = [*_queue(turn, attempts)]
     for attempt, following in zip_longest(attempts, attempts[1:]):
         entries += _Attempt(attempt, _end(turn, attempt, following)).entries()
-    entries += [Entry(join.at, "joined", f"its caller follows it again through {join.gateway}") for join in turn.joins]
+    entries += [Entry(join.at, "joined", f"the caller joined the turn through {join.gateway}") for join in turn.joins]
     if turn.cancel is not None:
         entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))
-    # Events have their time in milliseconds: within one, they stay in the order in which they were added.
+    # Events have times in milliseconds. Entries of the same millisecond keep their order.
     entries.sort(key=lambda entry: int(entry.at.timestamp() * 1000))
     if turn.outcome is not None:
         code = f" ({turn.outcome.code})" if turn.outcome.code not in (None, turn.outcome.status) else ""
@@ -69,7 +69,7 @@ def timeline(turn: TurnHistory) -> list[Entry]:
 
 
 def beginning(turn: TurnHistory) -> datetime:
-    """When the turn was asked for, or else the first that is known of it."""
+    """The time of the request, or else of the first known entry."""
     first = min((entry.at for entry in timeline(turn)), default=datetime.fromtimestamp(0, UTC))
     return turn.requested_at or first
 
@@ -91,7 +91,7 @@ def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory |
 
 @dataclass
 class _Attempt:
-    """Reads an attempt's events in order, to see what lies within what: calls in steps, a sub-agent in its call."""
+    """Nests the events of an attempt: calls in steps, a sub-agent in its call."""
 
     history: AttemptHistory
     end: datetime | None
@@ -176,7 +176,7 @@ def _moment(event: AnyEvent) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Where the time went, in seconds. Models and tools that ran side by side count each; `rest` is none of it."""
+    """Sums of durations in seconds. Parallel models and tools count each; `rest` is the time outside all of them."""
 
     total: float
     queued: float
@@ -189,7 +189,7 @@ class Times:
     def __str__(self) -> str:
         models = f"{self.models:.3f} s in {_calls(self.model_calls, 'model')}"
         tools = f"{self.tools:.3f} s in {_calls(self.tool_calls, 'tool')}"
-        return f"{self.total:.3f} s: {self.queued:.3f} s waiting, {models}, {tools}, {self.rest:.3f} s else"
+        return f"{self.total:.3f} s: {self.queued:.3f} s waiting, {models}, {tools}, {self.rest:.3f} s other"
 
 
 def _calls(number: int, what: str) -> str:
@@ -197,7 +197,7 @@ def _calls(number: int, what: str) -> str:
 
 
 def times_of(entries: Iterable[Entry]) -> Times:
-    """Add a timeline up. A sub-agent counts by its own models and tools."""
+    """The sums of a timeline. A sub-agent counts by its own models and tools."""
     known = list(entries)
     spans = {
         kind: [entry for entry in known if entry.kind == kind and entry.took is not None]
@@ -212,7 +212,7 @@ def times_of(entries: Iterable[Entry]) -> Times:
 
 
 def _covered(entries: Iterable[Entry]) -> float:
-    """How many seconds at least one of them took."""
+    """The seconds that at least one of the entries covers."""
     seconds, until = 0.0, datetime.fromtimestamp(0, UTC)
     for entry in sorted(entries, key=lambda entry: entry.at):
         end = entry.at + timedelta(seconds=entry.took or 0)
@@ -223,7 +223,7 @@ def _covered(entries: Iterable[Entry]) -> float:
 
 
 def lines_of(turn: TurnHistory) -> list[str]:
-    """The timeline for a reader: seconds after the turn was asked for, seconds that it took, what it was."""
+    """The timeline as text: seconds after the request, duration in seconds, description."""
     began = beginning(turn)
     lines = [f"{'after':>9} {'took':>9}"]
     for entry in timeline(turn):

@@ -1,6 +1,6 @@
-"""One turn as the tree of its trace, drawn from the log: the same names as its spans have, without a collector.
+"""One turn as the tree of its trace, drawn from the log without a collector. Names are those of the spans.
 
-The log has what a worker did. What its gateway did around that, and what was done for others, is only in their spans.
+The log has the work of workers only. Spans of gateways and downstream servers are only in the collector.
 """
 
 import json
@@ -21,7 +21,7 @@ _BRANCH, _LAST, _PAST, _NOTHING = "├─ ", "└─ ", "│  ", "   "
 
 @dataclass
 class Node:
-    """A span. `ended` None means that it goes on."""
+    """A span. `ended` is None if it has not ended."""
 
     name: str
     began: datetime
@@ -37,7 +37,7 @@ class Node:
         return (self.ended - self.began).total_seconds() if self.ended is not None else None
 
     def as_json(self, since: datetime) -> dict[str, Any]:
-        """Plain values; `after` and `took` are seconds."""
+        """The span as plain values; `after` and `took` are seconds."""
         return {
             "name": self.name,
             "after": (self.began - since).total_seconds(),
@@ -65,7 +65,7 @@ async def trace_turn(bus: Bus, turn_id: str, *, as_json: bool) -> None:
 
 
 def tree_of(turn: TurnHistory) -> list[Node]:
-    """The spans of a turn that lie in no other: its wait in the queue, and its attempts."""
+    """The root spans of a turn: its wait in the queue, and its attempts."""
     roots: list[Node] = []
     nodes: dict[int, Node] = {}
     for entry in timeline(turn):
@@ -74,7 +74,7 @@ def tree_of(turn: TurnHistory) -> list[Node]:
         siblings = nodes[id(entry.within)].children if entry.within is not None else roots
         before = siblings[-1] if siblings else None
         if entry.kind == "step" and before is not None and before.name == entry.span:
-            nodes[id(entry)] = before  # one run of an agent has many steps
+            nodes[id(entry)] = before  # all steps of one run of an agent are one span
             before.ended = _end(entry)
             continue
         node = Node(entry.span, entry.at, _end(entry), entry.attempt, entry.note, entry.failed)
@@ -88,7 +88,7 @@ def _end(entry: Entry) -> datetime | None:
 
 
 def lines_of(turn: TurnHistory) -> list[str]:
-    """The tree for a reader: seconds after the turn was asked for, seconds that it took, when that was, what it was."""
+    """The tree as text: seconds after the request, duration in seconds, a time bar, name and note."""
     began, roots = beginning(turn), tree_of(turn)
     moments = [moment for root in roots for moment in (root.began, root.ended) if moment is not None]
     whole = max(((moment - began).total_seconds() for moment in moments), default=0.0) or 1.0
@@ -109,7 +109,7 @@ def _walk(nodes: list[Node], stem: str) -> Iterator[tuple[str, Node]]:
 
 
 def _bar(begin: float, end: float) -> str:
-    """When something was, as a part of the whole."""
+    """A bar of the time from `begin` to `end`, as fractions of the turn."""
     first = min(round(begin * _WIDTH), _WIDTH - 1)
     length = max(1, round(end * _WIDTH) - first)
     return f"|{' ' * first}{'=' * length}".ljust(_WIDTH + 1)[: _WIDTH + 1] + "|"

@@ -12,13 +12,13 @@ async def test_only_the_secret_of_a_key_that_signs_elsewhere_is_shown(pallas: Pa
     turn = await pallas.done("keys", "add", "turn")
     [first, added] = (await pallas.done("keys", "list", "--json")).json
     assert len(bytes.fromhex(turn.out.strip())) == 32
-    assert turn.err == f"This is the secret of key {added['kid']}, for Daedalus. It is shown this once.\n"
+    assert turn.err == f"This is the secret of key {added['kid']}, for Daedalus. It cannot be shown again.\n"
     assert (added["purpose"], added["algorithm"], first["purpose"]) == ("turn", "HS256", "team")
     assert "secret" not in added
 
     team = await pallas.done("keys", "add", "team")
     kid = (await pallas.done("keys", "list", "--json")).json[-1]["kid"]
-    assert (team.out, team.err) == (f"Key {kid} signs after `pallas keys make-current {kid}`.\n", "")
+    assert (team.out, team.err) == (f"Key {kid} was added; `pallas keys make-current {kid}` makes it sign.\n", "")
     assert (await pallas.done("keys", "add", "team", "--algorithm", "EdDSA", "--json")).json["secret"] is None
 
 
@@ -26,10 +26,10 @@ async def test_a_key_signs_from_when_it_is_current_and_counts_until_it_is_retire
     [first] = await states(pallas)
     second = (await pallas.done("keys", "add", "team", "--json")).json["kid"]
     said = await pallas.done("keys", "make-current", second)
-    assert said.out == f"Key {second} signs the JWTs of teams from now on.\n"
+    assert said.out == f"Key {second} now signs team JWTs.\n"
     assert await states(pallas) == {first: "valid", second: "current"}
     said = await pallas.done("keys", "retire", first, "--yes")
-    assert said.out == f"Every JWT of key {first} is refused from now on.\n"
+    assert said.out == f"Key {first} is retired: every JWT signed with it is now invalid.\n"
     third = (await pallas.done("keys", "add", "team", "--current", "--json")).json["kid"]
     assert await states(pallas) == {first: "retired", second: "valid", third: "current"}
 
@@ -48,4 +48,4 @@ async def test_the_key_that_signs_is_not_retired_and_one_for_turns_not_made_curr
 
 async def test_keys_are_sealed_anew(pallas: Pallas) -> None:
     said = await pallas.done("keys", "reseal")
-    assert said.out == "All keys are encrypted by the first of PALLAS_FERNET_KEYS.\n"
+    assert said.out == "All keys are encrypted with the first of PALLAS_FERNET_KEYS.\n"

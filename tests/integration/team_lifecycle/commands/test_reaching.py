@@ -1,4 +1,4 @@
-"""How admin commands reach the service, what keeps them from it, and what they ask before they do harm."""
+"""How admin commands connect to team-lifecycle, which errors they report, and which changes they ask to confirm."""
 
 import asyncio
 import os
@@ -16,11 +16,11 @@ from pallas_runtime.http import bind, listening
 
 _RUN = "import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
 IRREVOCABLE: dict[tuple[str, ...], str] = {
-    ("teams", "rotate", "t"): "the JWT that team t has is refused from now on",
+    ("teams", "rotate", "t"): "the current JWT of team t becomes invalid",
     ("teams", "delete", "t"): "team t is deleted",
-    ("tokens", "revoke", "t"): "token t is refused from now on",
-    ("keys", "retire", "k"): "every JWT of key k is refused from now on",
-    ("libraries", "remove", "l"): "library 'l' is removed with its documents",
+    ("tokens", "revoke", "t"): "token t becomes invalid",
+    ("keys", "retire", "k"): "every JWT signed with key k becomes invalid",
+    ("libraries", "remove", "l"): "library 'l' and its documents are deleted",
     ("libraries", "revoke", "l", "u", "owner"): "tokens of 'u' that needed the role lose library 'l'",
 }
 
@@ -29,8 +29,8 @@ async def test_the_password_may_be_the_one_that_the_stack_keeps(pallas: Pallas) 
     del pallas.environ["PALLAS_ADMIN_PASSWORD"]
     kept = pallas.folder / "data" / "secrets" / "admin-password"
     assert await pallas.refused("users", "list", "--data", "data", code=2) == [
-        "pallas: the password of `admin` is needed: set PALLAS_ADMIN_PASSWORD, "
-        "or name the folder of `pallas up` with --data (data/secrets/admin-password is not there)"
+        "pallas: the password of `admin` is missing: set PALLAS_ADMIN_PASSWORD, "
+        "or pass the data folder of `pallas up` with --data (data/secrets/admin-password does not exist)"
     ]
     kept.parent.mkdir(parents=True)
     kept.write_text(ADMIN_PASSWORD)
@@ -56,7 +56,7 @@ async def test_a_wrong_password_is_one_line_that_does_not_repeat_it(pallas: Pall
 async def test_a_service_that_is_not_there_is_one_line(pallas: Pallas, url: str, error: str) -> None:
     assert await pallas.refused("users", "list", "--url", url) == [
         f"pallas: team-lifecycle at {url} cannot be reached ({error}); is `pallas up` running? "
-        "(--url says where else to look)"
+        "(--url selects another address)"
     ]
 
 
@@ -65,13 +65,13 @@ async def test_another_service_is_told_from_the_right_one(pallas: Pallas) -> Non
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with listening(Starlette(), listener, drain_seconds=1):
         refusal = await pallas.refused("users", "list", "--url", base)
-    assert refusal == [f"pallas: {base}/ answers, but is no team-lifecycle"]
+    assert refusal == [f"pallas: {base}/ answers, but it is not team-lifecycle"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a?b", "a b", "é"])
 async def test_what_cannot_be_an_id_never_becomes_part_of_a_path(pallas: Pallas, name: str) -> None:
     for words in (("users", "deactivate", name), ("libraries", "remove", name, "--yes"), ("teams", "show", name)):
-        assert await pallas.refused(*words) == [f"pallas: {name!r} cannot be a name or an id"]
+        assert await pallas.refused(*words) == [f"pallas: {name!r} is not a valid name or id"]
 
 
 @pytest.mark.parametrize("words", IRREVOCABLE, ids=" ".join)
@@ -80,7 +80,7 @@ async def test_what_cannot_be_undone_is_not_done_where_nobody_can_be_asked(
 ) -> None:
     for as_json in ((), ("--json",)):
         refusal = await pallas.refused(*words, *as_json, code=2)
-        assert refusal == [f"pallas: {IRREVOCABLE[words]}, and that cannot be undone: --yes does it"]
+        assert refusal == [f"pallas: {IRREVOCABLE[words]}. This cannot be undone: pass --yes to confirm"]
 
 
 @pytest.fixture
@@ -109,6 +109,6 @@ async def test_on_a_terminal_it_asks_and_only_yes_is_yes(
         env={**os.environ, **pallas.environ},
     )
     _, err = await process.communicate()
-    assert f"team {team} is deleted, and that cannot be undone.\nGo on? [y/N]:" in err.decode()
+    assert f"team {team} is deleted. This cannot be undone.\nContinue? [y/N]:" in err.decode()
     assert process.returncode == (0 if done else 1)
     assert (await pallas.done("teams", "show", team, "--json")).json["active"] is not done

@@ -18,7 +18,7 @@ async def test_a_new_teams_jwt_is_all_of_standard_output_and_the_one_that_counts
 ) -> None:
     created = await pallas.done("teams", "create", "Kottos")
     [team] = (await pallas.done("teams", "list", "--json")).json
-    assert created.err == f"This is the JWT of team {team['id']}. It is shown this once.\n"
+    assert created.err == f"This is the JWT of team {team['id']}. It cannot be shown again.\n"
     assert (team["name"], team["active"], team["workspace_ids"]) == ("Kottos", True, [])
     assert jti_of(created.out.strip()) == team["active_jti"]
     assert (await lifecycle.daedalus.get(f"{TEAMS}{team['id']}/")).json() == team
@@ -32,8 +32,8 @@ async def test_a_team_that_is_there_is_not_made_again_and_a_deleted_one_not_revi
     again = await pallas.done("teams", "create", "Mentor", "--id", team)
     assert (again.out, again.err) == (
         "",
-        f"Team {team} was there already: active. "
-        f"Its JWT cannot be shown again; `pallas teams rotate {team}` makes another one.\n",
+        f"Team {team} already exists: active. "
+        f"Its JWT cannot be shown again; `pallas teams rotate {team}` makes a new one.\n",
     )
     as_json = (await pallas.done("teams", "create", "Mentor", "--id", team, "--json")).json
     assert (as_json["name"], as_json["active_jti"], as_json["new"]) == ("Kottos", jti_of(first["jwt"]), False)
@@ -41,7 +41,7 @@ async def test_a_team_that_is_there_is_not_made_again_and_a_deleted_one_not_revi
 
     await pallas.done("teams", "delete", team, "--yes")
     assert await pallas.refused("teams", "create", "Kottos", "--id", team) == [
-        f"Team {team} was there already: deleted. Nothing revives it; a new team needs another id."
+        f"Team {team} already exists: deleted. A deleted team cannot be restored; create a team with another id."
     ]
 
 
@@ -52,34 +52,34 @@ async def test_rotating_prints_the_jwt_that_counts_from_then_on(pallas: Pallas, 
     shown = (await pallas.done("teams", "show", team, "--json")).json
     assert jti_of(rotated.out.strip()) == shown["active_jti"] != jti_of(before)
     assert rotated.err == (
-        f"This is the JWT of team {team}; the one before is refused from now on. It is shown this once.\n"
+        f"This is the new JWT of team {team}; the previous one is now invalid. It cannot be shown again.\n"
     )
 
 
 async def test_workspaces_are_replaced_and_none_has_to_be_said(pallas: Pallas, lifecycle: Lifecycle) -> None:
     team, _ = await lifecycle.team()
     said = await pallas.done("teams", "workspaces", team, "ws_b", "ws_a")
-    assert said.out == f"Team {team} reads workspaces ws_a, ws_b.\n"
+    assert said.out == f"Team {team} can read workspaces ws_a, ws_b.\n"
     assert (await pallas.done("teams", "workspaces", team, "ws c", "--json")).json == {
         "id": team,
         "workspace_ids": ["ws c"],
     }
     for words in ((), ("ws_a", "--none")):
         refusal = await pallas.refused("teams", "workspaces", team, *words, code=2)
-        assert refusal == ["pallas: name WORKSPACE..., or say --none"]
+        assert refusal == ["pallas: name WORKSPACE..., or pass --none"]
     assert (await pallas.done("teams", "show", team)).out == (
         f"{team} Kottos: active\n  workspaces: ws c\n"
         f"  active jti: {(await lifecycle.daedalus.get(f'{TEAMS}{team}/')).json()['active_jti']}\n"
     )
     said = await pallas.done("teams", "workspaces", team, "--none")
-    assert said.out == f"Team {team} reads nothing: it is paused.\n"
+    assert said.out == f"Team {team} can read nothing: it is paused.\n"
 
 
 async def test_a_deleted_team_is_listed_as_such_and_cannot_be_changed(pallas: Pallas, lifecycle: Lifecycle) -> None:
     team, _ = await lifecycle.team("[red]Kottos :smile:")
     await lifecycle.attach(team, "ws_a", "ws_b")
     said = await pallas.done("teams", "delete", team, "--yes")
-    assert said.out == f"Team {team} is deleted: its JWT is refused from now on.\n"
+    assert said.out == f"Team {team} is deleted: its JWT is now invalid.\n"
     listed = await pallas.done("teams", "list")
     assert listed.rows == [[team, "[red]Kottos :smile:", "deleted", "ws_a, ws_b"]]
     for words in (("rotate", team, "--yes"), ("workspaces", team, "ws_a")):

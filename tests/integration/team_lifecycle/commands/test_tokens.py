@@ -27,7 +27,7 @@ async def test_a_token_is_all_of_standard_output_once_and_reads_what_its_user_ma
     issued = await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--library", "papers")
     [token] = (await pallas.done("tokens", "list", "--json")).json
     assert is_opaque_token(issued.out.strip())
-    assert issued.err == f"Token {token['id']} of user ann reads papers. It is shown this once.\n"
+    assert issued.err == f"Token {token['id']} of user ann can read papers. It cannot be shown again.\n"
     assert (token["name"], token["user_name"], token["allowed_libraries"]) == ("Cline", "ann", ["papers"])
     assert "token" not in token
 
@@ -48,23 +48,23 @@ async def test_a_token_is_in_force_until_it_is_revoked_unless_a_time_was_said(pa
         timedelta() <= datetime.fromisoformat(month["expires_at"]) - begun - timedelta(days=30) < timedelta(minutes=1)
     )
     states = {row[0]: row[-1] for row in (await pallas.done("tokens", "list", "--user", "ann")).rows}
-    assert states == {forever["id"]: "in force", month["id"]: "in force"}
+    assert states == {forever["id"]: "valid", month["id"]: "valid"}
 
     said = await pallas.done("tokens", "revoke", forever["id"], "--yes")
-    assert said.out == f"Token {forever['id']} is refused from now on.\n"
+    assert said.out == f"Token {forever['id']} is revoked.\n"
     states = {row[0]: row[-1] for row in (await pallas.done("tokens", "list")).rows}
-    assert states == {forever["id"]: "revoked", month["id"]: "in force"}
+    assert states == {forever["id"]: "revoked", month["id"]: "valid"}
     refusal = await pallas.refused("tokens", "libraries", forever["id"], "--none")
     assert refusal == [f"pallas: token '{forever['id']}' was revoked"]
-    assert (await pallas.done("tokens", "list", "--user", "bob")).out == "There are no such tokens.\n"
+    assert (await pallas.done("tokens", "list", "--user", "bob")).out == "No tokens found.\n"
 
 
 async def test_a_token_may_be_given_other_libraries_or_none(pallas: Pallas) -> None:
     token = (await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--json")).json["id"]
     said = await pallas.done("tokens", "libraries", token, "papers", "manuals")
-    assert said.out == f"Token {token} reads manuals, papers.\n"
-    assert await pallas.refused("tokens", "libraries", token, code=2) == ["pallas: name LIBRARY..., or say --none"]
-    assert (await pallas.done("tokens", "libraries", token, "--none")).out == f"Token {token} reads nothing.\n"
+    assert said.out == f"Token {token} can read manuals, papers.\n"
+    assert await pallas.refused("tokens", "libraries", token, code=2) == ["pallas: name LIBRARY..., or pass --none"]
+    assert (await pallas.done("tokens", "libraries", token, "--none")).out == f"Token {token} can read nothing.\n"
     assert (await pallas.done("tokens", "list", "--json")).json[0]["allowed_libraries"] == []
 
 
@@ -75,7 +75,7 @@ async def test_what_cannot_be_is_refused_with_its_field(pallas: Pallas) -> None:
     both = await pallas.refused(*issue, " ", "--user", "a b")
     assert [line.partition(": ")[2].partition(":")[0] for line in both] == ["user", "name"]
     never = await pallas.refused(*issue, "Cline", "--user", "ann", "--expires", "soon", code=2)
-    assert never == ["pallas: 'soon' is neither a span such as 30m, 2h or 7d nor an ISO 8601 time"]
+    assert never == ["pallas: 'soon' is neither a time span such as 30m, 2h or 7d nor an ISO 8601 time"]
     assert await pallas.refused(*issue, "Cline", "--user", "bob") == ["pallas: there is no user 'bob'"]
     nobody = str(uuid.uuid4())
     assert await pallas.refused("tokens", "revoke", nobody, "--yes") == [f"pallas: there is no token '{nobody}'"]

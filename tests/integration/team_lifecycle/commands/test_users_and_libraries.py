@@ -10,10 +10,10 @@ from pallas_cli.admin import api
 async def test_users_are_added_once_and_kept_out_and_let_in(pallas: Pallas) -> None:
     assert (await pallas.done("users", "list")).out == "There are no users.\n"
     assert (await pallas.done("users", "add", "ann@example.com")).out == "Added user ann@example.com.\n"
-    assert (await pallas.done("users", "add", "ann@example.com")).out == "User ann@example.com was there already.\n"
+    assert (await pallas.done("users", "add", "ann@example.com")).out == "User ann@example.com already exists.\n"
     assert (await pallas.done("users", "add", "bob", "--json")).json["new"] is True
     said = await pallas.done("users", "deactivate", "bob")
-    assert said.out == "User bob is inactive: tokens of that user are refused.\n"
+    assert said.out == "User bob is inactive: all tokens of the user are refused.\n"
     assert [row[:2] for row in (await pallas.done("users", "list")).rows] == [
         ["ann@example.com", "active"],
         ["bob", "inactive"],
@@ -28,19 +28,19 @@ async def test_libraries_are_added_renamed_moved_and_removed(pallas: Pallas) -> 
     await pallas.done("users", "add", "ann")
     words = ("libraries", "add", "papers", "--name", "All papers", "--workspace", "ws_a", "--owner", "ann")
     assert (await pallas.done(*words)).out == "Added library papers.\n"
-    assert (await pallas.done(*words)).out == "Library papers was there already.\n"
+    assert (await pallas.done(*words)).out == "Library papers already exists.\n"
     assert await pallas.refused("libraries", "add", "papers") == ["pallas: there is another library 'papers'"]
     assert (await pallas.done("libraries", "add", "notes", "--json")).json["name"] == "notes"
 
-    assert (await pallas.done("libraries", "rename", "papers", "Papers")).out == "Library papers is called Papers.\n"
-    assert (await pallas.done("libraries", "move", "notes", "ws_b")).out == "Library notes is in workspace ws_b.\n"
+    assert (await pallas.done("libraries", "rename", "papers", "Papers")).out == "Renamed library papers to Papers.\n"
+    assert (await pallas.done("libraries", "move", "notes", "ws_b")).out == "Library notes is now in workspace ws_b.\n"
     [listed] = (await pallas.done("libraries", "list", "--workspace", "ws_a")).rows
     assert listed[:3] == ["papers", "Papers", "ws_a"]
     assert (await pallas.done("libraries", "move", "notes", "--none")).out == (
-        "Library notes is in no workspace: no team reads it.\n"
+        "Library notes is now in no workspace: no team can read it.\n"
     )
-    assert await pallas.refused("libraries", "move", "notes", code=2) == ["pallas: name WORKSPACE, or say --none"]
-    assert (await pallas.done("libraries", "remove", "papers", "--yes")).out == "Removed library papers.\n"
+    assert await pallas.refused("libraries", "move", "notes", code=2) == ["pallas: name WORKSPACE, or pass --none"]
+    assert (await pallas.done("libraries", "remove", "papers", "--yes")).out == "Deleted library papers.\n"
     assert [row[0] for row in (await pallas.done("libraries", "list")).rows] == ["notes"]
 
 
@@ -50,15 +50,15 @@ async def test_roles_are_granted_and_revoked_and_tokens_lose_what_needed_them(pa
         await pallas.done("users", "add", user)
     await pallas.done("libraries", "add", "papers", "--owner", "ann")
     granted = await pallas.done("libraries", "grant", "papers", "bob", "manager")
-    assert granted.out == "User bob is manager of library papers.\n"
+    assert granted.out == "User bob is now manager of library papers.\n"
     await pallas.done("tokens", "issue", "Cline", "--user", "bob", "--library", "papers")
     assert [row[:3] for row in (await pallas.done("libraries", "members", "papers")).rows] == [
         ["papers", "ann", "owner"],
         ["papers", "bob", "manager"],
     ]
     revoked = await pallas.done("libraries", "revoke", "papers", "bob", "manager", "--yes")
-    assert revoked.out == "User bob is not manager of library papers any more.\n"
-    assert (await pallas.done("libraries", "members", "--user", "bob")).out == "Nobody has a role there.\n"
+    assert revoked.out == "User bob is no longer manager of library papers.\n"
+    assert (await pallas.done("libraries", "members", "--user", "bob")).out == "No members found.\n"
     assert (await pallas.done("tokens", "list", "--json")).json[0]["allowed_libraries"] == []
 
     last = await pallas.refused("libraries", "revoke", "papers", "ann", "owner", "--yes")

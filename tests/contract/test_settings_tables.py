@@ -58,7 +58,7 @@ def test_the_settings_of_every_process_are_in_the_architecture() -> None:
 @pytest.mark.parametrize("package", SERVICES, ids=lambda package: package.module)
 def test_every_readme_of_a_service_has_the_same_parts(package: Package) -> None:
     text = (package.folder / "README.md").read_text("utf-8")
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Owns", "Hears", "Says", "Settings", "Fails how"]
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Owns", "Receives", "Sends", "Settings", "Failure modes"]
 
 
 def test_no_secret_of_a_service_is_inherited_from_whoever_starts_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:

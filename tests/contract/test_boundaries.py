@@ -48,11 +48,12 @@ def test_shared_packages_know_only_what_is_below_them() -> None:
         "pallas_bus": {"pallas_contracts"},
         "pallas_runtime": {"pallas_contracts"},
         "pallas_teams": {"pallas_contracts"},
-        "pallas_calls": {"pallas_contracts", "pallas_bus", "pallas_runtime"},
+        "pallas_calls": {"pallas_contracts", "pallas_bus", "pallas_runtime", "pallas_schemas"},
         "pallas_executor": {"pallas_contracts", "pallas_bus", "pallas_runtime"},
         "pallas_lookups": {"pallas_contracts"},
         "pallas_postgres": {"pallas_contracts"},
         "pallas_credentials": {"pallas_contracts"},
+        "pallas_schemas": {"pallas_contracts"},
     }
     shared = [package for package in packages() if package.folder.parent.name == "shared"]
     used = {

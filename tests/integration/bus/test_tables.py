@@ -185,6 +185,24 @@ async def test_an_entry_that_becomes_unreadable_keeps_its_last_good_value(bus: C
         assert table.get("k") == asked("one")
 
 
+async def test_a_listener_that_fails_on_one_entry_is_told_of_the_next(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    told, others = Collected[str](), Collected[str]()
+
+    def fails(key: str, _value: HealthAsked | None) -> None:
+        told.add(key)
+        raise ValueError(key)
+
+    async with watch(tester, bucket) as table:
+        table.on_change(fails)
+        table.on_change(lambda key, _value: others.add(key))
+        await soon(table.synced.wait())
+        for key in ("a", "b"):
+            await put(tester, bucket, asked(key), key=key)
+        assert await others.count(2) == await told.count(2) == ["a", "b"]
+
+
 async def test_reading_and_removing_what_is_not_there_is_no_error(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)

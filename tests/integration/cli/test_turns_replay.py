@@ -194,7 +194,7 @@ async def test_what_was_too_big_for_a_message_is_sent_again_too(stage: Stage) ->
 async def test_what_does_not_fit_the_tool_is_refused_with_the_fault(stage: Stage) -> None:
     old = await stage.turn("bench", "say", text="hi")
     await stage.keep(old.model_copy(update={"arguments": {"text": 7}}))
-    with pytest.raises(Refused, match="do not fit the tool 'say': text violates the rule type"):
+    with pytest.raises(Refused, match="do not fit the tool 'say': text must be of type string"):
         await stage.replay(old)
     assert await stage.replays(old) == []
 

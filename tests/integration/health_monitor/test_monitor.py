@@ -31,7 +31,7 @@ from pallas_bus.transport.kv import (
     watch,
 )
 from pallas_bus.transport.reads import read_last
-from pallas_bus.transport.streams import declare
+from pallas_bus.transport.streams import bucket_subject, declare
 from pallas_bus.turnlog.queue import ensure_consumer, submit
 from pallas_contracts.agents import AgentDefinition, Dependency, Limits, WorkerPresence
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, GATEWAY, HEALTH, TURN_QUEUE, WORKER, WORKERS
@@ -403,3 +403,26 @@ async def test_what_lies_in_the_broker_is_measured_by_agent_and_by_stream(
     assert measured("pallas_stream_messages", stream="TURN_QUEUE") == 2
     assert measured("pallas_stream_messages", stream="CHANGES") is None
     assert measured("pallas_agent_workers", team="t", agent="harper") == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"tools": [{"name": "say", "input_schema": {"pattern": "(?=a)b"}}]}, "tool 'say': input_schema/pattern: "),
+        ({"port": 70_000, "model": {"provider": "*", "model": "*", "key": "*"}}, "port: "),
+    ],
+)
+async def test_a_definition_that_cannot_be_used_is_an_error_and_the_others_are_judged(
+    world: World, downstream: Downstream, fields: dict[str, Any], reason: str
+) -> None:
+    definition = {"team": "t", "agent": "odd", "title": "Odd", "updated_at": "2026-01-01T00:00:00Z", **fields}
+    world.write(downstream, "harper")
+    await world.publish()
+    await world.present("harper", "odd")
+    await world.worker.put(bucket_subject(AGENTS, "t.odd"), json.dumps(definition).encode())
+    await world.start()
+    odd = await world.until("odd", lambda health: health.status == "error")
+    assert (odd.message or "").startswith(f"the definition cannot be used: {reason}")
+    await world.until("harper", lambda health: health.status == "ok")
+    assert (await world.ask("odd")).message == odd.message
+    assert not world.process.failed.is_set()

@@ -95,3 +95,30 @@ async def test_an_agent_cannot_depend_on_a_function_agent(tmp_path: Path) -> Non
     await team.shared.close()
     assert [hosted.definition.agent for hosted in team.agents] == ["tools"]
     assert "not an LLM agent" in team.failed["harper"]
+
+
+@pytest.mark.parametrize(
+    ("title", "pattern", "reason"),
+    [
+        ("Odd", "(?=a)b", "tool 'say': input_schema/properties/text/pattern: the pattern has to be"),
+        ("x" * 1001, "a", "its definition cannot be used: title: String should have at most 1000 characters"),
+    ],
+)
+async def test_an_agent_whose_definition_nobody_could_use_is_not_published_and_its_team_is_hosted(
+    tmp_path: Path, title: str, pattern: str, reason: str
+) -> None:
+    agents = (
+        "name: demo\nagents:\n  fine: {kind: function, module: fine.py}\n"
+        f"  odd: {{kind: function, module: odd.py, title: {title}}}\n"
+    )
+    module = (
+        "from pallas_executor.functions import FunctionAgent\nagent = FunctionAgent()\n"
+        "@agent.tool('say', input_schema={'properties': {'text': {'pattern': %r}}})\n"
+        "async def say(ctx, arguments):\n    return 'said'\n"
+    )
+    files = {"agents.yaml": agents, "fine.py": module % "a", "odd.py": module % pattern}
+    team = await a_team(tmp_path, files)
+    await team.shared.close()
+    assert [hosted.definition.agent for hosted in team.agents] == ["fine"]
+    assert reason in team.failed["odd"]
+    assert [(it.agent, it.tools) for it in team.unstarted] == [("odd", ())]

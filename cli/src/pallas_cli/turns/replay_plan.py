@@ -1,7 +1,7 @@
 """Plans the replay of a turn: the new request, and whether it needs a confirmation."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport import kv
@@ -15,19 +15,12 @@ from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal, ToolStarted, TurnRequested
+from pallas_schemas import ToolSchema
 
 OPERATOR = Principal(type="peer", id="pallas-cli")
 """The caller of a replayed turn."""
 
 _MOST_FAULTS = 5
-
-
-class _Validator(Protocol):
-    """A compiled JSON Schema."""
-
-    def iter_errors(self, instance: Any) -> Any:
-        """Yield the violations of the schema."""
-        ...
 
 
 class Unconfirmed(Refused):
@@ -120,18 +113,10 @@ def check_arguments(tool: ToolDefinition, arguments: dict[str, Any]) -> None:
     Raises:
         Refused: they are invalid. Each line names the field and the rule, not the value.
     """
-    faults = sorted(_sentence(fault) for fault in _compiled(tool.input_schema).iter_errors(arguments))
+    head = f"the arguments of the turn do not fit the tool {tool.name!r}"
+    try:
+        faults = ToolSchema(tool.input_schema).faults(arguments)
+    except Rejected as error:
+        raise Refused(f"the schema of the tool {tool.name!r} cannot be used: {error.message}") from error
     if faults:
-        head = f"the arguments of the turn do not fit the tool {tool.name!r}"
         raise Refused(*(f"{head}: {fault}" for fault in faults[:_MOST_FAULTS]))
-
-
-def _compiled(schema: dict[str, Any]) -> _Validator:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(schema)
-
-
-def _sentence(fault: Any) -> str:
-    where = "/".join(str(part) for part in fault.absolute_path) or "arguments"
-    return f"{where} violates the rule {fault.validator}"

@@ -45,6 +45,8 @@ def running_on(key: str, workers: Sequence[WorkerPresence]) -> list[WorkerPresen
 def fold(definition: AgentDefinition, needs: Needs, evidence: Evidence, *, slow: float) -> Verdict:
     """Judge an agent; a dependency that took longer than `slow` seconds is slow."""
     key = f"{definition.team}.{definition.agent}"
+    if definition.unusable is not None:
+        return Verdict("error", f"the definition cannot be used: {definition.unusable}", 0)
     running = running_on(key, evidence.workers)
     failed = [worker.failed[key] for worker in evidence.workers if key in worker.failed]
     if failed and not running:

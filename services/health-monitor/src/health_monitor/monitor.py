@@ -14,9 +14,10 @@ from health_monitor.needs import Needs, model_key, needs_of
 from health_monitor.ports import Addresses, McpTarget, ModelTarget, Publications, Queue, Target
 from health_monitor.shared_probes import SharedProbes
 from pallas_contracts.agents import AgentDefinition, WorkerPresence
-from pallas_contracts.errors import NotFound
+from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.message import utc_now
+from pallas_schemas import check_definition
 
 ON_DEMAND = 0.7
 """Seconds a check on demand waits for probes; its asker has 0.9 s in all."""
@@ -39,6 +40,7 @@ class Monitor:
     _hosts: dict[str, list[WorkerPresence]] = field(default_factory=dict[str, list[WorkerPresence]])
     _served: set[str] = field(default_factory=set[str])
     _idle_since: dict[str, float] = field(default_factory=dict[str, float])
+    _unchecked: set[str] = field(default_factory=set[str])
     _judged: set[str] = field(default_factory=set[str])
     _publishing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
@@ -49,6 +51,7 @@ class Monitor:
             self._idle_since.pop(key, None)
         else:
             self._agents[key] = definition
+            self._unchecked.add(key)
         self.changed.set()
 
     def worker_changed(self, key: str, presence: WorkerPresence | None) -> None:
@@ -62,7 +65,7 @@ class Monitor:
     async def run_round(self) -> None:
         """Probe everything that any agent depends on, and publish all results and judgements."""
         await self.addresses.reload()
-        needs = self._needs()
+        needs = await self._checked_needs()
         await self.probes.run(self._targets(needs.values()))
         for result in self._stdio_results(needs.values()):
             await self.probes.note(result)
@@ -71,7 +74,7 @@ class Monitor:
 
     async def catch_up(self) -> None:
         """Judge again after a change; only what has never been probed is probed."""
-        needs = self._needs()
+        needs = await self._checked_needs()
         if any(self._unknown(need) for need in needs.values()):
             await self.addresses.reload()
         await self.probes.run(
@@ -117,7 +120,17 @@ class Monitor:
         self._hosts, self._served = hosts, served
         self.changed.set()
 
-    def _needs(self) -> dict[str, Needs]:
+    async def _checked_needs(self) -> dict[str, Needs]:
+        """What agents depend on, once new definitions have been checked as a gateway checks them."""
+        while self._unchecked:
+            key = self._unchecked.pop()
+            if (definition := self._agents.get(key)) is None:
+                continue
+            try:
+                await asyncio.to_thread(check_definition, definition)
+            except Rejected as error:
+                if self._agents.get(key) is definition:
+                    self._agents[key] = definition.model_copy(update={"unusable": error.message})
         return {key: needs_of(definition, self._agents) for key, definition in self._agents.items()}
 
     def _targets(self, needs: Iterable[Needs]) -> list[Target]:

@@ -4,15 +4,34 @@ A definition is all the gateway and the registry know about an agent. It names t
 schemas and says nothing of how they are executed, so every kind of agent looks the same from the front.
 """
 
-from datetime import datetime
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
 
+from pallas_contracts.bounds import (
+    FEW,
+    MANY,
+    BoundedObject,
+    Count,
+    Line,
+    Moment,
+    Name,
+    PerSecond,
+    Port,
+    Seconds,
+    Text,
+    Url,
+)
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 
 type JsonObject = dict[str, Any]
+
+LARGEST_DEFINITION = 1_048_576
+"""Bytes of a definition as JSON."""
 
 
 class ToolDefinition(Message):
@@ -23,54 +42,54 @@ class ToolDefinition(Message):
     caller as MCP has them.
     """
 
-    name: str
-    title: str | None = None
-    description: str = ""
-    input_schema: JsonObject = Field(default_factory=lambda: {"type": "object"})
-    output_schema: JsonObject | None = None
-    annotations: JsonObject | None = None
-    meta: JsonObject | None = None
-    icons: tuple[JsonObject, ...] = ()
-    aliases: tuple[str, ...] = ()
-    correlation: str | None = None
+    name: Name
+    title: Line | None = None
+    description: Text = ""
+    input_schema: BoundedObject = Field(default_factory=lambda: {"type": "object"})
+    output_schema: BoundedObject | None = None
+    annotations: BoundedObject | None = None
+    meta: BoundedObject | None = None
+    icons: tuple[BoundedObject, ...] = Field(default=(), max_length=FEW)
+    aliases: tuple[Name, ...] = Field(default=(), max_length=FEW)
+    correlation: Name | None = None
 
 
 class PromptDefinition(Message):
     """A prompt as MCP lists it. `messages` answers it without asking the owner (an empty tuple is an answer)."""
 
-    name: str
-    title: str | None = None
-    description: str | None = None
-    arguments: tuple[JsonObject, ...] = ()
-    messages: tuple[JsonObject, ...] | None = None
+    name: Name
+    title: Line | None = None
+    description: Text | None = None
+    arguments: tuple[BoundedObject, ...] = Field(default=(), max_length=FEW)
+    messages: tuple[BoundedObject, ...] | None = Field(default=None, max_length=MANY)
 
 
 class ResourceDefinition(Message):
     """A resource or, when `template` is set, a resource template (`uri` is then an RFC 6570 template)."""
 
-    uri: str
-    name: str
-    title: str | None = None
-    description: str | None = None
-    mime_type: str | None = None
+    uri: Url
+    name: Name
+    title: Line | None = None
+    description: Text | None = None
+    mime_type: Line | None = None
     template: bool = False
 
 
 class Capabilities(Message):
     """What the agent's model can do (interface contract section 1, `capabilities`)."""
 
-    model: str
+    model: Name
     vision: bool = False
-    context_window: int | None = None
-    max_output_tokens: int | None = None
+    context_window: Count | None = None
+    max_output_tokens: Count | None = None
 
 
 class Icon(Message):
     """An icon as the registry lists it; `src` may be relative."""
 
-    src: str
-    sizes: tuple[str, ...] = ()
-    mime_type: str | None = None
+    src: Url
+    sizes: tuple[Line, ...] = Field(default=(), max_length=FEW)
+    mime_type: Line | None = None
 
 
 class Dependency(Message):
@@ -80,17 +99,17 @@ class Dependency(Message):
     nothing of either can be read back from it.
     """
 
-    name: str
-    key: str
+    name: Name
+    key: Token
     transport: Literal["http", "stdio"]
 
 
 class ModelDependency(Message):
     """The model provider an agent needs; `key` as in `Dependency`, over provider, base address and credential."""
 
-    provider: str
-    model: str
-    key: str
+    provider: Name
+    model: Name
+    key: Token
 
 
 class Limits(Message):
@@ -100,14 +119,14 @@ class Limits(Message):
     that had sent an idempotency key.
     """
 
-    turn_timeout: float = 600.0
-    queue_timeout: float = 120.0
-    max_concurrency: int | None = None
-    max_queued: int = 1000
-    max_attempts: int = 3
-    max_rate: float | None = None
-    max_rate_per_caller: float | None = None
-    grace: float = 30.0
+    turn_timeout: Seconds = 600.0
+    queue_timeout: Seconds = 120.0
+    max_concurrency: Count | None = None
+    max_queued: Count = 1000
+    max_attempts: Count = 3
+    max_rate: PerSecond | None = None
+    max_rate_per_caller: PerSecond | None = None
+    grace: Seconds = 30.0
 
 
 class Allow(Message):
@@ -116,9 +135,9 @@ class Allow(Message):
     With nothing in it nobody may. Ids, because names are neither unique nor fixed.
     """
 
-    types: tuple[str, ...] = ()
-    teams: tuple[str, ...] = ()
-    tokens: tuple[str, ...] = ()
+    types: tuple[Name, ...] = Field(default=(), max_length=FEW)
+    teams: tuple[Name, ...] = Field(default=(), max_length=MANY)
+    tokens: tuple[Name, ...] = Field(default=(), max_length=MANY)
 
 
 class AgentDefinition(Message):
@@ -126,36 +145,75 @@ class AgentDefinition(Message):
 
     `kind` is informative. `revision` is a digest of the definition without `updated_at`, which therefore only moves
     when the agent really changed. `retry` says whether a turn may be executed again after a tool had started. Without
-    `allow` every caller whom the gateway serves may use it.
+    `allow` every caller whom the gateway serves may use it. `unusable` is why the agent cannot be called:
+    readers set it where they cannot read what is in the bucket, and workers where a definition breaks a bound.
     """
 
     team: Token
     agent: Token
-    team_id: str | None = None
-    kind: str = "llm"
-    namespace: str = "local.pallas"
-    title: str
-    description: str = ""
-    version: str = "0.0.0"
-    icons: tuple[Icon, ...] = ()
-    port: int | None = None
+    team_id: Name | None = None
+    kind: Name = "llm"
+    namespace: Name = "local.pallas"
+    title: Line
+    description: Text = ""
+    version: Line = "0.0.0"
+    icons: tuple[Icon, ...] = Field(default=(), max_length=FEW)
+    port: Port | None = None
     capabilities: Capabilities | None = None
-    tools: tuple[ToolDefinition, ...] = ()
-    prompts: tuple[PromptDefinition, ...] = ()
-    resources: tuple[ResourceDefinition, ...] = ()
+    tools: tuple[ToolDefinition, ...] = Field(default=(), max_length=MANY)
+    prompts: tuple[PromptDefinition, ...] = Field(default=(), max_length=MANY)
+    resources: tuple[ResourceDefinition, ...] = Field(default=(), max_length=MANY)
     completes: bool = False
-    agents: tuple[Token, ...] = ()
-    dependencies: tuple[Dependency, ...] = ()
+    agents: tuple[Token, ...] = Field(default=(), max_length=MANY)
+    dependencies: tuple[Dependency, ...] = Field(default=(), max_length=MANY)
     model: ModelDependency | None = None
     limits: Limits = Limits()
     retry: Literal["unsafe", "safe"] = "unsafe"
     allow: Allow | None = None
-    revision: str = ""
-    updated_at: datetime
+    unusable: Line | None = None
+    revision: Line = ""
+    updated_at: Moment
+
+    @model_validator(mode="after")
+    def _tools_have_names_of_their_own(self) -> Self:
+        names = Counter(tool.name for tool in self.tools)
+        if len(names) < len(self.tools):
+            raise ValueError(f"two tools are called {names.most_common(1)[0][0]!r}")
+        return self
 
     def tool(self, name: str) -> ToolDefinition | None:
         """Return the tool of that name or alias, or None."""
         return next((tool for tool in self.tools if name == tool.name or name in tool.aliases), None)
+
+
+def unusable(team: str, agent: str, reason: str) -> AgentDefinition:
+    """What stands for a definition that cannot be used: an agent with nothing but its name and the reason."""
+    never = datetime.fromtimestamp(0, UTC)
+    return AgentDefinition(team=team, agent=agent, title=agent, unusable=reason[:1000], updated_at=never)
+
+
+def read_definition(ids: Mapping[str, str], data: bytes) -> AgentDefinition:
+    """The definition under a key of the bucket, an `unusable` one where there is none that can be used.
+
+    Raises:
+        ValidationError: the key is no agent's.
+    """
+    if len(data) > LARGEST_DEFINITION:
+        return unusable(**ids, reason=f"it is larger than {LARGEST_DEFINITION} bytes")
+    try:
+        definition = AgentDefinition.model_validate_json(data)
+    except ValidationError as error:
+        return unusable(**ids, reason=reason_of(error))
+    if (definition.team, definition.agent) != (ids["team"], ids["agent"]):
+        return unusable(**ids, reason="it is of another agent than its key")
+    return definition
+
+
+def reason_of(error: ValidationError) -> str:
+    """The first fault of a definition: its field and what is wrong with it, without the value."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part)[:64] for part in fault["loc"]) or "definition"
+    return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
 
 
 class WorkerPresence(Message):

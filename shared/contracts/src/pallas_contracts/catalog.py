@@ -10,6 +10,7 @@ from pallas_contracts.agents import (
     GatewayPresence,
     WorkerAlive,
     WorkerPresence,
+    read_definition,
 )
 from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBearer, Resolved
 from pallas_contracts.contract import Blob, Bucket, Contract, Question, Stream, Template
@@ -283,6 +284,7 @@ AGENTS = Bucket(
     writers=(WORKER, CLI),
     readers=(GATEWAY, WORKER, REGISTRY, MONITOR, CLI),
     summary="What can be called. An agent stays when no worker is alive; it leaves when its team says so.",
+    reads=read_definition,
 )
 WORKERS = Bucket(
     "workers",

@@ -4,6 +4,7 @@ Subjects are built and parsed here and nowhere else; every id in one is checked 
 """
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,7 +79,8 @@ class Stream:
 class Bucket[M: Message]:
     """A KV bucket whose keys follow `key` and whose values are `message`; `ttl` in seconds makes entries expire.
 
-    Only `writers` may write it and only `readers` read it.
+    Only `writers` may write it and only `readers` read it. `reads` makes a value of a key's ids and its bytes
+    where that is more than to validate them.
     """
 
     name: str
@@ -89,6 +91,17 @@ class Bucket[M: Message]:
     readers: tuple[str, ...]
     summary: str
     ttl: float | None = None
+    reads: Callable[[Mapping[str, str], bytes], M] | None = None
+
+    def read(self, key: str, data: bytes) -> M:
+        """The value under a key.
+
+        Raises:
+            ValidationError: it is none.
+        """
+        if self.reads is None:
+            return self.message.model_validate_json(data)
+        return self.reads(self.key.parse(key) or dict.fromkeys(self.key.fields, ""), data)
 
 
 @dataclass(frozen=True)

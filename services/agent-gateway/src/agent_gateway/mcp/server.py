@@ -4,7 +4,7 @@ The server knows an agent by its definition only. A definition may change while 
 cached is then announced to whoever listens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
@@ -29,10 +30,10 @@ from agent_gateway.mcp.observers import event_stream_of, progress_observer, stre
 from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import SESSION_HEADER, Context, call_of, is_modern, session_of
 from pallas_bus.transport.ask import ask
-from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool
+from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.submit_turn import make_request
-from pallas_contracts.agents import AgentDefinition, AgentRead
+from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition, reason_of
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.turns import TurnRequested
@@ -58,7 +59,7 @@ class AgentServer:
 
     def __post_init__(self) -> None:
         self._changes = InMemorySubscriptionBus()
-        self._schemas = ToolSchemas(self.definition)
+        self._schemas = ToolSchemas()
         self.listening = ListenHandler(self._changes)
         self.server = self._make_server()
 
@@ -93,7 +94,7 @@ class AgentServer:
     async def change(self, definition: AgentDefinition) -> None:
         """Serve a changed definition and announce which lists are different."""
         before, self.definition = self.definition, definition
-        self._schemas = ToolSchemas(definition)
+        self._schemas = ToolSchemas()
         if before.tools != definition.tools:
             await self._changes.publish(ToolsListChanged())
         if before.prompts != definition.prompts:
@@ -111,17 +112,24 @@ class AgentServer:
         tool = self.definition.tool(name)
         return tool.input_schema if tool else None
 
+    def _listed[T](self, of: Callable[[AgentDefinition], list[T]]) -> list[T]:
+        try:
+            return of(self.definition)
+        except ValidationError as error:
+            message = f"The agent's definition cannot be used: {reason_of(error)}"
+            raise MCPError(code=types.INTERNAL_ERROR, message=message) from error
+
     async def _list_tools(self, _context: Context, _params: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=tools_of(self.definition))
+        return types.ListToolsResult(tools=self._listed(tools_of))
 
     async def _list_prompts(self, _context: Context, _params: object) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=prompts_of(self.definition))
+        return types.ListPromptsResult(prompts=self._listed(prompts_of))
 
     async def _list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=resources_of(self.definition))
+        return types.ListResourcesResult(resources=self._listed(resources_of))
 
     async def _list_templates(self, _context: Context, _params: object) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=templates_of(self.definition))
+        return types.ListResourceTemplatesResult(resource_templates=self._listed(templates_of))
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> WireResult:
         prompt = next((prompt for prompt in self.definition.prompts if prompt.name == params.name), None)
@@ -148,14 +156,12 @@ class AgentServer:
         return {**COMPLETE, **read.result}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> WireResult:
-        try:
-            tool = HEALTH_TOOL if params.name == GET_HEALTH else find_tool(self.definition, params.name)
-        except NotFound as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
-        arguments, key = check_arguments(self._schemas, tool, params.arguments or {}), idempotency_key(context.meta)
-        if isinstance(refusal := arguments, Refusal) or isinstance(refusal := key, Refusal):
+        key = idempotency_key(context.meta)
+        checked = key if isinstance(key, Refusal) else await self._check(params)
+        if isinstance(refusal := key, Refusal) or isinstance(refusal := checked, Refusal):
             self.platform.calls.metrics.call_refused(self.definition.team, self.definition.agent, refusal)
             return refused(refusal)
+        tool, arguments = checked
         if tool is HEALTH_TOOL:
             health = await get_health(self.platform.bus, self.platform.healths, self.definition)
             return {**COMPLETE, "content": [{"type": "text", "text": health}]}
@@ -164,6 +170,18 @@ class AgentServer:
         names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
         with of_turn(**names, conversation=request.correlation):
             return await self._execute(context, request)
+
+    async def _check(self, params: types.CallToolRequestParams) -> tuple[ToolDefinition, JsonObject] | Refusal:
+        """The tool that is called, and arguments that fit it."""
+        if params.name != GET_HEALTH and self.definition.unusable is not None:
+            return unusable(self.definition.unusable)
+        try:
+            tool = HEALTH_TOOL if params.name == GET_HEALTH else find_tool(self.definition, params.name)
+        except NotFound as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
+        schema = await self._schemas.of(tool)
+        checked = schema if isinstance(schema, Refusal) else check_arguments(schema, tool, params.arguments or {})
+        return checked if isinstance(checked, Refusal) else (tool, checked)
 
     async def _execute(self, context: Context, request: TurnRequested) -> WireResult:
         """Make the turn and follow it to its end, on a stream that can be resumed where there is one."""

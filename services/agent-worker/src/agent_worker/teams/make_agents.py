@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from agent_worker.downstream.pool import DownstreamPool
 from agent_worker.teams.hosted_team import HostedTeam
-from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.agents import AgentDefinition, read_definition, reason_of, unusable
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import AgentRuntime, HostedAgent
 from pallas_runtime.telemetry import tracing
+from pallas_schemas import check_definition
 from pallas_teams import AgentConfig, TeamFolder
 
 if TYPE_CHECKING:
@@ -105,9 +108,13 @@ class _Host:
 
     async def add(self, agent: AgentConfig) -> None:
         try:
-            self.hosted.append(await _KINDS[agent.kind].make(self, agent))
+            hosted = await _KINDS[agent.kind].make(self, agent)
+            _check(hosted.definition)
+            self.hosted.append(hosted)
         except PallasError as error:
             self._give_up(agent, error.message)
+        except ValidationError as error:
+            self._give_up(agent, f"its definition cannot be used: {reason_of(error)}")
         except Exception as error:
             log.exception("agent could not be started", extra={"agent": agent.name})
             self._give_up(agent, f"its module could not be loaded: {type(error).__name__}")
@@ -115,7 +122,10 @@ class _Host:
     def _give_up(self, agent: AgentConfig, reason: str) -> None:
         log.error("agent failed to start", extra={"agent": agent.name, "reason": reason})
         self.failed[agent.name] = reason
-        self.unstarted.append(_KINDS[agent.kind].define(self.folder, agent))
+        try:
+            self.unstarted.append(_KINDS[agent.kind].define(self.folder, agent))
+        except ValidationError:
+            self.unstarted.append(unusable(self.folder.name, agent.name, reason))
 
     async def make_llm(self, agent: AgentConfig) -> HostedAgent:
         return HostedAgent(_llm_definition(self.folder, agent), self._llm_runtime(agent))
@@ -149,6 +159,19 @@ class _Host:
             agents=tuple(self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on),
         )
         return runtime
+
+
+def _check(definition: AgentDefinition) -> None:
+    """Read a definition as everybody else will.
+
+    Raises:
+        Rejected: it cannot be used.
+    """
+    ids = {"team": definition.team, "agent": definition.agent}
+    read = read_definition(ids, definition.model_dump_json().encode())
+    if read.unusable is not None:
+        raise Rejected(f"its definition cannot be used: {read.unusable}")
+    check_definition(read)
 
 
 def _definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:

@@ -143,7 +143,7 @@ class Table[M: Message]:
             self._remove(key, seq)
             return
         try:
-            value = self.bucket.message.model_validate_json(data)
+            value = self.bucket.read(key, data)
         except ValidationError as error:
             log.warning(
                 "unreadable entry", extra={"bucket": self.bucket.name, "key": key, "faults": error.error_count()}
@@ -260,6 +260,6 @@ async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tupl
     if records[0].headers.get("KV-Operation") in _GONE:
         return None, records[0].seq
     try:
-        return bucket.message.model_validate_json(records[0].data), records[0].seq
+        return bucket.read(bucket.key.subject(**ids), records[0].data), records[0].seq
     except ValidationError as error:
         raise PallasError(f"entry {ids!r} of bucket {bucket.name!r} cannot be read", code="undecodable") from error

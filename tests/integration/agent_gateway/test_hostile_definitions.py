@@ -1,0 +1,175 @@
+"""One team does what it can to stop the gateway that serves all: it writes definitions as nobody should."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from mcp.shared.exceptions import MCPError
+from tests.e2e import wire
+from tests.hostile import SCHEMAS, definitions, doubling
+from tests.integration.agent_gateway.conftest import Platform, error_of
+from tests.integration.real_parts import Front
+from tests.waiting import eventually, soon
+
+from pallas_bus.transport.streams import bucket_subject
+from pallas_contracts.catalog import AGENTS
+
+MOST_LAG = 1.0
+"""Seconds for which the event loop may be busy with one thing, on a machine that has others to do."""
+
+
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("tools/list", {}),
+    ("prompts/list", {}),
+    ("tools/call", {"name": "get_health", "arguments": {}}),
+    ("tools/call", {"name": "say", "arguments": {"text": "a" * 50, "other": [{"a": {"a": 1}}]}}),
+]
+
+
+async def write(platform: Platform, agent: str, data: bytes) -> None:
+    """Put bytes into the catalogue, as whoever has the rights of the team's worker can."""
+    await platform.bus.put(bucket_subject(AGENTS, AGENTS.key.subject(team=platform.team, agent=agent)), data)
+
+
+async def write_tool(platform: Platform, agent: str, schema: Any, **fields: Any) -> None:
+    tool = {"name": "say", "input_schema": schema}
+    definition = {"team": platform.team, "agent": agent, "title": agent, "updated_at": "2026-01-01T00:00:00Z"}
+    await write(platform, agent, json.dumps({**definition, "tools": [tool], **fields}).encode())
+
+
+async def ask(front: Front, http: httpx.AsyncClient, *requests: tuple[str, str, dict[str, Any]]) -> None:
+    """Send requests (URL, method, params), until each has its answer or is a turn: no worker has these agents."""
+
+    async def send(url: str, method: str, params: dict[str, Any]) -> None:
+        body, headers = wire.modern(method, params)
+        assert (await http.post(url, json=body, headers=headers)).status_code in (200, 400, 403)
+
+    sent = [asyncio.create_task(send(*request)) for request in requests]
+    await eventually(lambda: sum(it.done() for it in sent) + front.counted("pallas_turns_in_flight") >= len(sent))
+    for task in sent:
+        task.cancel()
+    assert [it for it in await asyncio.gather(*sent, return_exceptions=True) if isinstance(it, AssertionError)] == []
+
+
+async def answers(front: Front, platform: Platform) -> None:
+    """The agent of a team that has done nothing is still served."""
+    async with front.client(platform.team, "bench") as client:
+        assert not (await soon(client.call_tool("say", {"text": "hello"}))).is_error
+    assert not front.process.failed.is_set()
+    assert front.process.probes.missing() == {}
+
+
+@contextmanager
+def loop_lag() -> Generator[list[float]]:
+    """How late the event loop was to do something, again and again, as seen from outside of it."""
+    loop, lags, stop = asyncio.get_running_loop(), list[float](), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            done, asked = threading.Event(), time.monotonic()
+            loop.call_soon_threadsafe(done.set)
+            while not done.wait(0.05) and not stop.is_set():
+                pass
+            lags.append(time.monotonic() - asked)
+            stop.wait(0.005)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield lags
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+async def front(platform: Platform) -> Front:
+    """A gateway that binds agents' own ports, with an agent of a worker behind it."""
+    await platform.worker()
+    front = await platform.gateway(agent_ports="true")
+    await platform.served(front)
+    return front
+
+
+async def test_whatever_a_team_writes_the_others_are_served(
+    platform: Platform, front: Front, http: httpx.AsyncClient
+) -> None:
+    written: list[bytes] = []
+
+    @settings(
+        derandomize=True,
+        deadline=None,
+        max_examples=40,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(st.data())
+    def generate(data: st.DataObject) -> None:
+        written.append(data.draw(definitions(platform.team, f"h{len(written)}")))
+
+    generate()
+    for number, data in enumerate(written):
+        await write(platform, f"h{number}", data)
+    await platform.served(front, f"h{len(written) - 1}")
+
+    urls = [front.url(platform.team, f"h{number}") for number in range(len(written))]
+    await ask(front, http, *((url, *request) for url in urls for request in REQUESTS))
+    await answers(front, platform)
+
+
+async def test_no_schema_blocks_the_event_loop(platform: Platform, front: Front, http: httpx.AsyncClient) -> None:
+    arguments = {"text": "ab" * 100_000, "a": {"a": {"a": [1] * 1000}}}
+    with loop_lag() as lags:
+        for number, schema in enumerate(SCHEMAS):
+            await write_tool(platform, f"h{number}", schema)
+        await platform.served(front, f"h{len(SCHEMAS) - 1}")
+        urls = [front.url(platform.team, f"h{number}") for number in range(len(SCHEMAS))]
+        params = {"name": "say", "arguments": arguments}
+        await ask(front, http, *((url, "tools/call", params) for url in urls))
+    assert max(lags) < MOST_LAG
+    await answers(front, platform)
+
+
+@pytest.mark.parametrize(
+    ("schema", "fields", "reason"),
+    [
+        ({"$ref": "http://127.0.0.1:1/x"}, {}, "tool 'say': input_schema/$ref: only a $ref to a place in the same"),
+        ({}, {"port": 70_000}, "port: Input should be less than or equal to 65535"),
+    ],
+)
+async def test_a_call_of_an_agent_whose_definition_cannot_be_used_is_told_why(
+    platform: Platform, front: Front, schema: Any, fields: dict[str, Any], reason: str
+) -> None:
+    await write_tool(platform, "broken", schema, **fields)
+    await platform.served(front, "broken")
+    async with front.client(platform.team, "broken") as client:
+        result = await client.call_tool("say", {})
+        assert error_of(result) == {"code": "agent_failed", "retryable": True, "retry_after_ms": 5000}
+        assert reason in str(result.content)
+    await answers(front, platform)
+
+
+async def test_a_list_that_cannot_be_made_is_an_error_that_says_why(platform: Platform, front: Front) -> None:
+    await write_tool(platform, "broken", {}, tools=[{"name": "say", "annotations": {"readOnlyHint": "perhaps"}}])
+    await platform.served(front, "broken")
+    async with front.client(platform.team, "broken") as client:
+        with pytest.raises(MCPError, match="definition cannot be used: annotations"):
+            await client.list_tools()
+
+
+async def test_arguments_that_take_too_long_to_check_are_refused(platform: Platform, front: Front) -> None:
+    await write_tool(platform, "slow", doubling(60))
+    await platform.served(front, "slow")
+    async with front.client(platform.team, "slow") as client:
+        result = await client.call_tool("say", {"text": 7})
+    assert error_of(result) == {"code": "invalid_arguments", "retryable": False}
+    assert "there is too much in them to check it" in str(result.content)

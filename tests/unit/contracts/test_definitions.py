@@ -1,0 +1,70 @@
+"""What a definition may be, and what is made of one that may not."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from tests.hostile import definitions, nested
+
+from health_monitor.fold import Evidence, fold
+from health_monitor.needs import model_key, needs_of
+from pallas_contracts.agents import LARGEST_DEFINITION, AgentDefinition, read_definition
+from pallas_contracts.ids import is_token
+from registry.listing import compile_listing
+
+IDS = {"team": "demo", "agent": "harper"}
+GOOD = {**IDS, "title": "Harper", "updated_at": "2026-01-01T00:00:00Z"}
+
+
+def read(**fields: Any) -> AgentDefinition:
+    return read_definition(IDS, json.dumps(GOOD | fields).encode())
+
+
+def tool(**fields: Any) -> dict[str, Any]:
+    return {"tools": [{"name": "say", **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"port": 70_000}, "port: Input should be less than or equal to 65535"),
+        ({"port": 0}, "port: Input should be greater than or equal to 1"),
+        ({"title": "x" * 1001}, "title: String should have at most 1000 characters"),
+        ({"updated_at": "2026-01-01T00:00:00"}, "updated_at: Input should have timezone info"),
+        ({"updated_at": "9999-12-31T23:59:59-23:00"}, "updated_at: is not a time of this platform"),
+        ({"icons": [{"src": "http://["}]}, "icons.0.src: is no address"),
+        ({"model": {"provider": "p", "model": "m", "key": "a b"}}, "model.key: String should match pattern"),
+        ({"limits": {"turn_timeout": 1e300}}, "limits.turn_timeout: Input should be less than or equal to"),
+        ({"agents": ["a"] * 501}, "agents: Tuple should have at most 500 items"),
+        (tool(input_schema=nested(70, "not", {})), "tools.0.input_schema: has more than 64 levels"),
+        (tool(input_schema={"enum": list(range(20_000))}), "tools.0.input_schema: has more than 10000 values"),
+        (tool(meta={"x": "x" * 20_001}), "tools.0.meta: has a text of more than 20000 characters"),
+        (tool(meta={"x": 10**30}), "tools.0.meta: has a text of more than 20000 characters, or a number that is too"),
+        ({"tools": [{"name": "say"}] * 2}, "definition: two tools are called 'say'"),
+        ({"team": "other"}, "it is of another agent than its key"),
+        ({"kind": "x" * LARGEST_DEFINITION}, "it is larger than 1048576 bytes"),
+    ],
+)
+def test_a_definition_that_breaks_a_bound_is_an_agent_with_a_reason(fields: dict[str, Any], reason: str) -> None:
+    definition = read(**fields)
+    assert (definition.team, definition.agent, definition.tools) == ("demo", "harper", ())
+    assert (definition.unusable or "").startswith(reason)
+
+
+def test_a_definition_within_the_bounds_is_read_as_it_is() -> None:
+    schema = nested(50, "not", {"enum": list(range(5000)), "maximum": 1.5, "const": None})
+    assert read(**tool(input_schema=schema), port=65_535).tools[0].input_schema == schema
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(definitions("demo", "harper"))
+def test_no_reader_fails_on_a_definition_whoever_has_written_it(data: bytes) -> None:
+    definition, other = read_definition(IDS, data), read().model_copy(update={"agent": "other"})
+    agents = {"demo.harper": definition, "demo.other": other}
+    listing = compile_listing(agents, {}, {}, public_url="http://x.example")
+    assert "local.pallas/pallas-other" in [listed.name for listed in listing.servers]
+    needs = needs_of(definition, agents)
+    assert all(is_token(key) for key in (*(it.key for it in needs.servers), *(model_key(it) for it in needs.models)))
+    verdict = fold(definition, needs, Evidence({}, ()), slow=1.0)
+    assert (verdict.status == "error") == (definition.unusable is not None)

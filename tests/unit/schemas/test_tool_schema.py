@@ -1,0 +1,110 @@
+"""Schemas that may be used, and arguments that are checked against them, though either may be made to do harm."""
+
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from tests.hostile import SCHEMAS, doubling, nested, schemas
+
+from pallas_contracts.errors import Rejected
+from pallas_schemas import ToolSchema
+
+TOO_MUCH = "there is too much in them to check it against the tool's schema"
+UNEXPLAINED = "they break the tool's schema, and there is too much in them to say where"
+
+
+def text(**rules: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"text": rules}}
+
+
+def test_nothing_is_fetched_for_a_schema() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
+        for schema in ({"$ref": address}, text(**{"$ref": address}), {"$id": address, "$ref": "other.json"}):
+            with pytest.raises(Rejected, match=r"only a \$ref to a place in the same schema is taken"):
+                ToolSchema(schema)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (text(pattern="(?=a)b"), "^/properties/text/pattern: the pattern has to be .* without look-around"),
+    (text(pattern=r"(a)\1"), "^/properties/text/pattern: the pattern has to be"),
+    (text(pattern=r"(?:\w{1000}){1000}"), "^/properties/text/pattern: the pattern has to be .* not too large"),
+    (text(pattern="["), "^/properties/text/pattern: the pattern has to be a regular expression"),
+    (text(type="strin"), "^/properties/text/type: "),
+    ({"required": "text"}, "^/required: "),
+    ({"$ref": "#"}, r"a \$ref leads back to itself"),
+    ({"$ref": "#/$defs/none"}, r"^/\$ref: there is nothing at '#/\$defs/none'"),
+    ({"$ref": "#/odd", "odd": {"properties": 5}}, r"what a \$ref names is no schema"),
+    ({"properties": {f"p{number}": {} for number in range(3000)}}, "it has more than 1000 subschemas"),
+    ({"properties": {f"p{n}": {"pattern": f"^[a-z]{{{n},2000}}$"} for n in range(100)}}, "too large together"),
+    (nested(500, "not", {}), "Recursion limit"),
+]
+
+
+@pytest.mark.parametrize(("schema", "reason"), REFUSED)
+def test_a_schema_that_cannot_be_used_is_refused_with_the_place_and_the_reason(
+    schema: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Rejected, match=reason):
+        ToolSchema(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "faults"),
+    [
+        (text(pattern="^(a+)+$"), {"text": "a" * 5000 + "b"}, ["text breaks the rule pattern (^(a+)+$)"]),
+        (text(pattern="^(a+)+$"), {"text": "a" * 1_000_000 + "b"}, [TOO_MUCH]),
+        (text(pattern="(?:a|b)*a(?:a|b){2500}c"), {"text": "ab" * 100_000}, [TOO_MUCH]),
+        ({"patternProperties": {"^(a+)+$": {"type": "integer"}}}, {"a" * 1_000_000: 1}, [TOO_MUCH]),
+        (doubling(60), {"text": 7}, [TOO_MUCH]),
+        (doubling(16), {"text": 7}, [UNEXPLAINED]),
+        ({"properties": {"a": {"$ref": "#"}}}, nested(5000, "a", {}), [TOO_MUCH]),
+        ({"properties": {"a": {"anyOf": [{"$ref": "#"}] * 2}}}, nested(90, "a", {}), [TOO_MUCH]),
+        ({"properties": {"a": {"uniqueItems": True}}}, {"a": [nested(3000, "a", {})] * 2}, [UNEXPLAINED]),
+        ({"properties": {"a": {"items": {"type": "string"}}}}, {"a": [7] * 100_000}, [UNEXPLAINED]),
+        (text(type="string", format="date"), {"text": "no date"}, []),
+    ],
+)
+def test_no_check_takes_long(schema: dict[str, Any], arguments: dict[str, Any], faults: list[str]) -> None:
+    assert ToolSchema(schema).faults(arguments) == faults
+
+
+def test_large_arguments_of_a_plain_schema_are_checked_and_their_fault_is_named() -> None:
+    schema = ToolSchema({"properties": {"text": {"type": "string"}, "rows": {"type": "array"}}, "required": ["id"]})
+    large = {"text": "x" * 12_000_000, "rows": [{"n": number} for number in range(10_000)]}
+    assert schema.faults({**large, "id": 1}) == []
+    assert schema.faults({"text": large["text"]}) == ["arguments: 'id' is required"]
+
+
+def test_a_tree_is_checked_as_deep_as_it_is() -> None:
+    node = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}, "additionalProperties": False}
+    tree: dict[str, Any] = {}
+    for _ in range(12):
+        tree = {"left": tree, "right": tree}
+    assert ToolSchema(node).faults(tree) == []
+    assert ToolSchema(node).faults({"left": {"odd": 1}}) == ["left: unknown field 'odd'"]
+
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "a", "text", "b" * 5]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "text"]), inner, max_size=2),
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(schema=schemas, arguments=st.dictionaries(st.sampled_from(["a", "text"]), values, max_size=2))
+def test_what_is_taken_is_what_a_checker_of_other_make_takes(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
+    try:
+        compiled = ToolSchema(schema)
+    except Rejected:
+        return
+    faults = compiled.faults(arguments)
+    assume(faults != [TOO_MUCH] and schema not in SCHEMAS)
+    other: Any = Draft202012Validator({name: value for name, value in schema.items() if name != "$id"})
+    assert (faults == []) == other.is_valid(arguments)

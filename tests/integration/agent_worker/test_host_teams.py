@@ -351,8 +351,8 @@ async def test_an_older_version_never_replaces_a_newer_one(lab: Hosting, caplog:
     async with a_worker(lab.bus_url, old) as behind:
         await eventually(lambda: behind.taking.worker in lab.workers)
         assert lab.published() == newer
-    assert caplog.messages.count("a newer version is published; kept") == 3
-    assert caplog.messages.count("a newer version has this agent; kept") == 1
+    assert caplog.messages.count("agent not published: a newer version is") == 3
+    assert caplog.messages.count("agent kept: it belongs to a newer version") == 1
 
 
 async def test_a_newer_version_replaces_the_set_and_retires_what_it_lacks(lab: Hosting) -> None:

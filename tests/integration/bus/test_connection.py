@@ -230,4 +230,4 @@ async def test_work_that_fails_in_the_background_is_logged(bus: Connecting, capl
         raise RuntimeError("broken")
 
     await asyncio.wait({tester.spawn(fail())}, timeout=5)
-    assert "background work failed" in caplog.text
+    assert "a background task failed" in caplog.text

@@ -255,7 +255,7 @@ async def test_a_consumer_that_is_gone_is_asked_again_now_and_then_until_it_is_b
     await submit(gateway, turn_requested(team))
     await ensure_consumer(gateway, team, "harper", max_concurrency=None)
     await slots.taken.count(1, within=5.0)
-    assert sum("a pull was refused" in record.message for record in caplog.records) <= 3
+    assert sum("a pull request was refused" in record.message for record in caplog.records) <= 3
 
 
 async def test_a_puller_that_has_stopped_takes_nothing(turns: Declaring, bus: Connecting, team: str) -> None:

@@ -162,7 +162,7 @@ async def test_a_turn_reads_the_log_for_its_own_put_that_timed_out_and_not_for_a
         far.link.swallow()
         far.writer.emit(step(2))
         starting = asyncio.create_task(far.writer.tool_starting(TOOL))
-        await eventually(lambda: "a tool waits for the log" in caplog.messages)
+        await eventually(lambda: "a tool waits for the broker" in caplog.messages)
         far.link.forward()
         await soon(starting)
         assert await other.conclude(turn_outcome(request, events=1))

@@ -37,7 +37,7 @@ def test_what_is_no_seed_is_refused_without_being_repeated(seed: str) -> None:
 
 def test_a_seed_of_something_else_than_a_user_is_refused() -> None:
     account = b"SA" + nkeys.encode_seed(bytes(32), 0)[2:]
-    with pytest.raises(Rejected, match="not a user's"):
+    with pytest.raises(Rejected, match="not the seed of a user"):
         public_key(account.decode())
 
 

@@ -48,10 +48,10 @@ AGENT_FAULTS = [
     ("agents: {a: {kind: function}}", "agents.a.module", "is needed for kind function"),
     ("agents: {a: {kind: function, module: no.py}}", "agents.a.module", "no such file"),
     ("agents: {a: {kind: function, module: a/b}}", "agents.a.module", "dotted module name"),
-    ("agents: {a: {kind: function, module: m, model: offline}}", "agents.a.model", "is for kind llm"),
+    ("agents: {a: {kind: function, module: m, model: offline}}", "agents.a.model", "is only for kind llm"),
     ("agents: {a: {instruction_file: no.md}}", "agents.a.instruction_file", "no such file"),
     ("agents: {a: {instruction_file: ../no.md}}", "agents.a.instruction_file", "inside the team's folder"),
-    ("agents: {a: {instruction: hi, instruction_file: agents.yaml}}", "agents.a.instruction_file", "keep one"),
+    ("agents: {a: {instruction: hi, instruction_file: agents.yaml}}", "agents.a.instruction_file", "keep only one"),
     ("agents: {a: {model: gpt-5}}", "agents.a.model", "must be offline, openai.NAME"),
     ("agents: {a: {model: mistral.x}}", "agents.a.model", "must be offline, openai.NAME"),
     ("agents: {a: {model: openai.gpt-5}}", "agents.a.model", "OPENAI_API_KEY in the environment"),
@@ -59,7 +59,7 @@ AGENT_FAULTS = [
     ("agents: {a: {forward_inbound_auth: true}}", "agents.a.forward_inbound_auth", "static team JWT"),
     ("agents: {a: {retry: !!bool maybe}}", "agents.a.retry", "put it in quotes"),
     ("agents: {a: {retry: !other safe}}", "agents.a.retry", "put it in quotes"),
-    ("agents: {a: {port: 1, port: 2}}", "agents.a", "given twice, first in line 1"),
+    ("agents: {a: {port: 1, port: 2}}", "agents.a", "given twice, first on line 1"),
     ("agents: {a: &x {model_capabilities: *x}}", "agents.a.model_capabilities", "contains itself"),
     ("agents: {a: }}", "", "is not valid YAML"),
     ("- a", "", "must be a mapping of fields"),
@@ -191,7 +191,7 @@ def test_faults_are_a_rejection_with_one_line_each(tmp_path: Path) -> None:
 
 def test_a_longer_circle_is_reported_once(tmp_path: Path) -> None:
     agents = "agents: {x: {depends_on: [a]}, a: {depends_on: [b]}, b: {depends_on: [c]}, c: {depends_on: [a]}}"
-    assert only_fault(write_team(tmp_path, agents)).message == "goes in a circle: a -> b -> c -> a"
+    assert only_fault(write_team(tmp_path, agents)).message == "is a cycle: a -> b -> c -> a"
 
 
 def test_a_diamond_is_no_circle(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ class Executor:
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=CLEAN_UP + _NAK_SECONDS)
             for task in left:
-                log.warning("a turn does not end and is left behind", extra={"turn": task.get_name()})
+                log.warning("a turn did not end in time and is abandoned", extra={"turn": task.get_name()})
         await self._watching.aclose()
 
     async def send_presence(self, troubles: Troubles) -> None:

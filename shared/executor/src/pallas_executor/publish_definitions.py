@@ -70,7 +70,7 @@ async def publish_definitions(
         if known is None or known.agent in wanted:
             continue
         if version_key(known.version) > version_key(version):
-            log.warning("a newer version has this agent; kept", extra={"team": team, "agent": known.agent})
+            log.warning("agent kept: it belongs to a newer version", extra={"team": team, "agent": known.agent})
             continue
         await delete(bus, AGENTS, team=team, agent=known.agent)
         log.info("agent retired", extra={"team": team, "agent": known.agent})
@@ -90,7 +90,7 @@ async def _publish(bus: Bus, wanted: AgentDefinition, published: _Published) -> 
         return True
     facts = {"team": wanted.team, "agent": wanted.agent, "version": wanted.version}
     if known is not None and version_key(known.version) > version_key(wanted.version):
-        log.warning("a newer version is published; kept", extra={**facts, "published": known.version})
+        log.warning("agent not published: a newer version is", extra={**facts, "published": known.version})
         return True
     fresh = wanted.model_copy(update={"revision": revision, "updated_at": utc_now()})
     try:

@@ -107,10 +107,10 @@ class TakeTurn:
                 await delivery.nak()
             raise
         except PallasError as error:
-            log.warning("cannot take the turn now", extra={"reason": error.message})
+            log.warning("cannot execute the turn now", extra={"reason": error.message})
             end = _End.LATER
         except Exception:
-            log.exception("taking the turn failed", extra={"delivered": delivery.delivered})
+            log.exception("executing the turn failed", extra={"delivered": delivery.delivered})
             end = _End.LATER
         finally:
             self.running.deliveries.discard(delivery)
@@ -220,7 +220,7 @@ async def _outcome_of(running: RunningTurn) -> Outcome:
         running.task.cancel()
         await asyncio.wait({running.task}, timeout=CLEAN_UP)
         if not running.task.done():
-            log.warning("the turn does not end although it is cancelled; it is given back", extra=running.ref.facts)
+            log.warning("the turn did not end after its cancellation; its delivery is nak'ed", extra=running.ref.facts)
         raise
 
 

@@ -107,7 +107,7 @@ def _check_url(leaf: Leaf | None, path: FieldPath, faults: FaultList) -> None:
     except ValueError:
         valid = False
     if not valid or not text.isprintable() or " " in text:
-        faults.add(leaf.mark, path, "must be an address that begins with http:// or https://")
+        faults.add(leaf.mark, path, "must be a URL that begins with http:// or https://")
 
 
 def _check_headers(headers: Branch, path: FieldPath, faults: FaultList) -> None:

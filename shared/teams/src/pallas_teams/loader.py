@@ -64,7 +64,7 @@ def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> 
         return build_team(reading.folder, reading.team, reading.config, environ)
     except (OSError, UnicodeDecodeError):
         # An instruction file was there when it was checked.
-        faults.add(Mark(str(reading.folder)), (), "has changed while it was read")
+        faults.add(Mark(str(reading.folder)), (), "changed while it was being read")
         return None
 
 
@@ -90,7 +90,7 @@ def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
         return None
     check_forbidden(parsed, faults)
     if not parsed.has("name") and not slug(folder):
-        faults.add(parsed.mark, ("name",), "is needed: the folder's own name gives none")
+        faults.add(parsed.mark, ("name",), "is needed: the folder's name cannot be used as one")
     return _expanded(parsed, environ, faults)
 
 

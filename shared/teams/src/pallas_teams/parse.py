@@ -50,7 +50,7 @@ def _compose(text: str, top: Mark, faults: FaultList) -> Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Mark(top.file, mark.line + 1, mark.column + 1) if mark else top
-        problem = _QUOTED.sub("'…'", error.problem or "it cannot be understood")
+        problem = _QUOTED.sub("'…'", error.problem or "it cannot be parsed")
         faults.add(place, (), f"is not valid YAML: {problem}")
     return None
 
@@ -86,9 +86,9 @@ class _Grafter:
         for key, value in node.value:
             place = self._mark(key)
             if not isinstance(key, yaml.ScalarNode):
-                self._faults.add(place, path, "a key must be a plain word")
+                self._faults.add(place, path, "a key must be plain text")
             elif key.value in entries:
-                message = f"this key is given twice, first in line {entries[key.value].mark.line}"
+                message = f"this key is given twice, first on line {entries[key.value].mark.line}"
                 self._faults.add(place, path, message)
             else:
                 entries[key.value] = Entry(place, self.graft(value, (*path, key.value)))

@@ -58,16 +58,18 @@ def _check_kind(agent: Branch, entry: Entry, path: FieldPath, faults: FaultList)
             faults.add(entry.mark, (*path, "module"), "is needed for kind function: the Python file with its tools")
         for field in _LLM_ONLY:
             if agent.has(field):
-                faults.add(agent.entries[field].mark, (*path, field), "is for kind llm; a function agent has no model")
+                faults.add(
+                    agent.entries[field].mark, (*path, field), "is only for kind llm; a function agent has no model"
+                )
     elif agent.has("module") and (kind is None or kind.value == "llm"):
         faults.add(
             agent.entries["module"].mark,
             (*path, "module"),
-            "is for the fast-agent runtime, which reads modules; this runtime takes an instruction (or kind: function)",
+            "is for the fast-agent runtime, which imports modules; Pallas needs an instruction, or kind: function",
         )
     if agent.has("instruction") and agent.has("instruction_file"):
         mark = agent.entries["instruction_file"].mark
-        faults.add(mark, (*path, "instruction_file"), "instruction is given too; keep one of both")
+        faults.add(mark, (*path, "instruction_file"), "instruction is given too; keep only one of the two")
 
 
 def _is_function(agent: Branch) -> bool:
@@ -153,7 +155,7 @@ def _check_cycles(agents: Branch, faults: FaultList) -> None:
         for circle in _circles(graph, start, [], done):
             mark = agents.entries[circle[0]].mark
             way = " -> ".join([*circle, circle[0]])
-            faults.add(mark, ("agents", circle[0], "depends_on"), f"goes in a circle: {way}")
+            faults.add(mark, ("agents", circle[0], "depends_on"), f"is a cycle: {way}")
 
 
 def _circles(graph: Mapping[str, list[str]], name: str, trail: list[str], done: set[str]) -> list[list[str]]:

@@ -41,7 +41,7 @@ def _check_names(tenants: Sequence[Tenant], faults: FaultList) -> None:
         name = str(leaf.value) if leaf else slug(tenant.folder)
         first = taken.setdefault(name, tenant)
         if first is not tenant:
-            message = f"the team name is taken by {first.folder}; give this team a name of its own"
+            message = f"the team name is taken by {first.folder}; give this team another name"
             faults.add(leaf.mark if leaf else tenant.tree.mark, ("name",), message)
 
 

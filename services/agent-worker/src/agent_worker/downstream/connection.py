@@ -164,7 +164,7 @@ class Connection:
                 if error.code == METHOD_NOT_FOUND:
                     return
             except (SubscriptionLost, TimeoutError):
-                log.debug("stream of changes lost", extra={"server": self._name})
+                log.debug("subscription to tool list changes lost", extra={"server": self._name})
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 

@@ -95,7 +95,7 @@ class AgentLoop:
     async def _ask_model(self, run: AgentRun[object, str], node: "ModelRequestNode[object, str]") -> "Node":
         self._iterations += 1
         if self._iterations > self._max_iterations:
-            text = f"agent {self._name!r} did not come to an answer in {self._max_iterations} iterations"
+            text = f"agent {self._name!r} gave no answer within {self._max_iterations} iterations"
             raise RunFailed(Failed("iterations_exceeded", text))
         self._scope.step(self._name, "llm")
         began = time.perf_counter()

@@ -61,7 +61,7 @@ class LlmRuntime:
         except TimeoutError:
             if not limit.expired():
                 raise
-            return Failed("turn_timeout", f"agent {self.name!r} took longer than a turn of it may")
+            return Failed("turn_timeout", f"agent {self.name!r} exceeded the time limit of the turn")
         return Completed(Result(content=({"type": "text", "text": text},)))
 
     async def read(self, question: AgentRead) -> JsonObject:
@@ -70,7 +70,7 @@ class LlmRuntime:
         Raises:
             NotFound: always.
         """
-        raise NotFound(f"agent {self.name!r} has nothing to answer {question.method!r} with")
+        raise NotFound(f"agent {self.name!r} does not answer {question.method!r}")
 
     async def _model(self, named: str | None) -> AgentModel:
         """The agent's own model, or the one that the turn names. Sub-agents always use their own.
@@ -81,7 +81,7 @@ class LlmRuntime:
         if named is None:
             return self.model
         if self.instead is None:
-            raise Rejected(f"agent {self.name!r} knows no other model", code="unknown_model")
+            raise Rejected(f"agent {self.name!r} cannot use another model", code="unknown_model")
         return await asyncio.to_thread(self.instead, named)  # it may import a provider's library, which takes seconds
 
     async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel) -> str:

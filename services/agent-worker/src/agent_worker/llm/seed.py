@@ -76,7 +76,7 @@ def read_history(rows: Sequence[object], *, vision: bool) -> tuple[Row, ...]:
         except ValueError as error:
             log.warning("history row skipped", extra={"row": number, "reason": str(error)})
     if not vision and any(isinstance(row, dict) and cast("JsonObject", row).get("images") for row in rows):
-        log.warning("images of the history left out, because the model cannot see")
+        log.warning("images of the history left out: the model has no vision")
     return tuple(read)
 
 

@@ -179,7 +179,7 @@ class AgentTools(AbstractToolset[object]):
     def _add(self, found: dict[str, _Bound], bound: _Bound) -> None:
         name = bound.tool.tool_def.name
         if name in found:
-            log.warning("tool left out, its name is taken", extra={"server": bound.server_name, "tool": name})
+            log.warning("tool left out: its name is taken", extra={"server": bound.server_name, "tool": name})
             return
         found[name] = bound
 

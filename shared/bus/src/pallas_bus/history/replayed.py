@@ -37,12 +37,12 @@ class Target:
         if parts[0] == ">" or any(set(part) & {"*", ">"} for part in parts[:-1]) or "*" in parts[-1]:
             raise Rejected(f"cannot replay to {text!r}: it must be one subject, or a prefix that ends in '.>'")
         if text.startswith(("$", "_INBOX")):
-            raise Rejected(f"cannot replay to {text!r}: the broker keeps such subjects for itself")
+            raise Rejected(f"cannot replay to {text!r}: such subjects are reserved for the broker")
         kept = (*(each for stream in STREAMS for each in stream.subjects), *(f"$KV.{it.name}.>" for it in BUCKETS))
         if any(overlap(text, each) for each in kept):
             raise Rejected(f"cannot replay to {text!r}: it would be stored as if it had happened again")
         if overlap(text, "pallas.>") and not text.startswith(f"{PREFIX}."):
-            raise Rejected(f"cannot replay to {text!r}: Pallas listens there; take one below {PREFIX} or of your own")
+            raise Rejected(f"cannot replay to {text!r}: Pallas subscribes there; use one below {PREFIX} or your own")
         return cls(text)
 
     def subject(self, original: str) -> str:
@@ -66,7 +66,7 @@ async def publish_again(bus: Bus, target: Target, recorded: Recorded) -> None:
     """Publish a recorded message to the target: the body as it was, the headers with where it comes from.
 
     Raises:
-        Rejected: with these headers it is larger than the broker takes (`too_large`).
+        Rejected: with these headers it is larger than the broker accepts (`too_large`).
         Unavailable: the connection is closed.
     """
     record = recorded.record

@@ -83,9 +83,9 @@ def public_key(seed: str) -> str:
         public = nkeys.from_seed(bytearray(seed.strip().encode())).public_key.decode()
     except (nkeys.NkeysError, ValueError):
         # Not from the error: its traceback may show the seed.
-        raise Rejected("the seed of the broker's user cannot be read", code="bad_settings") from None
+        raise Rejected("the seed for the broker cannot be read", code="bad_settings") from None
     if not public.startswith("U"):
-        raise Rejected("the seed of the broker's user is not a user's", code="bad_settings")
+        raise Rejected("the seed for the broker is not the seed of a user", code="bad_settings")
     return public
 
 

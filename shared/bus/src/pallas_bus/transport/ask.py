@@ -113,11 +113,11 @@ async def answer[Q: Message, A: Message](
             answered = await handler(_decoded(question, request.data))
             body = answered.model_dump_json().encode()
             if len(body) > bus.max_payload:
-                raise Rejected(f"the answer to {question.name} is larger than the broker takes", code="too_large")
+                raise Rejected(f"the answer to {question.name} is larger than the broker accepts", code="too_large")
         except Exception as error:
             known = find_error(error)
             if known is None:
-                log.exception("a question could not be answered", extra={"question": question.name})
+                log.exception("a request failed", extra={"question": question.name})
                 known = PallasError(f"{question.name} failed with {type(error).__name__}")
             _failed(span, known.code)
             # The sentence travels in a header, which is one line.
@@ -172,7 +172,7 @@ def _decoded[Q: Message, A: Message](question: Question[Q, A], data: bytes) -> Q
     try:
         return question.question.model_validate_json(data)
     except ValidationError as error:
-        raise Rejected(f"{error.error_count()} faults in the question", code="undecodable") from error
+        raise Rejected(f"{error.error_count()} invalid fields in the question", code="undecodable") from error
 
 
 def _failed(span: Span, code: str) -> None:

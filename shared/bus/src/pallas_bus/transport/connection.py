@@ -110,7 +110,7 @@ class Bus:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("background work failed", exc_info=error)
+            log.error("a background task failed", exc_info=error)
 
     async def send(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, reply: str = ""
@@ -173,7 +173,7 @@ class Bus:
             async with asyncio.timeout(timeout or self.timeout):
                 message = await answer
         except TimeoutError as error:
-            raise Unavailable(f"the broker did not confirm a message on {subject!r} in time") from error
+            raise Unavailable(f"the broker did not acknowledge a message on {subject!r} in time") from error
         except ConnectionError as error:
             raise Unavailable(f"the connection broke while a message on {subject!r} was being stored") from error
         finally:
@@ -272,7 +272,7 @@ def _server(client: Client) -> str | None:
 def _reason(error: Exception) -> str:
     """Why there is no connection, as far as that helps whoever runs this."""
     if _REFUSED in str(error).lower():
-        return "the broker does not let its user in"
+        return "the broker rejects its credentials"
     return type(error).__name__
 
 

@@ -56,7 +56,7 @@ def api_error(error: dict[str, Any], subject: str) -> PallasError:
 
 def too_large(attempted: str) -> Rejected:
     """The refusal of a message that is over the broker's limit."""
-    return Rejected(f"{attempted}: larger than the broker takes", code="too_large")
+    return Rejected(f"{attempted}: larger than the broker accepts", code="too_large")
 
 
 def translated(error: Exception, attempted: str) -> PallasError:

@@ -82,7 +82,7 @@ class _Follower:
 
     async def _hand_over(self, records: list[Record], place: _Place) -> None:
         if records and (await self._end())[0] != place.made:
-            raise Unavailable(f"another stream has taken the place of {self._stream.name!r}", code="replaced")
+            raise Unavailable(f"the stream {self._stream.name!r} was replaced by a new one", code="replaced")
         for record in records:
             await self._reader.take(record)
             place.after = record.seq

@@ -167,7 +167,7 @@ class Table[M: Message]:
             try:
                 listener(key, value)
             except Exception:  # one entry that one listener cannot handle keeps nothing from the others
-                log.exception("a listener failed", extra={"bucket": self.bucket.name, "key": key})
+                log.exception("a listener raised an error", extra={"bucket": self.bucket.name, "key": key})
 
 
 @asynccontextmanager

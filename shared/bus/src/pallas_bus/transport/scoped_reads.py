@@ -80,7 +80,7 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
                         return message
                 await asyncio.sleep(_LOOK_AGAIN)
     except TimeoutError as error:
-        raise Unavailable(f"what is newest on {subject!r} was not there in time") from error
+        raise Unavailable(f"the newest message on {subject!r} was not found in time") from error
     return None
 
 

@@ -92,7 +92,7 @@ async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, ti
                 await _declare_one(bus, thing, replicas)
     except TimeoutError as error:
         names = ", ".join(repr(thing.name) for thing in things)
-        raise Unavailable(f"not all of {names} are there after {timeout} s", code="no_stream") from error
+        raise Unavailable(f"not all of {names} exist after {timeout} s", code="no_stream") from error
 
 
 async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> None:

@@ -14,9 +14,9 @@ def subject_filter(text: str) -> str:
     """
     parts = text.removeprefix(ROOT).split(".")
     if not all(parts) or any(character.isspace() for character in text):
-        raise Rejected(f"{text!r} is no subject: a part of it is empty or has a space")
+        raise Rejected(f"{text!r} is not a subject: a part of it is empty or has a space")
     if ">" in parts[:-1] or any(len(part) > 1 and set(part) & {"*", ">"} for part in parts):
-        raise Rejected(f"{text!r} is no subject: '*' stands for a whole part, '>' for all parts that follow")
+        raise Rejected(f"{text!r} is not a subject: '*' must be a whole part, and '>' the last one")
     return ROOT + ".".join(parts)
 
 

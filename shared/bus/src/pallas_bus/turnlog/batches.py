@@ -59,7 +59,7 @@ def lightened(event: AnyEvent) -> AnyEvent:
     if isinstance(event, Result | InputRequired):
         raise too_large("write the turn's answer")
     log.warning(
-        "an event could not be written and is told without its data", extra={"event": event.type, "seq": event.seq}
+        "an event could not be encoded and is published without its data", extra={"event": event.type, "seq": event.seq}
     )
     return event.model_copy(update={name: _light(value) for name, value in event})
 

@@ -33,7 +33,7 @@ async def send_heartbeats(access: Access | str, worker: str) -> AsyncGenerator[a
         try:
             _beat(access, worker, stop)
         except Exception:
-            log.exception("the pulse has ended")
+            log.exception("sending heartbeats failed")
             loop.call_soon_threadsafe(lost.set)
 
     thread = threading.Thread(target=live, name="pulse", daemon=True)

@@ -85,7 +85,7 @@ class TurnPuller:
             if source.state in (_Pull.ASKED, _Pull.WAITING) and source.answer_by < time.monotonic()
         ]
         for source in late:
-            log.warning("a pull was lost", extra={"agent": source.agent})
+            log.warning("a pull request was lost", extra={"agent": source.agent})
             source.state = _Pull.NONE
         if late:
             await self.refill()
@@ -174,7 +174,7 @@ class TurnPuller:
     async def _nothing(self, source: _Source, status: str) -> None:
         """The pull ended without a turn: wait for one while there is room, or try later when it was refused."""
         if status not in _ENDED:
-            log.warning("a pull was refused", extra={"agent": source.agent, "status": status})
+            log.warning("a pull request was refused", extra={"agent": source.agent, "status": status})
             source.state = _Pull.REFUSED
             self.bus.spawn(self._try_later(source, source.number))
             return

@@ -26,7 +26,7 @@ async def submit(bus: Bus, request: TurnRequested) -> Stored:
 
     Raises:
         Unavailable: the queue is full (`queue_full`) or the broker did not answer in time.
-        Rejected: the request is larger than the broker takes (`too_large`).
+        Rejected: the request is larger than the broker accepts (`too_large`).
     """
     ids = {"team": request.team, "agent": request.agent, "caller": request.principal.token}
     subject = TURN_REQUESTED.template.subject(**ids)

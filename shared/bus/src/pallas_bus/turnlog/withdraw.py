@@ -41,7 +41,7 @@ async def withdraw_turn(
         await bus.api(f"STREAM.MSG.DELETE.{TURN_QUEUE.name}", {"seq": position, "no_erase": True})
         await drop(bus, TurnRef.of(request))
     except PallasError as error:
-        log.warning("cannot withdraw", extra={"turn": request.turn_id, "reason": error.message})
+        log.warning("cannot withdraw a turn", extra={"turn": request.turn_id, "reason": error.message})
     else:
         log.info("withdrawn", extra={"turn": request.turn_id})
 

@@ -119,7 +119,7 @@ class TurnWriter:
                 raise self._superseded() from error
             except Unavailable as error:
                 self._unsure = True
-                log.warning("a tool waits for the log", extra={"turn": self.ref.turn_id, "reason": error.message})
+                log.warning("a tool waits for the broker", extra={"turn": self.ref.turn_id, "reason": error.message})
                 await asyncio.sleep(_RETRY)
             else:
                 return
@@ -140,7 +140,7 @@ class TurnWriter:
         Raises:
             Superseded: a newer attempt has the turn, or it was cancelled; this one must not end it like this.
             Unavailable: the broker could not be reached for long; the call may be repeated.
-            Rejected: the answer is larger than the broker takes (`too_large`). It was not said, and has no number.
+            Rejected: the answer is larger than the broker accepts (`too_large`). It was not said, and has no number.
         """
         if self.early_content:
             due = outcome.ended_at + timedelta(seconds=self.content_ttl)
@@ -287,7 +287,7 @@ class TurnWriter:
             await self.bus.send(self._subject(batch), batch.payload, self._headers(batch))
         except PallasError as error:
             self._unsure = True
-            log.warning("events were not published", extra={"turn": self.ref.turn_id, "reason": error.message})
+            log.warning("events could not be published", extra={"turn": self.ref.turn_id, "reason": error.message})
 
     async def _put(self, batch: Batch, content_ttl: float | None = None) -> None:
         headers = self._headers(batch, content_ttl) | self._fenced() | {"Nats-Msg-Id": self._message_id(batch)}

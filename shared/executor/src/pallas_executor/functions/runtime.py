@@ -57,7 +57,7 @@ class FunctionRuntime:
             return Completed(_tool_error(error.message))
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
-                return Failed("turn_timeout", f"tool {turn.tool!r} took longer than a turn may")
+                return Failed("turn_timeout", f"tool {turn.tool!r} exceeded the time limit of the turn")
             log.exception("function crashed", extra={"tool": turn.tool})
             return Completed(_tool_error(f"tool {turn.tool!r} failed; the log has the reason"))
 

@@ -68,7 +68,7 @@ async def offload_request(bus: Bus, request: TurnRequested) -> TurnRequested:
     )
     light = {"arguments": stays, "input_responses": None, "request_state": None}
     if len(request.model_copy(update=light).model_dump_json().encode()) > heaviest(bus):
-        raise Rejected(f"turn {request.turn_id!r} is too large without its arguments", code="too_large")
+        raise Rejected(f"turn {request.turn_id!r} is too large even without its arguments", code="too_large")
     # Of a turn with an idempotency key there may be several calls, which need not be the same.
     name = _REQUEST if request.digest is None else f"{_REQUEST}-{request.digest}"
     stowed = await offload(bus, TurnRef.of(request), name, given.model_dump_json().encode())

@@ -67,7 +67,7 @@ async def expire_content(bus: Bus, *, look: float = LOOK) -> None:
             outcomes = await _take(bus)
             await _settle(bus, outcomes)
         except PallasError as error:
-            log.warning("content cannot be removed now", extra={"reason": error.message})
+            log.warning("content cannot be removed yet", extra={"reason": error.message})
             declared, outcomes = False, ()
         if len(outcomes) < BATCH:
             await asyncio.sleep(look)

@@ -159,13 +159,13 @@ async def make_platform(connection: Bus, url: str, team: str, folder: Path) -> A
 @pytest.fixture
 def asked_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, a gateway waits for what the broker knows of a queue."""
-    monkeypatch.setattr(queue_positions, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(queue_positions, "_READ_TIMEOUT", PATIENCE)
 
 
 @pytest.fixture
 def queued_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, a turn that a worker has room for is taken before its caller is told its place."""
-    monkeypatch.setattr(relay_turn, "QUEUE_PATIENCE", PATIENCE)
+    monkeypatch.setattr(relay_turn, "QUEUE_REPORT_AFTER", PATIENCE)
 
 
 @pytest.fixture

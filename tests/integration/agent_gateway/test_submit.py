@@ -82,7 +82,7 @@ async def test_a_call_is_put_again_when_its_confirmation_stays_out_and_is_execut
         return await submit(bus, request)
 
     monkeypatch.setattr(submit_turn, "submit", putting)
-    monkeypatch.setattr(submit_turn, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(submit_turn, "SUBMIT_TIMEOUT", PATIENCE)
     async with front.client(alone.team, "bench") as client:
         await client.list_tools()
         with stalled(nats_server):

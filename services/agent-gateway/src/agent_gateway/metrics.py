@@ -1,4 +1,4 @@
-"""What the gateway measures: its callers, and the calls that they make."""
+"""Metrics of the gateway: its callers and their calls."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from pallas_runtime.metrics import AGENT, ByAgent, auth_failures, count
 
 @dataclass(frozen=True)
 class Metrics:
-    """The instruments. Made by `make_metrics`; what is counted by agent is counted for those in the catalogue."""
+    """The instruments. Made by `make_metrics`; series by agent exist for the agents in the catalogue."""
 
     calls: CallMetrics
     auth_failures: Counter
@@ -18,7 +18,7 @@ class Metrics:
     _callers_refused: ByAgent[Counter]
 
     def caller_refused(self, team: str, agent: str) -> None:
-        """A caller is known, and the agent is not for it."""
+        """Count a request of an identified caller that may not call the agent."""
         count(self._callers_refused.of(team, agent))
 
 

@@ -1,1 +1,1 @@
-"""Makes turns of calls and follows them to their end."""
+"""Makes a turn of each call and follows it to its end."""

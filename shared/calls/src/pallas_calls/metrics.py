@@ -1,4 +1,4 @@
-"""What is measured of calls: those that became no turn, and the turns that are followed."""
+"""Metrics of calls: those that were refused, and the turns that are followed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ REFUSED_FOR: tuple[str, ...] = (*get_args(Limit.__value__), "agent_failed", "inv
 
 @dataclass(frozen=True)
 class CallMetrics:
-    """The instruments. Made by `make_call_metrics`; `agents` has the agents that are counted."""
+    """The instruments. Made by `make_call_metrics`; `agents` are the agents with series."""
 
     agents: AgentSeries
     turns: EndedTurns
@@ -28,19 +28,19 @@ class CallMetrics:
     _streams_resumed: ByAgent[Counter]
 
     def call_refused(self, team: str, agent: str, refusal: Refusal) -> None:
-        """A call became no turn."""
+        """Count a call that was refused."""
         count(self._calls_refused.of(team, agent, refusal.limit or refusal.code))
 
     def turn_joined(self, request: TurnRequested) -> None:
-        """A call was answered with a turn that was there."""
+        """Count a call that joined the turn of its idempotency key."""
         count(self._turns_joined.of(request.team, request.agent))
 
     def stream_resumed(self, ref: TurnRef) -> None:
-        """A caller came back for the rest of a stream."""
+        """Count a stream that was resumed."""
         count(self._streams_resumed.of(ref.team, ref.agent))
 
     def relaying(self, ref: TurnRef) -> Callable[[], None]:
-        """What counts an event of that turn which is passed on to a caller."""
+        """A function that counts an event of the turn that was passed on to a caller."""
         return partial(count, self._events_relayed.of(ref.team, ref.agent))
 
 

@@ -1,4 +1,4 @@
-"""A call, why it is refused, and how its turn ended."""
+"""What goes into a call and comes out: the call, the end of its turn, a refusal."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from pallas_contracts.turns import ClientContext, Fault, InputRequired, JsonObje
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tools/call as it came in, but for its arguments, which are checked apart."""
+    """A tools/call as it was received, without its arguments."""
 
     tool: str
     client: ClientContext
@@ -21,10 +21,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended, with the last thing that was said; `place` is how far it has been told.
-
-    `said` None means its content is not there any more.
-    """
+    """How a turn ended. `said` is its answer, None when the content has expired; `cursor` is behind the last event."""
 
     outcome: TurnOutcome
     said: Result | InputRequired | Fault | None
@@ -32,16 +29,16 @@ class TurnEnd:
 
 
 type Limit = Literal["queue", "caller", "rate", "caller_rate", "store", "broker"]
-"""What a busy platform has run out of: places in a queue, in all or of one caller; turns per second, in all or of one
-caller; room in the broker; the broker itself."""
+"""Why the platform is busy: too many turns wait (of the agent, of one caller), too many per second (of the agent, of
+one caller), the broker's store is full, or the broker does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a call is not executed: a tool error for its caller. `code` is one of `TURN_ERRORS`.
+    """Why a call is not executed, as a tool error for its caller. `code` is one of `TURN_ERRORS`.
 
-    `turn_id` is set when a turn was made of it, which is cancelled, or left alone if the call had an idempotency key;
-    `limit` when the platform is busy.
+    `turn_id` is set when the turn may be in its queue: it is cancelled, or with an idempotency key left for the grace
+    time. `limit` is set when the code is `busy`.
     """
 
     code: str

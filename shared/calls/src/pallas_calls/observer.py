@@ -1,18 +1,18 @@
-"""How a call learns what happens to its turn."""
+"""The interface by which a call is notified of its turn."""
 
 from pallas_bus.turnlog.cursor import Cursor
 
 
 class Observer:
-    """The caller's side of one call. Its methods may be slow; they never fail.
+    """Is notified of the turn of one call. Its methods may be slow; they never fail.
 
-    This one wants to know the end of the turn only. Others set `listens` and override what they report.
+    This base class ignores all events. Others set `listens` and override the methods that they need.
     """
 
     listens = False
 
     async def on_admitted(self) -> None:
-        """The call is within all limits. Its turn is put into its queue, or joined, as soon as this returns."""
+        """The call is within all limits. Its turn is submitted or joined as soon as this returns."""
 
     async def on_followed(self) -> None:
         """The turn is followed from here on."""
@@ -21,11 +21,11 @@ class Observer:
         """The turn waits; `ahead` turns are in front of it."""
 
     async def on_attempt(self, attempt: int) -> None:
-        """The worker of the last attempt was lost, and `attempt` begins. What was reported before is void."""
+        """The worker of the last attempt was lost, and `attempt` begins. What it reported does not count any more."""
 
     async def on_event(self, event: object, cursor: Cursor, /) -> None:
-        """Something happened in the turn; `cursor` is how far the caller has been told with it."""
+        """An event of the turn; `cursor` is the cursor behind it."""
 
     def caller_left(self) -> bool:
-        """Whether a cancelled call means that its caller left; otherwise the turn goes on without a follower."""
+        """Whether a cancelled call means that its caller left; otherwise the turn runs on."""
         return False

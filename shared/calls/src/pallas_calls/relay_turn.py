@@ -1,4 +1,4 @@
-"""Follow a turn to its end and tell its caller what happens meanwhile."""
+"""Follow a turn to its end and notify its observer of what happens meanwhile."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -14,12 +14,13 @@ from pallas_calls.observer import Observer
 from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Result, TurnOutcome
 from pallas_runtime.telemetry import tracer
 
-QUEUE_PATIENCE = 0.25
+QUEUE_REPORT_AFTER = 0.25
 QUEUE_INTERVAL = 1.0
+"""Seconds after which the number of turns in front is reported, and between two reports."""
 
 
 class FollowedTurn(Protocol):
-    """What the platform does about a turn that is followed here."""
+    """Is notified of a turn that is followed here, on behalf of the platform."""
 
     async def ahead(self) -> int | None:
         """How many turns wait in front of it; None when that is not known."""
@@ -73,7 +74,7 @@ async def relay_turn(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> 
 
 @asynccontextmanager
 async def _reporting_queue(observer: Observer, claimed: asyncio.Event, turn: FollowedTurn) -> AsyncGenerator[None]:
-    """Report how many turns are in front, from `QUEUE_PATIENCE` on, until the turn is claimed."""
+    """Report how many turns are in front, after `QUEUE_REPORT_AFTER` seconds, until the turn is claimed."""
     if not observer.listens:
         yield
         return
@@ -90,7 +91,7 @@ async def _reporting_queue(observer: Observer, claimed: asyncio.Event, turn: Fol
         if not claimed.is_set():
             reporting = asyncio.create_task(report())
 
-    timer = asyncio.get_running_loop().call_later(QUEUE_PATIENCE, start)
+    timer = asyncio.get_running_loop().call_later(QUEUE_REPORT_AFTER, start)
     try:
         yield
     finally:

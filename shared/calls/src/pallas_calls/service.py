@@ -1,7 +1,7 @@
 """Calls of agents: each becomes a turn, which is followed to its end, resumed, or cancelled.
 
 `call` takes a request through `admit_turn`, `join_turn` (with an idempotency key), `submit_turn` and `relay_turn`.
-Whoever makes turns does it here: the limits of an agent hold for all of them.
+All turns of callers are made here, so that the limits of an agent hold for all of them.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ from pallas_contracts.turns import Claimed, Principal, TurnRequested
 
 @dataclass
 class Calls:
-    """Made by `make_calls`.
+    """Makes and follows turns. Made by `make_calls`.
 
-    `draining` means that this process ends its calls itself: a call that is cancelled then cancels no turn.
+    `draining`: the process itself ends its calls, so a cancelled call cancels no turn.
     """
 
     bus: Bus
@@ -54,10 +54,10 @@ class Calls:
     draining: bool = False
 
     async def call(self, request: TurnRequested, limits: Limits, observer: Observer) -> TurnEnd | Refusal:
-        """Make the turn, or join it where its key has made it already, and follow it to its end.
+        """Make the turn, or join the one that its idempotency key made before, and follow it to its end.
 
         When this is cancelled because the caller left (`Observer.caller_left`), the turn is cancelled in the
-        background; with an idempotency key it goes on for the grace time in `limits`, in which it can be joined.
+        background; with an idempotency key it runs on for the grace time in `limits`, in which it can be joined.
         """
         position = 0
         with self.followers.following(TurnRef.of(request)) if request.digest is not None else nullcontext():
@@ -76,9 +76,9 @@ class Calls:
     async def resume(
         self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
     ) -> TurnEnd | None:
-        """Follow a turn again, behind what its caller was told, to its end. None: nothing is known of it any more.
+        """Follow a turn again, from the cursor `behind` to its end. None: its log has expired.
 
-        `progress` is whether the caller of the turn wants its progress.
+        `progress`: whether the caller wants progress.
         """
         self.metrics.stream_resumed(ref)
         resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress)
@@ -98,13 +98,13 @@ class Calls:
             return found
         submitted = await self._submit(request, limits, observer)
         if isinstance(submitted, Refusal):
-            if submitted.turn_id is not None:  # it may be in its queue, with nobody there to follow it
+            if submitted.turn_id is not None:  # the turn may be in its queue, and nobody follows it
                 self._leave(request, limits, 0)
             return submitted
         if not submitted.joined:
             self.followers.announce(TurnRef.of(request))
             return submitted
-        self.feeds.close(submitted.feed)  # it was opened too late for a turn that another call has made
+        self.feeds.close(submitted.feed)  # it misses the beginning: another call has made the turn before
         return await self._join(request, observer, submitted.position) or not_confirmed(request)
 
     async def _submit(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
@@ -140,7 +140,7 @@ class Calls:
         *,
         resumed: bool = False,
     ) -> TurnEnd:
-        """Follow the turn; `queued` is where it is in its queue, None when it is not known to wait there."""
+        """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there."""
         try:
             with self.metrics.in_flight.track_inprogress(), self._followed(ref, queued, resumed=resumed) as turn:
                 end = await relay_turn(feed, observer, turn)
@@ -160,9 +160,9 @@ class Calls:
             yield _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed)
 
     def _leave(self, request: TurnRequested, limits: Limits, position: int) -> None:
-        """Cancel the turn, or with an idempotency key leave it for the grace time, without waiting for that.
+        """Cancel the turn in the background, or with an idempotency key leave it for the grace time.
 
-        `position` is the one in the queue's stream; 0 when it is not known whether the turn is in there.
+        `position` is the one in the queue's stream; 0 when it is not known whether the turn is there.
         """
         if request.digest is not None:
             ended = self.metrics.turns.ended
@@ -175,13 +175,13 @@ class Calls:
         await self.withdraw(request, position)
 
     async def withdraw(self, request: TurnRequested, position: int) -> None:
-        """End a cancelled turn that no worker has had, and take it out of its queue."""
+        """Write the outcome of a cancelled turn that no worker has claimed, and remove it from its queue."""
         await withdraw_turn(self.bus, request, position, self.metrics.turns.ended)
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """A turn that is followed here; see `FollowedTurn`. `taken` keeps which worker holds it."""
+    """A turn that is followed here; see `FollowedTurn`. `taken` records the worker that holds it."""
 
     calls: Calls
     ref: TurnRef
@@ -210,7 +210,7 @@ class _Followed:
 async def make_calls(
     bus: Bus, presences: Table[WorkerPresence], makers: Callable[[], int], metrics: CallMetrics
 ) -> AsyncGenerator[Calls]:
-    """Be ready to make calls inside the block. `makers()` says how many processes share an agent's rates."""
+    """Yield what makes calls. `makers()` returns the number of processes that share an agent's rates."""
     async with (
         follow_turns(bus) as feeds,
         watch_workers(bus) as liveness,

@@ -1,8 +1,8 @@
-"""Make a call a turn: an id, a message in the agent's queue, and a feed that has missed nothing of it.
+"""Make a turn of a call: an id, a message in the agent's queue, and a feed of the turn from its beginning.
 
-Whether a message was stored is not known when its confirmation stays out. So it is put again, and when that does not
-help either, the turn is cancelled before its caller is told to try again: what was refused is never executed. With an
-idempotency key trying again is the same turn, so that is only left then.
+Without a confirmation it is not known whether the message was stored. So it is sent again, and when no confirmation
+comes in time, the turn is cancelled before its caller is told to retry: a refused call is never executed. With an
+idempotency key a retry is the same turn, so the turn is not cancelled but left for the grace time.
 """
 
 import asyncio
@@ -40,25 +40,25 @@ from pallas_runtime.telemetry import tracer
 
 RETRY_AFTER_MS = 1000
 
-PATIENCE = 3.0
-"""Seconds for which a turn is put into its queue again and again."""
+SUBMIT_TIMEOUT = 3.0
+"""Seconds in which the broker must confirm that a turn is in its queue."""
 
 _TRY = 1.0
 _PAUSE = 0.1
+"""Seconds of one attempt, and between two."""
 
 _NOT_RELAYED = types_of(TextDelta, ModelCalled)
-"""A model's text and its cost stay in the log."""
+"""Events that no caller gets: a model's text and its cost stay in the log."""
 
 ONLY_THE_END = types_of(TurnEvent) - types_of(FinalEvent, LogMessage)
-"""What a caller who gave no progress token is not told either."""
+"""Events that a caller without a progress token does not get."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A turn under way: what happens to it comes through `feed`; `position` is its place in the queue's stream.
+    """A turn that was submitted; `feed` has its events, `position` is that of its message in the queue's stream.
 
-    The position is 0 when the broker has not told it. `joined` means that an earlier call with its key has made the
-    turn.
+    The position is 0 when it is not known. `joined`: an earlier call with the same key has made the turn.
     """
 
     request: TurnRequested
@@ -70,11 +70,11 @@ class Submitted:
 def make_request(
     key: LogKey, definition: AgentDefinition, tool: ToolDefinition, arguments: JsonObject, call: Call
 ) -> TurnRequested:
-    """The turn that a checked call asks for. With an idempotency key its id follows from key, caller and tool."""
+    """The turn of a valid call. With an idempotency key its id follows from key, caller and tool."""
     turn_id, digest = new_turn_id(), None
     if call.key is not None:
-        whose = (call.principal.type, call.principal.id, definition.team, definition.agent, tool.name, call.key)
-        turn_id = key.turn_id(*whose, call.input_responses, call.request_state)
+        identity = (call.principal.type, call.principal.id, definition.team, definition.agent, tool.name, call.key)
+        turn_id = key.turn_id(*identity, call.input_responses, call.request_state)
         digest = key.digest(tool.name, arguments)
     correlation = arguments.get(tool.correlation) if tool.correlation else None
     if not isinstance(correlation, str):
@@ -97,14 +97,14 @@ def make_request(
 
 
 def not_relayed(*, progress: bool) -> frozenset[str]:
-    """The types of events that a caller is not told, by whether it wants progress."""
+    """The types of events that a caller does not get, by whether it wants progress."""
     return _NOT_RELAYED if progress else ONLY_THE_END
 
 
 async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
-    """Put the turn into its queue, and beside it what is too big for that.
+    """Put the turn into its queue, and offload what is too big for the message.
 
-    A refusal means that it is not executed, in there or not; with an idempotency key it may be in there.
+    A refused turn is never executed; with an idempotency key it may be in its queue and be executed.
     """
     about = about_queue(request, "send")
     with tracer.start_as_current_span("submit_turn", kind=SpanKind.PRODUCER, attributes=about) as span:
@@ -123,7 +123,7 @@ async def _submit(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitt
         stored = await _put(bus, light)
     except (Unavailable, Rejected) as error:
         if feed.attempt:
-            # A worker has it, so it was stored, whatever became of the confirmation.
+            # A worker has claimed it, so it was stored although the confirmation is missing.
             return Submitted(light or request, feed, 0)
         feeds.close(feed)
         if light is None or light.stowed is not None:
@@ -138,22 +138,22 @@ async def _submit(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitt
 
 
 async def _drop(bus: Bus, request: TurnRequested) -> None:
-    """Remove what was stowed of a turn that is not executed; what cannot be removed now expires."""
+    """Remove the offloaded content of a turn that is not executed; what cannot be removed now expires."""
     if request.digest is not None:
-        return  # another call with its key may have made the turn, which needs it
+        return  # another call with the same key may have made the turn, which needs the content
     with suppress(PallasError):
         await drop(bus, TurnRef.of(request))
 
 
 async def _put(bus: Bus, request: TurnRequested) -> Stored:
-    """Put the turn in until that is confirmed. It has one message id, so it is stored once, however often it is sent.
+    """Send the turn until the broker confirms it. The message id is always the same, so it is stored once.
 
     Raises:
-        Unavailable: the queue is full (`queue_full`), or nothing was confirmed within `PATIENCE`: it may be in there.
-        Rejected: the request is larger than the broker takes (`too_large`).
+        Unavailable: the queue is full (`queue_full`), or nothing was confirmed in time: the turn may be in its queue.
+        Rejected: the request is larger than the broker accepts (`too_large`).
     """
     clock = asyncio.get_running_loop().time
-    until = clock() + PATIENCE
+    until = clock() + SUBMIT_TIMEOUT
     while True:
         try:
             async with asyncio.timeout_at(min(until, clock() + _TRY)):
@@ -192,6 +192,6 @@ def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) ->
 
 
 def not_confirmed(request: TurnRequested) -> Refusal:
-    """The refusal of a call with an idempotency key whose turn may be in its queue: it can be asked for again."""
+    """The refusal of a call with an idempotency key whose turn may be in its queue: the call can be retried."""
     message = "The platform cannot take turns right now. Try again shortly with the same idempotency key."
     return Refusal("busy", message, RETRY_AFTER_MS, request.turn_id, limit="broker")

@@ -1,9 +1,9 @@
-"""Notice that a worker has died, and give its turns to another at once.
+"""Detect lost workers by their missing heartbeats, and nak their turns so that the broker redelivers them at once.
 
-The broker would deliver them again by itself, but only after a wait that healthy workers need. Each gateway cares for
-the turns it follows, so mostly one gives each of them back. To be wrong is safe, if wasteful: the worker that takes
-the turn has to claim it, the log decides between the two, and a turn that cannot be executed again is not ended before
-the first worker's presence has expired.
+Without the nak the broker redelivers a turn too, but only after a wait that healthy workers need. Each gateway watches
+the turns it follows, so usually one gateway naks a turn. A wrong nak is safe, only wasteful: the next worker has to
+claim the turn, and the log decides between the two; a turn that must not be executed again is not ended before the
+first worker's presence has expired.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from pallas_contracts.turns import Claimed
 log = logging.getLogger(__name__)
 
 SILENCE = 4 * BEAT
-"""Seconds without a beat after which a worker counts as dead."""
+"""Seconds without a heartbeat after which a worker counts as lost."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """A turn in a worker's hands since `since`; `context` is that of a caller who follows it."""
+    """A turn that `worker` has claimed at `since`; `context` is that of a caller who follows it."""
 
     worker: str
     delivery: str
@@ -39,21 +39,24 @@ class _Held:
 
 @dataclass
 class WorkerLiveness:
-    """The beats of all workers, and who holds which of this gateway's turns. Made by `watch_workers`."""
+    """The last heartbeats of all workers, and which of this gateway's turns they hold. Made by `watch_workers`."""
 
     bus: Bus
     keeping: asyncio.Task[None] = field(init=False)
-    _beats: dict[str, float] = field(default_factory=dict[str, float])
+    _heartbeats: dict[str, float] = field(default_factory=dict[str, float])
     _held: dict[str, _Held] = field(default_factory=dict[str, _Held])
     _followers: Counter[str] = field(default_factory=Counter[str])
 
-    def heard(self, worker: str) -> None:
-        """A worker's process lives."""
-        self._beats[worker] = time.monotonic()
+    def on_heartbeat(self, worker: str) -> None:
+        """Record a heartbeat of a worker."""
+        self._heartbeats[worker] = time.monotonic()
 
     @contextmanager
     def holding(self, turn_id: str) -> Generator[Callable[[Claimed], None]]:
-        """Care for a turn inside the block, which several may be in; call what is yielded with each claim of it."""
+        """Watch the worker of a turn inside the block, which may be entered by several callers of the turn.
+
+        Call the yielded function with each claim of the turn.
+        """
 
         def taken(claim: Claimed) -> None:
             if claim.delivery is not None:
@@ -69,29 +72,29 @@ class WorkerLiveness:
                 self._held.pop(turn_id, None)
 
     async def keep(self) -> None:
-        """Look for silent workers, for ever. A round that comes late says nothing: it was we who did not listen."""
+        """Nak the turns of lost workers, for ever. A late round skips this: this process was late, not the workers."""
         while True:
             began = time.monotonic()
             await asyncio.sleep(BEAT)
             if not self.bus.connected or time.monotonic() - began > 2 * BEAT:
-                self.excuse()
+                self.reset()
             else:
                 await self._nak_lost_turns()
 
-    def excuse(self) -> None:
-        """Count every worker as heard just now."""
+    def reset(self) -> None:
+        """Count the silence of every worker from now."""
         now = time.monotonic()
-        self._beats = dict.fromkeys(self._beats, now)
+        self._heartbeats = dict.fromkeys(self._heartbeats, now)
         for held in self._held.values():
             held.since = now
 
     async def _nak_lost_turns(self) -> None:
         oldest = time.monotonic() - SILENCE
-        self._beats = {worker: beat for worker, beat in self._beats.items() if beat > oldest}
+        self._heartbeats = {worker: at for worker, at in self._heartbeats.items() if at > oldest}
         for turn_id, held in list(self._held.items()):
             if self._held.get(turn_id) is not held:
-                continue  # it has ended or was claimed again while another was given back
-            if held.worker in self._beats or held.since > oldest:
+                continue  # it has ended or was claimed again during the nak of another turn
+            if held.worker in self._heartbeats or held.since > oldest:
                 continue
             del self._held[turn_id]
             await asyncio.get_running_loop().create_task(self._nak(held), context=held.context)
@@ -106,14 +109,14 @@ class WorkerLiveness:
 
 @asynccontextmanager
 async def watch_workers(bus: Bus) -> AsyncGenerator[WorkerLiveness]:
-    """Listen to the workers, and care for what they hold, inside the block."""
+    """Watch the workers' heartbeats and nak the turns of lost workers, inside the block."""
     watch = WorkerLiveness(bus)
 
     async def reconnected() -> None:
-        watch.excuse()
+        watch.reset()
 
     remove = bus.on_reconnect(reconnected)
-    async with watch_heartbeats(bus, watch.heard):
+    async with watch_heartbeats(bus, watch.on_heartbeat):
         watch.keeping = bus.spawn(watch.keep())
         try:
             yield watch

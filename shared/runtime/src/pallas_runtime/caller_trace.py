@@ -1,7 +1,7 @@
-"""The trace of whoever sends an MCP message over HTTP.
+"""Continues the trace of the caller that sends an MCP message over HTTP.
 
-The SDK looks for it in the message only, and when the caller's bearer has been resolved. So that this is in the trace,
-too, it is looked for before.
+The SDK reads the trace from the message only, and only after the caller's bearer has been resolved. It is read here
+before that, so that resolving the bearer is part of the trace.
 """
 
 from collections.abc import Generator, Iterable
@@ -30,10 +30,10 @@ class _Message(BaseModel):
 
 @contextmanager
 def of_caller(headers: Iterable[tuple[bytes, bytes]], body: bytes | None, *, inside: bool = False) -> Generator[None]:
-    """Go on inside the block with the caller's trace: the message's `_meta` names it, or else the request's headers.
+    """Continue the caller's trace inside the block: that of the message's `_meta`, or else of the request's headers.
 
-    When nothing names one, it begins here (span `serve`), but not while the `body` is unknown, as it may name one. A
-    caller from `inside` is believed of which turn it calls.
+    Without one a trace begins here (span `serve`), unless `body` is None: the message may still have one. The turn in
+    the baggage is trusted only from a caller `inside` the platform.
     """
     if not tracing():
         yield
@@ -54,7 +54,7 @@ def of_caller(headers: Iterable[tuple[bytes, bytes]], body: bytes | None, *, ins
 
 
 def _named_by(body: bytes) -> dict[str, str]:
-    """The trace that a message names, as headers would."""
+    """The trace in the `_meta` of a message, as headers."""
     try:
         return _Message.model_validate_json(body).params.meta.model_dump()
     except ValidationError:

@@ -1,7 +1,6 @@
-"""Whether the collector takes spans: said once when it stops, and once when it begins again.
+"""Logs once when the collector stops accepting spans, and once when it accepts them again.
 
-The exporters would say it of every batch and of every try. Their own lines, with the reason each time, are there at
-the level DEBUG.
+The exporters would log every batch and every retry. Their own lines, each with its reason, appear at level DEBUG.
 """
 
 import logging
@@ -15,15 +14,15 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 log = logging.getLogger(__name__)
 
 _BATCHES = "opentelemetry.sdk._shared_internal"
-_TALKATIVE = (
+_NOISY = (
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     _BATCHES,
 )
 
 
-class HandingOn(SpanExporter):
-    """Stands before another exporter, and says how spans get there."""
+class ExporterWrapper(SpanExporter):
+    """Wraps another exporter; subclasses define `export`."""
 
     def __init__(self, inner: SpanExporter) -> None:
         self._inner = inner
@@ -37,52 +36,53 @@ class HandingOn(SpanExporter):
         return self._inner.force_flush(timeout_millis)
 
 
-class CollectorWatch(HandingOn):
-    """Hands spans on, and knows whether the last ones were `taken`."""
+class CollectorWatch(ExporterWrapper):
+    """Exports spans with another exporter; `accepted` tells whether the last export succeeded."""
 
     def __init__(self, inner: SpanExporter) -> None:
         super().__init__(inner)
-        self._reason = _FirstSaid()
-        self.taken = True
-        for name in _TALKATIVE:
+        self._reason = _FirstMessage()
+        self.accepted = True
+        for name in _NOISY:
             logging.getLogger(name).addFilter(self._reason)
 
     @override
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self._reason.listen()
-        taken = False
+        self._reason.begin()
+        accepted = False
         try:
             result = self._inner.export(spans)
-            taken = result is SpanExportResult.SUCCESS
+            accepted = result is SpanExportResult.SUCCESS
             return result
         finally:
-            self._tell(taken)
+            self._log_change(accepted)
 
-    def _tell(self, taken: bool) -> None:
-        if taken and not self.taken:
+    def _log_change(self, accepted: bool) -> None:
+        if accepted and not self.accepted:
             log.info("the collector takes spans again")
-        elif self.taken and not taken:
-            log.warning("the collector takes no spans; they are dropped", extra={"reason": self._reason.said})
-        self.taken = taken
+        elif self.accepted and not accepted:
+            log.warning("the collector takes no spans; they are dropped", extra={"reason": self._reason.message})
+        self.accepted = accepted
 
 
-class _FirstSaid(logging.Filter):
-    """Keeps what is said first by the thread that exports, which is why. Lines get through at the level DEBUG only,
-    crashes always.
+class _FirstMessage(logging.Filter):
+    """Keeps the first message that an export logs on its thread: the reason why it failed.
+
+    Lines pass at level DEBUG only, crashes always.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._thread = 0
-        self.said: str | None = None
+        self.message: str | None = None
 
-    def listen(self) -> None:
+    def begin(self) -> None:
         """An export begins on this thread."""
-        self._thread, self.said = threading.get_ident(), None
+        self._thread, self.message = threading.get_ident(), None
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        if self.said is None and threading.get_ident() == self._thread:
-            self.said = record.getMessage()
+        if self.message is None and threading.get_ident() == self._thread:
+            self.message = record.getMessage()
         crashed = record.name == _BATCHES and bool(record.exc_info)
         return crashed or log.isEnabledFor(logging.DEBUG)

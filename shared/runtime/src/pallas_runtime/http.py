@@ -1,6 +1,7 @@
 """An HTTP listener that can be started and drained at any time, without taking over the process's signals.
 
-uvicorn waits for ever for the headers of a request, and accepts any number of connections. Here both have a bound.
+uvicorn waits for the headers of a request without a timeout, and accepts any number of connections. Here both have a
+limit.
 """
 
 import asyncio
@@ -17,15 +18,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pallas_contracts.errors import Rejected
 
 HEADER_SECONDS = 5.0
-"""How long the headers of a request may take from its first byte; those of the first, from when somebody connects."""
+"""Seconds from the first byte of a request to the end of its headers; for the first request, from the connect."""
 MOST_CONNECTIONS = 20_000
 SPARE_FILES = 100
-"""Files that connections of callers leave to the rest of the process."""
+"""Open files that are reserved for everything but callers' connections."""
 _LAST_CHANCE = 0.1
 
 
 class _Connection(HttpToolsProtocol):
-    """A connection. A listener has a subclass, with how many there may be and which are `waiting` for a request."""
+    """A connection. Each listener has a subclass with the limit `most` and the connections `waiting` for a request."""
 
     most: int
     waiting: "dict[_Connection, None]"
@@ -60,7 +61,7 @@ class _Connection(HttpToolsProtocol):
         self._deadline = self.loop.call_later(HEADER_SECONDS, self._late)
 
     def _late(self) -> None:
-        # What has come while the process stood still is read first.
+        # Bytes that arrived while the process was blocked are read first.
         self._deadline = self.loop.call_later(_LAST_CHANCE, self._end)
 
     def _end(self) -> None:
@@ -75,7 +76,7 @@ class _Connection(HttpToolsProtocol):
 
 
 def _protocol(most: int) -> type[_Connection]:
-    """What serves the connections of one listener."""
+    """The protocol class for the connections of one listener."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     bound = most if files == resource.RLIM_INFINITY else min(most, max(1, files - SPARE_FILES))
     return type("Connection", (_Connection,), {"most": bound, "waiting": {}})
@@ -91,10 +92,10 @@ def bind(host: str, port: int) -> socket.socket:
     """Bind a listening socket; port 0 picks a free one.
 
     Raises:
-        Rejected: the address is in use or cannot be had (`port_in_use`).
+        Rejected: the address is in use or not available (`port_in_use`).
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, or asyncio leaves Nagle's algorithm on for whoever connects: 40 ms for a small answer.
+    # Without the protocol argument asyncio leaves Nagle's algorithm on, which delays small answers by 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -111,10 +112,10 @@ def bind(host: str, port: int) -> socket.socket:
 async def listening(
     app: ASGIApp, listener: socket.socket, *, drain_seconds: float, most_connections: int = MOST_CONNECTIONS
 ) -> AsyncGenerator[None]:
-    """Serve `app` on `listener` inside the block; leaving it waits `drain_seconds` for what is under way.
+    """Serve `app` on `listener` inside the block; the end waits up to `drain_seconds` for requests in progress.
 
-    When there are more than `most_connections`, or the process has no more files to open, the one that has waited
-    longest without a request is closed: the newest, where all others have one.
+    When there are more than `most_connections`, or than the process may open files, the connection that is idle
+    longest is closed; when all others have a request, that is the newest.
     """
     config = uvicorn.Config(
         app,
@@ -124,7 +125,7 @@ async def listening(
         access_log=False,
         log_config=None,
         server_header=False,
-        proxy_headers=False,  # uvicorn would believe every process of this machine; who may be believed is a setting
+        proxy_headers=False,  # uvicorn would trust every local process; trusted proxies are a setting
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, round(drain_seconds)),
     )

@@ -1,9 +1,9 @@
 """Logs: one JSON line each, or text for a terminal. Every module uses the standard library's `logging`.
 
 `log_context(turn=…, conversation=…)` adds fields to every line written inside it, in this task and those it starts. A
-line that is written within a trace has its id, that of the span, and which turn the trace is about.
-Tracebacks never hold the values of variables: those are what callers said, and secrets. For the same reason the texts
-of exceptions are in the lines for a terminal only, unless they are our own.
+line that is written within a trace has the ids of trace and span, and the turn of the trace.
+Tracebacks never show values of variables, which may be content or secrets. For the same reason JSON lines show the
+texts of `PallasError`s only.
 """
 
 import json
@@ -25,7 +25,7 @@ _QUIET = ("httpx", "httpx2", "mcp", "nats", "uvicorn.access", "uvicorn.error", "
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 _FOR_MACHINES = frozenset({"span"})
-"""Fields that a reader can do without."""
+"""Fields that text lines leave out."""
 
 _context: ContextVar[dict[str, object]] = ContextVar("log_context", default={})  # noqa: B039 - never changed in place
 
@@ -51,10 +51,10 @@ def configure_logs(service: str, instance: str, level: str, style: str) -> None:
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
-    """What the trace, the context and the call add to a line."""
+    """The fields that the trace, the context and the logging call add to a line."""
     turn = {TURN_KEYS[key]: value for key, value in turn_of().items()}
-    said = {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
-    return _trace() | turn | _context.get() | said
+    extra = {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
+    return _trace() | turn | _context.get() | extra
 
 
 def _trace() -> dict[str, str]:
@@ -65,7 +65,7 @@ def _trace() -> dict[str, str]:
 
 
 class _Json(logging.Formatter):
-    """`timestamp`, `level`, `logger`, `event`, who says it, and whatever belongs to the event."""
+    """One JSON object: `timestamp`, `level`, `logger`, `event`, `service`, `instance`, and the fields of the event."""
 
     def __init__(self, service: str, instance: str) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class _Json(logging.Formatter):
 
 
 class _Text(logging.Formatter):
-    """The same for a reader."""
+    """A line of text for a terminal."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")

@@ -1,7 +1,7 @@
-"""What more than one service measures, defined once so that it can be summed over all of them.
+"""Metrics of more than one service, defined once so that they can be summed over all of them.
 
-Series with the labels `team` and `agent` are there while the agent is: they begin at 0, so that a rate sees the first
-increase, and end with it. Of an agent that is not there nothing is counted, or its series would come back for good.
+Series with the labels `team` and `agent` exist while the agent does. They begin at 0, so that a rate includes the first
+increase. Nothing is counted for an agent that is gone, because that would make its series again.
 """
 
 from collections.abc import Container, Iterable
@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pallas_contracts.turns import TurnOutcome
 
 AGENT = ("team", "agent")
-"""The first labels of whatever is measured by agent."""
+"""The first labels of every metric by agent."""
 
 TURN_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-"""Buckets for what may take from milliseconds to the ten minutes of the longest turns."""
+"""Buckets for durations from milliseconds to the ten minutes of the longest turns."""
 
 OUTCOMES = ("completed", "failed", "cancelled", "input_required")
 
@@ -26,7 +26,7 @@ type Instrument = Counter | Gauge | Histogram
 
 @dataclass(frozen=True)
 class ByAgent[I: Instrument]:
-    """A metric with the labels of `AGENT`, and maybe one more, whose `values` begin at 0."""
+    """A metric with the labels of `AGENT`, and optionally one more whose `values` begin at 0."""
 
     metric: I
     values: tuple[str, ...]
@@ -34,7 +34,7 @@ class ByAgent[I: Instrument]:
     _series: dict[tuple[str, ...], I] = field(default_factory=dict[tuple[str, ...], I])
 
     def of(self, team: str, agent: str, *value: str) -> I | None:
-        """The series with these labels; None when the agent is not there."""
+        """The series with these labels; None when there is no such agent."""
         labels = (team, agent, *value)
         series = self._series.get(labels)
         if series is None and (team, agent) in self.there:
@@ -42,14 +42,14 @@ class ByAgent[I: Instrument]:
         return series
 
     def come(self, team: str, agent: str) -> None:
-        """Make the series of an agent that is there now."""
+        """Make the series of a new agent."""
         for value in self.values:
             self.of(team, agent, value)
         if not self.values:
             self.of(team, agent)
 
     def go(self, team: str, agent: str) -> None:
-        """Remove the series of an agent that is not there any more."""
+        """Remove the series of an agent that is gone."""
         for labels in [labels for labels in self._series if labels[:2] == (team, agent)]:
             del self._series[labels]
             self.metric.remove(*labels)
@@ -57,13 +57,13 @@ class ByAgent[I: Instrument]:
 
 @dataclass
 class AgentSeries:
-    """The agents that are there, by whom the metrics that are `kept` here have their series."""
+    """The agents of the catalogue, and the metrics that have series for them."""
 
     _kept: list[ByAgent[Any]] = field(default_factory=list[ByAgent[Any]])
     _there: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
 
     def keep[I: Instrument](self, metric: I, *values: str) -> ByAgent[I]:
-        """Keep the series of a metric; `values` of its last label begin at 0."""
+        """Make and remove the series of a metric with the agents; `values` of its last label begin at 0."""
         kept = ByAgent(metric, values, self._there)
         self._kept.append(kept)
         return kept
@@ -82,7 +82,7 @@ class AgentSeries:
 
 
 class EndedTurns:
-    """Turns by how they ended, counted by whoever has written the outcome, so that each is counted once."""
+    """Ended turns by outcome. The service that writes the outcome counts the turn, so each is counted once."""
 
     def __init__(self, registry: CollectorRegistry, agents: AgentSeries) -> None:
         turns = Counter("pallas_turns", "Turns that ended, by outcome", [*AGENT, "outcome"], registry=registry)
@@ -109,18 +109,18 @@ class EndedTurns:
 
 
 def count(series: Counter | None) -> None:
-    """Count one more, if there is anything to count by."""
+    """Add one to a series, if there is one."""
     if series is not None:
         series.inc()
 
 
 def seconds_between(began: datetime, ended: datetime) -> float:
-    """The time between two moments, of which one may be of a clock that goes wrong: never less than nothing."""
+    """The seconds between two moments; at least 0, because two clocks may differ."""
     return max(0.0, (ended - began).total_seconds())
 
 
 def auth_failures(registry: CollectorRegistry, reasons: Iterable[str]) -> Counter:
-    """The metric of refused bearers, by the reasons for which they are refused here."""
+    """The metric of refused bearers; the series of `reasons` begin at 0."""
     failures = Counter("mcp_auth_failures", "Bearers that were refused, by reason", ["reason"], registry=registry)
     for reason in reasons:
         failures.labels(reason)

@@ -1,6 +1,6 @@
-"""`/livez`, `/readyz` and `/metrics`, in front of whatever else a process serves.
+"""`/livez`, `/readyz` and `/metrics`, in front of the application of a process.
 
-A process answers them from its first moment on: it is alive while it waits for the broker, and ready only when all it
+A process serves them from its start on. It is live while it waits for the broker, and ready only when everything it
 needs is there and it is not draining.
 """
 
@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 def _registry() -> CollectorRegistry:
-    disable_created_metrics()  # a second series for each one, of which Prometheus makes nothing
+    disable_created_metrics()  # a second series for each one, which Prometheus does not use
     registry = CollectorRegistry(auto_describe=True)
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
@@ -31,9 +31,9 @@ def _registry() -> CollectorRegistry:
 
 @dataclass
 class Probes:
-    """What a process says of itself. `checks` maps a word to a function that returns None or what is missing.
+    """The state of a process. `checks` maps a name to a function that returns None or what is missing.
 
-    `starting` says what it does until it has `started`.
+    `starting` is the reason of `/readyz` until the process has `started`.
     """
 
     metrics: CollectorRegistry = field(default_factory=_registry)
@@ -57,7 +57,7 @@ class Probes:
 
 
 def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
-    """Serve the probes, and everything else by `inner()` once there is one (503 before)."""
+    """Serve the probes, and everything else with `inner()` once there is one (503 before)."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

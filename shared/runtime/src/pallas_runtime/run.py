@@ -1,6 +1,6 @@
 """The life of a process: settings, logs, probes, the service, a signal, drain, end.
 
-Exit codes: 0 after a signal, 1 when the service failed, 2 when it cannot start as it was told to.
+Exit codes: 0 after a signal, 1 when the service failed, 2 when its settings are invalid or its port is not available.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from pallas_runtime.telemetry import start_tracing
 log = logging.getLogger(__name__)
 
 BROKER = "connection to the broker"
-"""What no service can do `without`: a connection that the broker has ended is not made again."""
+"""For `Process.without`: a connection that the broker has closed for good is not made again."""
 
 _LAST_SECONDS = 1.0
 
 
 @dataclass
 class Process:
-    """What a service is given besides its settings. `failed` ends the process when somebody sets it."""
+    """What a service gets besides its settings. Setting `failed` ends the process."""
 
     service: str
     instance: str
@@ -43,9 +43,9 @@ class Process:
     failed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def vital[T](self, task: asyncio.Task[T]) -> asyncio.Task[T]:
-        """End the process when `task` ends by itself: without it the process is worth nothing. Returns the task.
+        """End the process when `task` ends by itself, and return the task.
 
-        A process that lives on with part of it dead looks well to whoever would start it again.
+        A process with a dead part would look healthy to its supervisor, which could not restart it.
         """
         task.add_done_callback(self._ended)
         return task
@@ -58,7 +58,7 @@ class Process:
 
     @asynccontextmanager
     async def without(self, lost: asyncio.Event, what: str) -> AsyncGenerator[None]:
-        """End the process when `lost` is set inside the block: `what` is gone for good, and it cannot go on without."""
+        """End the process when `lost` is set inside the block: `what` is lost for good, and needed."""
         waiting = self.vital(asyncio.create_task(lost.wait(), name=what))
         try:
             yield
@@ -67,7 +67,7 @@ class Process:
 
 
 class Service(Protocol):
-    """What `build` yields: what it serves over HTTP besides the probes, and how it lets go of its work."""
+    """What `build` yields: the HTTP application besides the probes, and how to drain."""
 
     @property
     def http(self) -> ASGIApp | None:
@@ -75,7 +75,7 @@ class Service(Protocol):
         ...
 
     async def drain(self) -> None:
-        """Take nothing new and finish what is under way; it is cut off after `drain_seconds`."""
+        """Accept no new work and finish the work in progress; it is cut off after `drain_seconds`."""
         ...
 
 
@@ -116,7 +116,7 @@ def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], env
     try:
         return uvloop.run(main())
     except Rejected as error:
-        print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - for whoever started it by hand
+        print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - for an operator at a terminal
         return 2
     except PallasError as error:
         log.error("cannot go on", extra={"reason": error.message})
@@ -160,14 +160,14 @@ async def _build_and_wait[S: Settings](
 
 
 def _spare_garbage_collection() -> None:
-    """Leave what the start has made out of every later collection, and collect less often: turns leave few cycles."""
+    """Exclude the objects of the start from later collections, and collect less often: turns leave few cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
 async def _left() -> list[str]:
-    """Cancel what is still under way; the names of what does not end by that, which nothing else can end."""
+    """Cancel the remaining tasks; return the names of those that do not end."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()

@@ -1,7 +1,7 @@
-"""Spans on their way out, imported only when they have one: batched, bounded, on a thread of their own.
+"""Exports spans in batches on a thread of its own. Imported only when there is an OTLP endpoint.
 
-A collector that is away costs nobody a turn: what does not fit the queue is dropped. The standard variables
-(`OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`) say the rest.
+An unavailable collector delays no turn: spans that do not fit the bounded queue are dropped. The standard variables
+(`OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`) configure the rest.
 """
 
 import logging
@@ -17,17 +17,17 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor, Tr
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Status
 
-from pallas_runtime.collector_watch import CollectorWatch, HandingOn
+from pallas_runtime.collector_watch import CollectorWatch, ExporterWrapper
 from pallas_runtime.telemetry import Protocol
 from pallas_runtime.turn_baggage import turn_of
 
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 5.0
-"""How long a process that ends waits for a collector."""
+"""Seconds that a process waits at its end for the collector."""
 
 AWAY_SECONDS = 1.0
-"""The same for a collector that has not taken the spans before."""
+"""The same for a collector that did not accept the spans before."""
 
 CONTENT = frozenset(
     {
@@ -46,11 +46,11 @@ CONTENT = frozenset(
         "pydantic_ai.all_messages",
     }
 )
-"""Attributes of spans and their events that say what was said, or describe such others."""
+"""Attributes of spans and their events that hold content, or describe attributes that do."""
 
 
 def start_export(service: str, instance: str, protocol: Protocol, *, content: bool) -> Callable[[], None]:
-    """Export the spans of this process. Returns what flushes and stops it."""
+    """Export the spans of this process. Returns a function that flushes and stops the export."""
     named = {"service.name": service, "service.namespace": "pallas", "service.instance.id": instance}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     watch = CollectorWatch(_exporter(protocol))
@@ -71,8 +71,8 @@ def _exporter(protocol: Protocol) -> SpanExporter:
 
 
 def _stop(provider: TracerProvider, watch: CollectorWatch) -> None:
-    """Send what is left, if that takes no longer than `FLUSH_SECONDS`: the exporters would try for half a minute."""
-    known_away = not watch.taken
+    """Export the remaining spans within `FLUSH_SECONDS`; the exporters themselves would retry for half a minute."""
+    known_away = not watch.accepted
     flushing = threading.Thread(target=provider.shutdown, name="flush-spans", daemon=True)
     flushing.start()
     flushing.join(AWAY_SECONDS if known_away else FLUSH_SECONDS)
@@ -81,15 +81,15 @@ def _stop(provider: TracerProvider, watch: CollectorWatch) -> None:
 
 
 class OfTurn(SpanProcessor):
-    """Says of every span, whoever makes it, of which turn it is."""
+    """Adds the turn to every span."""
 
     @override
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         span.set_attributes(turn_of(parent_context))
 
 
-class Discreet(HandingOn):
-    """Leaves out of spans what may repeat what somebody said: errors quote it, and it is content's own attributes."""
+class Discreet(ExporterWrapper):
+    """Removes content from spans: its attributes, and error texts, which may quote it."""
 
     @override
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -97,7 +97,7 @@ class Discreet(HandingOn):
 
 
 def discreet(span: ReadableSpan) -> ReadableSpan:
-    """The span without what was said."""
+    """The span without content."""
     attributes = span.attributes or {}
     if span.status.description is None and not span.events and CONTENT.isdisjoint(attributes):
         return span

@@ -1,7 +1,7 @@
-"""Traces: of which turn they are, and where spans go once an OTLP endpoint is set. Off until then.
+"""Traces, and the turn that they belong to. Off unless an OTLP endpoint is set.
 
-Services make spans with `tracer`, named after the function that does the step. Without an endpoint that does nothing,
-and neither SDK nor exporter is imported.
+Services make spans with `tracer`, named after the function that does the step. Without an endpoint the spans are not
+recorded, and neither SDK nor exporter is imported.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -28,12 +28,12 @@ tracer = trace.get_tracer("pallas")
 def start_tracing(
     service: str, instance: str, environ: Mapping[str, str], *, content: bool = False
 ) -> Callable[[], None]:
-    """Send spans to the endpoint of the environment, if there is one. Returns what flushes and stops it.
+    """Export spans to the endpoint in the environment, if there is one. Returns a function that flushes and stops it.
 
-    Without `content` nothing is sent that could be a prompt, an argument or an answer.
+    Without `content` no prompts, arguments or answers are exported.
 
     Raises:
-        Rejected: the protocol is none that there is.
+        Rejected: the protocol is unknown.
     """
     propagate.set_global_textmap(CompositePropagator([TraceContextTextMapPropagator(), TurnBaggage()]))
     if not any(environ.get(name) for name in ENDPOINTS):
@@ -57,15 +57,15 @@ def _protocol(environ: Mapping[str, str]) -> Protocol:
 
 
 def tracing() -> bool:
-    """Whether spans go anywhere."""
+    """Whether spans are exported."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 @contextmanager
 def of_turn(*, team: str, agent: str, turn: str, conversation: str | None = None) -> Generator[None]:
-    """Say with every log line and span inside the block which turn it is of, here and in whoever is asked from here.
+    """Add the turn to every log line and span inside the block, here and in the services that are called from here.
 
-    The span around the block is of that turn, too. The conversation is in log lines only.
+    The span around the block gets it too. The conversation is added to log lines only.
     """
     with log_context(team=team, agent=agent, turn=turn, conversation=conversation):
         if not tracing():

@@ -1,7 +1,7 @@
-"""Exceptions as a log may show them: what they are and where they were raised, but not what they say.
+"""Tracebacks for logs: the types of the exceptions and where they were raised, without their texts.
 
-The text of somebody else's exception (of pydantic, of a provider, of a function) may repeat what a caller said. Only a
-`PallasError` is known to hold nothing of that.
+The text of a foreign exception (of pydantic, a provider, a function) may quote content. Only the text of a
+`PallasError` never does.
 """
 
 import traceback
@@ -15,7 +15,7 @@ _CONTEXT = "During handling of the above exception, another exception occurred:"
 
 
 def discreet_traceback(error: BaseException) -> str:
-    """The traceback of `error`, of what caused it and of what it groups, as Python prints it, without their texts."""
+    """The traceback of `error`, its causes and its group, as Python prints it but without their texts."""
     return "\n".join(_lines(error, set()))
 
 

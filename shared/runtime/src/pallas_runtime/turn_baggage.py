@@ -1,7 +1,7 @@
-"""Which turn a trace is about, as it travels beside it: the baggage keys `pallas.team`, `pallas.agent`, `pallas.turn`.
+"""The turn of a trace as baggage: the keys `pallas.team`, `pallas.agent`, `pallas.turn`.
 
-What else callers put into their baggage is their own: it reaches neither the broker, which keeps what it is sent, nor
-downstream servers.
+Other baggage of callers is private: it is passed neither to the broker, which stores messages, nor to downstream
+servers.
 """
 
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from opentelemetry.propagators import textmap
 from pallas_contracts.ids import is_token
 
 BAGGAGE = "baggage"
-"""The header, and the key of `_meta`, that has it."""
+"""The name of the header, and of the key in `_meta`."""
 
 TURN_KEYS = {"pallas.team": "team", "pallas.agent": "agent", "pallas.turn": "turn"}
-"""Keys of baggage and attributes of spans, with the fields that they are in log lines."""
+"""Baggage keys and span attributes, and the fields of log lines for them."""
 
 
 def turn_of(within: Context | None = None) -> dict[str, str]:
-    """Which turn a context (the current one) belongs to, by the keys of baggage; empty when to none."""
+    """The turn of a context (by default the current one), by baggage key; empty without a turn."""
     known = baggage.get_all(within)
     return {key: str(known[key]) for key in TURN_KEYS if key in known} if known else {}
 
 
 def with_turn(turn: Mapping[str, str], within: Context | None = None) -> Context:
-    """A context (the current one) that belongs to a turn."""
+    """The context `within` (by default the current one, without its baggage) with a turn."""
     found = within if within is not None else baggage.clear()
     for key, value in turn.items():
         found = baggage.set_baggage(key, value, found)
@@ -35,7 +35,7 @@ def with_turn(turn: Mapping[str, str], within: Context | None = None) -> Context
 
 
 class TurnBaggage(textmap.TextMapPropagator):
-    """Lets nothing of the baggage in or out but which turn it is."""
+    """Propagates the turn and no other baggage."""
 
     @override
     def extract(
@@ -46,8 +46,8 @@ class TurnBaggage(textmap.TextMapPropagator):
     ) -> Context:
         header = ",".join(getter.get(carrier, BAGGAGE) or ())
         entries = [entry.partition(";")[0].partition("=") for entry in header.split(",")]
-        told = {key.strip(): value.strip() for key, _, value in entries}
-        known = {key: value for key, value in told.items() if key in TURN_KEYS and is_token(value)}
+        given = {key.strip(): value.strip() for key, _, value in entries}
+        known = {key: value for key, value in given.items() if key in TURN_KEYS and is_token(value)}
         return with_turn(known, context if context is not None else Context())
 
     @override

@@ -1,7 +1,7 @@
-"""Progress in the patterns of the interface contract (section 5), with the values each era wants.
+"""Progress messages in the patterns of the interface contract (section 5), with the numbers each era needs.
 
-Handshake eras get the contract's own numbers: 0 at a start, the step's number at a step, 1 of 1 at an end. The modern
-era demands values that only grow, so there they are a counter; a function's own progress is passed on as it is.
+The handshake era gets the contract's numbers: 0 at a start, the step's number at a step, 1 of 1 at an end. The modern
+era requires numbers that only grow, so there they are a counter. A function's own progress is passed on unchanged.
 """
 
 import math
@@ -22,7 +22,7 @@ _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "
 def wanted_levels(least: str | None, *, modern: bool) -> frozenset[str]:
     """The levels of log messages to pass on: `least` and above.
 
-    To a caller that has not said a level the modern era sends nothing, and the others everything.
+    Without a level the modern era sends no log messages, and the handshake era sends all.
     """
     if least is None:
         return frozenset() if modern else frozenset(_LEVELS)
@@ -38,34 +38,34 @@ class Line:
     message: str | None
 
 
-def line_of(said: object) -> Line | None:
+def line_of(event: object) -> Line | None:
     """The notification for an event, or None when it is not progress."""
-    match said:
+    match event:
         case ToolStarted():
-            return Line(0, None, f"{said.server}/{said.tool}: started")
+            return Line(0, None, f"{event.server}/{event.tool}: started")
         case ToolCompleted():
-            return Line(1, 1, f"{said.server}/{said.tool}: completed")
+            return Line(1, 1, f"{event.server}/{event.tool}: completed")
         case ToolFailed():
-            return Line(1, 1, f"{said.server}/{said.tool}: failed")
+            return Line(1, 1, f"{event.server}/{event.tool}: failed")
         case Step():
-            return Line(said.n, None, f"{said.agent} step {said.n} ({said.kind})")
+            return Line(event.n, None, f"{event.agent} step {event.n} ({event.kind})")
         case ToolProgress():
-            return Line(0, None, f"{said.server}/{said.tool}: {_text(said)}")
+            return Line(0, None, f"{event.server}/{event.tool}: {_text(event)}")
         case Progress():
-            return Line(said.progress, said.total, said.message)
+            return Line(event.progress, event.total, event.message)
         case _:
             return None
 
 
-def _text(said: ToolProgress) -> str:
-    if said.message:
-        return said.message
-    return f"{said.progress:g}" if said.total is None else f"{said.progress:g} of {said.total:g}"
+def _text(progress: ToolProgress) -> str:
+    if progress.message:
+        return progress.message
+    return f"{progress.progress:g}" if progress.total is None else f"{progress.progress:g} of {progress.total:g}"
 
 
 @dataclass
 class ProgressObserver(Observer):
-    """Tells one caller of its turn. `modern` is the era; `report` and `write_log` send on the call's own stream."""
+    """Sends progress and log messages to one caller. `report` and `write_log` send on the stream of the call."""
 
     agent: str
     modern: bool
@@ -79,19 +79,19 @@ class ProgressObserver(Observer):
         """Whether a cancelled call means that its caller left."""
         return self.left()
 
-    async def on_event(self, said: object, _cursor: Cursor = BEGINNING, /) -> None:
-        """Pass an event on, if it is of interest."""
-        if isinstance(said, LogMessage):
-            await self.write_log(said)
-        elif (line := line_of(said)) is not None:
-            await self._send(line, own=isinstance(said, Progress))
+    async def on_event(self, event: object, _cursor: Cursor = BEGINNING, /) -> None:
+        """Pass on log messages and progress."""
+        if isinstance(event, LogMessage):
+            await self.write_log(event)
+        elif (line := line_of(event)) is not None:
+            await self._send(line, own=isinstance(event, Progress))
 
     async def on_queued(self, ahead: int) -> None:
-        """Say how many turns are in front."""
+        """Report how many turns are in front."""
         await self._send(Line(0, None, f"{self.agent} queued: {ahead} ahead"), own=False)
 
     async def on_attempt(self, attempt: int) -> None:
-        """Say that the turn is executed once more."""
+        """Report that the turn is executed again."""
         await self._send(Line(0, None, f"{self.agent} attempt {attempt}: taken up again"), own=False)
 
     async def _send(self, line: Line, *, own: bool) -> None:

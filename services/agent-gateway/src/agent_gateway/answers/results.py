@@ -1,7 +1,7 @@
-"""What a caller gets: results, input requests and errors in MCP's words.
+"""Answers to callers as MCP defines them: results, requests for input, and errors.
 
-A turn that failed is a tool error (`isError`), so that the caller's model can read it; only what is wrong with the
-protocol is a protocol error. Every tool error carries its code, and the turn's id where there is one, in `_meta`.
+A failed turn is a tool error (`isError`), so that the caller's model can read it; only a violation of the protocol is a
+protocol error. Every tool error has its code in `_meta`, and the id of the turn if there is one.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ ERROR_META = "pallas/error"
 TURN_META = "pallas/turn"
 
 _RESOURCE_NOT_FOUND = -32002
-"""What the handshake revisions have for a resource that is not there; the modern one has no code of its own for it."""
+"""The handshake era's code for an unknown resource; the modern era has no special one."""
 
 type WireResult = dict[str, Any]
 
 COMPLETE: WireResult = {"resultType": "complete"}
-"""The modern era wants every result to say that it is one; the SDK leaves it out for older callers."""
+"""The modern era requires this in every result; the SDK removes it for older callers."""
 
 
 def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
     """The result of a turn that ended.
 
     Raises:
-        MCPError: the tool answered with an error of the protocol.
+        MCPError: the tool answered with a protocol error.
     """
     turn_id = end.outcome.turn_id
     match end.said:
@@ -56,7 +56,7 @@ def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
 
 
 def content_expired(turn_id: str) -> WireResult:
-    """The tool error of a turn whose answer is not there any more."""
+    """The tool error of a turn whose answer has expired."""
     return tool_error("content_expired", TURN_ERRORS["content_expired"], turn_id)
 
 
@@ -78,7 +78,7 @@ def refused(refusal: Refusal) -> WireResult:
 
 
 def read_error(error: PallasError, method: str, asked: Mapping[str, Any], *, modern: bool) -> MCPError:
-    """The protocol's error of a prompt, resource or completion that could not be read; `asked` are its params."""
+    """The protocol error of a prompt, resource or completion that could not be read; `asked` are its params."""
     match error:
         case NotFound():
             missing = {key: asked[key] for key in ("uri", "name") if key in asked}
@@ -95,7 +95,7 @@ def read_error(error: PallasError, method: str, asked: Mapping[str, Any], *, mod
 def tool_error(
     code: str, message: str, turn_id: str | None, *, retryable: bool = False, retry_after_ms: int | None = None
 ) -> WireResult:
-    """A tool error: a sentence to read, a code to branch on."""
+    """A tool error: a message for people and models, a code for programs."""
     facts: dict[str, Any] = {"code": code, "retryable": retryable or retry_after_ms is not None}
     if turn_id is not None:
         facts["turn_id"] = turn_id

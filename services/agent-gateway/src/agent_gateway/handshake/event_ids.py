@@ -1,7 +1,7 @@
-"""Ids of the events of a handshake-era stream: places in the log of a turn, signed.
+"""Event ids of a handshake-era stream: signed cursors in the log of a turn.
 
-An id says all that another replica needs to go on with the stream, and counts only for the caller and at the endpoint
-that it was made for.
+An id holds all that another gateway needs to resume the stream. It is valid only for the caller and the endpoint that
+it was made for.
 """
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,31 +15,31 @@ from pallas_contracts.turns import Principal
 
 USE = "event"
 
-_SAID = TypeAdapter(tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None])
+_CLAIMS = TypeAdapter(tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None])
 """Team, agent, kind and id of the caller; turn, attempt, event; request, progress token and log level."""
 
 
 def event_id(key: LogKey, call: FollowedCall, cursor: Cursor) -> str:
-    """The id of what is told last at `place`."""
+    """The id of the event at `cursor` on the stream of `call`."""
     ref, caller = call.ref, call.caller
-    whose = (ref.team, ref.agent, caller.type, caller.id)
-    wanted = (call.request_id, call.progress_token, call.log_level)
-    return key.sign(USE, [*whose, ref.turn_id, *cursor, *wanted])
+    audience = (ref.team, ref.agent, caller.type, caller.id)
+    request = (call.request_id, call.progress_token, call.log_level)
+    return key.sign(USE, [*audience, ref.turn_id, *cursor, *request])
 
 
 def read_event_id(key: LogKey, token: str, team: str, agent: str, caller: Principal) -> tuple[FollowedCall, Cursor]:
-    """What an id says that `caller` has sent to that agent's endpoint.
+    """The call and the cursor of an event id that `caller` has sent to the endpoint of `agent`.
 
     Raises:
-        Rejected: it was not made for them. Why is not said.
+        Rejected: the id was not made for this caller and endpoint (`bad_token`).
     """
     try:
-        *whose, turn, attempt, event, request_id, progress_token, log_level = _SAID.validate_python(
+        *audience, turn, attempt, event, request_id, progress_token, log_level = _CLAIMS.validate_python(
             key.verify(USE, token)
         )
     except ValidationError:
         raise Rejected("the event id is of another release", code="bad_token") from None
-    if whose != [team, agent, caller.type, caller.id]:
+    if audience != [team, agent, caller.type, caller.id]:
         raise Rejected("the event id was made for another stream", code="bad_token")
     call = FollowedCall(TurnRef(team, agent, turn), request_id, progress_token, log_level, caller)
     return call, Cursor(attempt, event)

@@ -1,7 +1,7 @@
-"""The event stream of a handshake-era call: frames that carry the id of what they tell.
+"""The event stream (SSE) of a handshake-era call, whose frames have event ids.
 
-What a turn says is written here, past the SDK, so that an id and what it stands for go out as one piece. The SDK begins
-and ends the stream, keeps it alive and writes the answer, which is given its id on the way.
+The events of a turn are written here and not by the SDK, so that an id and its event are sent together. The SDK begins
+and ends the stream, sends the keep-alives and writes the answer, to which an id is added here.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from pallas_contracts.turns import JsonObject, LogMessage
 type Write = Callable[[bytes], Awaitable[None]]
 
 SCOPE_KEY = "pallas.event_stream"
-"""Where the request's scope has its `EventStream`."""
+"""The key of the `EventStream` in the request's scope."""
 
 RETRY_MS = 1000
-"""What a client that lost its stream is told to wait for."""
+"""Milliseconds that a client should wait before it resumes a broken stream."""
 
 PRIMED_SINCE = "2025-11-25"
-"""The revision that knows of an event which is only an id; older clients cannot read it."""
+"""The first revision with an event that is only an id; older clients cannot read it."""
 
 _SDK_FRAME = b"event: message"
 
 
 class EventStream:
-    """An ASGI `send` for the SDK, between whose pieces others can be written."""
+    """An ASGI `send` for the SDK; `write` sends further frames in between."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -42,7 +42,7 @@ class EventStream:
         self._answer_id: str | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Send what the SDK sends."""
+        """Pass on a message of the SDK."""
         if self._answer_id is not None and message.get("body", b"").startswith(_SDK_FRAME):
             message = {**message, "body": b"id: %s\r\n" % self._answer_id.encode() + message["body"]}
             self._answer_id = None
@@ -56,21 +56,21 @@ class EventStream:
         await self._send({"type": "http.response.body", "body": frame, "more_body": True})
 
     def number_answer(self, answer_id: str | None) -> None:
-        """Give the SDK's next message, which is the answer, an id."""
+        """Add an id to the SDK's next message, which is the answer."""
         self._answer_id = answer_id
 
 
 def frame_of(message: JsonObject, message_id: str | None) -> bytes:
-    """A JSON-RPC message as an event."""
+    """A JSON-RPC message as an SSE event."""
     numbered = f"id: {message_id}\r\n" if message_id is not None else ""
     return f"{numbered}event: message\r\ndata: {json.dumps(message, separators=(',', ':'))}\r\n\r\n".encode()
 
 
 @dataclass
 class StreamObserver(Observer):
-    """Tells a caller of its turn on a stream, and knows which id comes next.
+    """Sends the events of a turn on a resumable stream, with their ids.
 
-    `write` sends a frame. Of frames that tell of the same place only the first has its id: ids are unique.
+    `write` sends a frame. Of frames with the same cursor only the first has an id, because ids are unique.
     """
 
     key: LogKey
@@ -88,49 +88,49 @@ class StreamObserver(Observer):
         self._progress = ProgressObserver(self.call.ref.agent, False, report, self._write_log)
 
     def resumed(self, cursor: Cursor) -> None:
-        """Go on behind an event whose id the caller has."""
+        """Continue behind an event whose id the caller has."""
         self.cursor = self._numbered = cursor
 
     async def on_admitted(self) -> None:
-        """Keep which turn the request is, before anybody can cancel it."""
+        """Store which turn the request became, before it can be cancelled."""
         if self.remember is not None:
             await self.remember()
 
     async def on_followed(self) -> None:
-        """Give the caller an id before anything has happened, if it `primes`."""
+        """Send an id before the first event, if `primes` is set."""
         if self.primes:
             await self.write(f"id: {self.id_at(self.cursor)}\r\ndata: \r\nretry: {RETRY_MS}\r\n\r\n".encode())
 
     def id_at(self, cursor: Cursor) -> str | None:
-        """The id of a frame that tells of `place`, for it to be sent now."""
+        """The id of the next frame, whose cursor is `cursor`; None when a frame has had that id."""
         if cursor == self._numbered:
             return None
         self._numbered = cursor
         return event_id(self.key, self.call, cursor)
 
-    async def on_event(self, said: object, cursor: Cursor, /) -> None:
-        """Pass an event on, if it is of interest."""
+    async def on_event(self, event: object, cursor: Cursor, /) -> None:
+        """Pass on log messages and progress."""
         self.cursor = cursor
-        await self._progress.on_event(said)
+        await self._progress.on_event(event)
 
     async def on_queued(self, ahead: int) -> None:
-        """Say how many turns are in front."""
+        """Report how many turns are in front."""
         await self._progress.on_queued(ahead)
 
     async def on_attempt(self, attempt: int) -> None:
-        """Say that the turn is taken up again."""
+        """Report that the turn is executed again."""
         self.cursor = Cursor(attempt)
         await self._progress.on_attempt(attempt)
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
-        told = {"progressToken": self.call.progress_token, "progress": progress, "total": total, "message": message}
-        await self._notify("progress", {name: value for name, value in told.items() if value is not None})
+        params = {"progressToken": self.call.progress_token, "progress": progress, "total": total, "message": message}
+        await self._notify("progress", {name: value for name, value in params.items() if value is not None})
 
-    async def _write_log(self, said: LogMessage) -> None:
-        if said.level not in self._levels:
+    async def _write_log(self, entry: LogMessage) -> None:
+        if entry.level not in self._levels:
             return
-        named = {"logger": said.logger} if said.logger is not None else {}
-        await self._notify("message", {"level": said.level, **named, "data": said.data})
+        logger = {"logger": entry.logger} if entry.logger is not None else {}
+        await self._notify("message", {"level": entry.level, **logger, "data": entry.data})
 
     async def _notify(self, name: str, params: JsonObject) -> None:
         message: JsonObject = {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}

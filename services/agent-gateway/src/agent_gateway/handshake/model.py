@@ -10,7 +10,7 @@ type JsonRpcId = str | int
 
 @dataclass(frozen=True, slots=True)
 class FollowedCall:
-    """A handshake-era call that became a turn: which one, and how its caller wants to be told of it."""
+    """Which turn a handshake-era call became, and which progress and log messages its caller wants."""
 
     ref: TurnRef
     request_id: JsonRpcId

@@ -1,6 +1,7 @@
-"""Streams of handshake-era calls that are taken up again: `GET` with `Last-Event-ID`, at any replica.
+"""Resumes broken streams of handshake-era calls: `GET` with `Last-Event-ID`, at any gateway.
 
-The id says all about the stream; the log has the rest. What comes is what the broken stream would have brought.
+The event id identifies the stream and the cursor in it. What follows is read from the log and sent as on the first
+stream.
 """
 
 import logging
@@ -41,14 +42,14 @@ _HEADERS = {"Cache-Control": "no-cache, no-transform"}
 
 @dataclass
 class Resumption:
-    """Serves the requests that take up a stream."""
+    """Serves the requests that resume a stream."""
 
     calls: Calls
     key: LogKey
     security: TransportSecurityMiddleware
 
     async def serve(self, served: AgentDefinition, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request to the endpoint of the agent `served`, or refuse it."""
+        """Serve one request at the endpoint of the agent `served`, or refuse it."""
         request = Request(scope, receive)
         if (refusal := await self.security.validate_request(request)) is not None:
             await refusal(scope, receive, send)
@@ -73,7 +74,7 @@ class Resumption:
             await EventSourceResponse(reader, data_sender_callable=follow, headers=_HEADERS)(scope, receive, send)
 
     async def _follow(self, call: FollowedCall, cursor: Cursor, version: str, write: Write) -> None:
-        """Tell the rest of a turn, the answer included."""
+        """Send the rest of a turn, including the answer."""
         observer = StreamObserver(self.key, call, write)
         observer.resumed(cursor)
         turn = {"team": call.ref.team, "agent": call.ref.agent, "turn": call.ref.turn_id}
@@ -84,7 +85,7 @@ class Resumption:
         await write(frame_of(message, observer.id_at(observer.cursor)))
 
     async def _answer(self, observer: StreamObserver, cursor: Cursor, version: str) -> JsonObject:
-        """Tell what happens and return how it ended: the `result` or the `error` of the call."""
+        """Send the events and return the end of the turn: the `result` or the `error` of the call."""
         try:
             end = await self._resume(observer, cursor)
             if end is None:
@@ -96,7 +97,7 @@ class Resumption:
         except MCPError as error:
             return {"error": error.error.model_dump(mode="json", by_alias=True, exclude_none=True)}
         except ValidationError:
-            # As the SDK has it for the answer of a call; what does not fit may be private.
+            # The same error as the SDK's. The details are left out: they may quote private content.
             log.error("a tool's answer is invalid in MCP")
             return {"error": {"code": INTERNAL_ERROR, "message": "Handler returned an invalid result"}}
 

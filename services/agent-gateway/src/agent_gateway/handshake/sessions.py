@@ -1,4 +1,4 @@
-"""What a handshake-era session has set, shared by all gateways."""
+"""Settings of handshake-era sessions, shared by all gateways."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,20 @@ from pallas_contracts.catalog import SESSIONS, LegacySession
 
 @dataclass
 class Sessions:
-    """The sessions of all gateways; `known` follows their bucket."""
+    """The sessions of all gateways; `known` mirrors their bucket."""
 
     bus: Bus
     known: Table[LegacySession]
 
     async def set_log_level(self, session: str, level: str) -> None:
-        """Keep the least level of log messages that a session wants.
+        """Store the lowest level of log messages that a session wants.
 
         Raises:
-            Unavailable: it cannot be kept now.
+            Unavailable: the broker did not answer.
         """
         await kv.put(self.bus, SESSIONS, LegacySession(log_level=level), session=session)
 
     def log_level(self, session: str) -> str | None:
-        """The level that the session has set."""
+        """The level that the session has set, or None."""
         known = self.known.get(session)
         return known.log_level if known else None

@@ -1,4 +1,4 @@
-"""Answer `get_health` from what the monitor has published (interface contract section 3), never from a model."""
+"""Answers `get_health` from what the health monitor has published (interface contract section 3)."""
 
 import json
 from datetime import UTC, datetime
@@ -18,8 +18,8 @@ STALE = "check is stale"
 async def get_health(bus: Bus, known: Table[AgentHealth], definition: AgentDefinition) -> str:
     """The health of an agent as the JSON object of the contract.
 
-    Fresh knowledge is answered at once; when it is older than two probe intervals the monitor is asked, and if that
-    takes too long the last result is answered as degraded.
+    A published result is the answer for two probe intervals. After that the monitor is asked; when it does not answer,
+    the last result is the answer, as degraded.
     """
     health = known.get(f"{definition.team}.{definition.agent}")
     if health is None or _age(health) > 2 * health.interval:

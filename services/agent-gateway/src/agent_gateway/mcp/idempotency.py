@@ -1,4 +1,4 @@
-"""The caller's own name for a call, which it may send again when it does not know what became of it."""
+"""The idempotency key of a call: with the same key the caller can repeat the call and gets the same turn."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ MAX_LENGTH = 200
 
 
 def idempotency_key(meta: Mapping[str, Any] | None) -> str | Refusal | None:
-    """The idempotency key of a call with that `_meta`; None when it has none."""
+    """The idempotency key in the `_meta` of a call, None without one, a refusal when it is invalid."""
     if not meta or KEY_META not in meta:
         return None
     key = meta[KEY_META]

@@ -1,4 +1,4 @@
-"""How the caller of a `tools/call` is told of its turn: on the SDK's stream, or on one that can be resumed."""
+"""The observers of a `tools/call`: they send its events on the SDK's stream, or on one that can be resumed."""
 
 from functools import partial
 
@@ -17,17 +17,17 @@ from pallas_contracts.turns import LogMessage, TurnRequested
 
 
 def progress_observer(context: Context, agent: str, log_level: str | None) -> ProgressObserver:
-    """Reports on the stream that the SDK has for the call. Closing that stream is a cancel in the modern era only."""
+    """Sends on the SDK's stream of the call. In the modern era closing that stream means that the caller left."""
     modern = is_modern(context)
     levels = wanted_levels(log_level, modern=modern)
     report = context.session.report_progress if wants_progress(context) else None
     scope = scope_of(context)
 
-    async def write_log(said: LogMessage) -> None:
-        if said.level not in levels:
+    async def write_log(entry: LogMessage) -> None:
+        if entry.level not in levels:
             return
         params = types.LoggingMessageNotificationParams.model_validate(
-            {"level": said.level, "data": said.data, "logger": said.logger}
+            {"level": entry.level, "data": entry.data, "logger": entry.logger}
         )
         await context.session.send_notification(
             types.LoggingMessageNotification(params=params), related_request_id=context.request_id
@@ -52,7 +52,7 @@ def event_stream_of(context: Context) -> EventStream | None:
 def stream_observer(
     context: Context, stream: EventStream, platform: Platform, request: TurnRequested, log_level: str | None
 ) -> StreamObserver:
-    """Reports on a stream whose events have ids. Keeps which turn the request is, for its `notifications/cancelled`."""
+    """Sends on a resumable stream. In a session it also stores the turn, so that the request can be cancelled."""
     ref, token = TurnRef.of(request), (context.meta or {}).get("progress_token")
     assert context.request_id is not None, "a call is a request"
     call = FollowedCall(ref, context.request_id, token, log_level, request.principal)

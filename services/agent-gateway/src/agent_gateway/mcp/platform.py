@@ -1,4 +1,4 @@
-"""What an agent's MCP server asks of the platform."""
+"""What the agents' MCP servers use of the platform."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from pallas_contracts.keyed import LogKey
 
 @dataclass(frozen=True)
 class Platform:
-    """Shared by the servers of all agents. `key` signs event ids and makes turn ids of idempotency keys."""
+    """Shared by the MCP servers of all agents. `key` signs event ids and makes turn ids of idempotency keys."""
 
     bus: Bus
     calls: Calls

@@ -1,4 +1,4 @@
-"""What one MCP request says: who calls, in which era and session, what it wants to be told."""
+"""What an MCP request contains: the caller, the era, the session, and whether it wants progress."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ def is_modern(context: Context) -> bool:
 
 
 def scope_of(context: Context) -> dict[str, Any]:
-    """The ASGI scope of the request; empty when it did not come over HTTP."""
+    """The ASGI scope of the request; empty without HTTP."""
     return dict(context.request.scope) if context.request else {}
 
 
 def session_of(context: Context) -> str | None:
-    """The handshake-era session of a request, as it may stand in a key."""
+    """The handshake-era session of a request, as a token for bucket keys; None without one."""
     if context.request is None or is_modern(context):
         return None
     session = context.request.headers.get(SESSION_HEADER)
@@ -37,7 +37,7 @@ def session_of(context: Context) -> str | None:
 
 
 def bearer_owner(context: Context) -> str | None:
-    """Whose a `requestState` is: it has to come back from the same caller. None: from any peer."""
+    """The only caller from whom a `requestState` is accepted. None: any caller without a bearer."""
     caller = principal_of(scope_of(context))
     return None if caller.type == "peer" else f"{caller.type}:{caller.id}"
 
@@ -48,7 +48,7 @@ def wants_progress(context: Context) -> bool:
 
 
 def call_of(context: Context, params: types.CallToolRequestParams, key: str | None, log_level: str | None) -> Call:
-    """The call that a `tools/call` is."""
+    """A `tools/call` request as a `Call`."""
     capabilities = context.session.client_capabilities
     return Call(
         tool=params.name,
@@ -66,11 +66,11 @@ def call_of(context: Context, params: types.CallToolRequestParams, key: str | No
 
 
 def session_token(session: str, caller: Principal) -> str:
-    """A session id as it may stand in a key. A caller with a bearer has sessions that are nobody else's."""
-    whose = "" if caller.type == "peer" else f"{caller.type}:{caller.id}:"
-    return hashlib.sha256(f"{whose}{session}".encode()).hexdigest()[:32]
+    """A session id as a token for bucket keys. The sessions of a caller with a bearer are its own."""
+    owner = "" if caller.type == "peer" else f"{caller.type}:{caller.id}:"
+    return hashlib.sha256(f"{owner}{session}".encode()).hexdigest()[:32]
 
 
 def request_token(request_id: object) -> str:
-    """A JSON-RPC request id (a string or a number) as it may stand in a key."""
+    """A JSON-RPC request id (a string or a number) as a token for bucket keys."""
     return hashlib.sha256(json.dumps(request_id).encode()).hexdigest()[:32]

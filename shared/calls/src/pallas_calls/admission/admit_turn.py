@@ -1,4 +1,4 @@
-"""Refuse a turn early, before anything of it exists: what its agent allows to wait, and to come in a second."""
+"""Check the limits of an agent, for waiting turns and for turns per second, before anything of a turn exists."""
 
 import math
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from pallas_contracts.turns import TurnRequested
 
 @dataclass
 class AdmitTurn:
-    """The limits of all agents. A turn that is admitted has to be `entering` at once, or others pass beside it."""
+    """The limits of all agents. An admitted turn must be `entering` before the next await, or it is not counted."""
 
     positions: QueuePositions
     rates: TurnRates
 
     async def admit_turn(self, request: TurnRequested, limits: Limits) -> Refusal | None:
-        """Count the turn, or return why it is not taken. A turn that is refused for the queue uses up no rate."""
+        """Count the turn, or return why it is refused. A turn that the queue refuses does not count for the rates."""
         team, agent, caller = request.team, request.agent, request.principal.token
         if (full := await self.positions.full(team, agent, caller, limits.max_queued)) is not None:
             turns, each = ("of your turns", " per caller") if full.limit == "caller" else ("turns", "")

@@ -1,15 +1,15 @@
-"""Refuse what would wait for an agent that cannot be started. An agent that no worker hosts may still get one."""
+"""Refuse calls of an agent that failed to start. An agent that no worker hosts is not refused: it may get a worker."""
 
 from pallas_bus.transport.kv import Table
 from pallas_calls.model import Refusal
 from pallas_contracts.agents import WorkerPresence
 
 RETRY_AFTER_MS = 5000
-"""Time enough for a worker to read a folder that was put right, and to say so."""
+"""Long enough for a worker to read a corrected folder and publish the result."""
 
 
 def failed_to_start(workers: Table[WorkerPresence], team: str, agent: str) -> Refusal | None:
-    """The refusal of a call whose agent failed to start on every living worker that has its team, else None."""
+    """The refusal of a call whose agent failed to start on every worker that hosts its team, else None."""
     key = f"{team}.{agent}"
     reason: str | None = None
     for worker in workers.values():

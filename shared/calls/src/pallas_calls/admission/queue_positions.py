@@ -1,7 +1,7 @@
-"""How many turns wait, whose they are, and how many are in front of one: from the broker and the turns put in here.
+"""How many turns wait, how many of them are of one caller, and how many are in front of a turn.
 
-The broker does not say where a message stands, only how many wait. Of this gateway's own turns the order is known; all
-that other replicas have put in count as being in front, because nothing here knows better.
+The broker tells how many messages wait, not where one stands. The order of this gateway's own turns is known; all turns
+that other gateways have submitted count as being in front of them.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pallas_calls.admission.queue_pace import QueuePace
 from pallas_calls.admission.shared_answers import CachedAnswers
 from pallas_contracts.errors import PallasError
 
-_PATIENCE = 0.03
+_READ_TIMEOUT = 0.03
 
 type Queue = tuple[str, str]
 """Team and agent."""
@@ -26,20 +26,20 @@ type Queue = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The state of a queue, None when the broker did not tell it; `others` wait in it through other gateways."""
+    """The state of a queue, None when it could not be read; `others` are the waiting turns of other gateways."""
 
     state: QueueState | None = None
     others: int = 0
 
     @property
     def delivered(self) -> int:
-        """The position of the last turn that is known to have been delivered."""
+        """The position of the last turn that is known to be delivered."""
         return self.state.delivered_position if self.state else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """What is used up: the queue, or its caller's part of it. `most` turns may wait there."""
+    """The limit that is reached: of the queue, or of one caller in it. `most` turns may wait."""
 
     limit: Literal["queue", "caller"]
     most: int
@@ -48,7 +48,7 @@ class Full:
 
 @dataclass
 class QueuePositions:
-    """Asks the broker at most twice a second per agent, however many turns wait."""
+    """Reads the broker at most twice a second per agent, however many turns wait."""
 
     bus: Bus
     _own: dict[Queue, OwnTurns] = field(default_factory=lambda: defaultdict[Queue, OwnTurns](OwnTurns))
@@ -59,32 +59,32 @@ class QueuePositions:
         self._callers = CachedAnswers(self._ask_callers, self.bus.spawn)
 
     async def full(self, team: str, agent: str, caller: str, max_queued: int) -> Full | None:
-        """Which limit one more turn of `caller` would break, as far as that is known in a few hundredths of a second.
+        """The limit that one more turn of `caller` would break, or None.
 
-        Counted are turns that wait: `max_queued` in all, half of them (at least one) of one caller. What this gateway
-        has put in is counted exactly, from `entering` to its claim; what others have put in is half a second old at
-        most. The broker cannot tell which of a caller's turns at other gateways already run: they count as waiting, as
-        long as that many do wait there.
+        `max_queued` turns may wait in all, half of them (at least one) of one caller. This gateway's own turns are
+        counted exactly, from `entering` to their claim; the count of others is at most half a second old, and is left
+        out when the broker does not answer within `_READ_TIMEOUT` seconds. The broker cannot tell which of a caller's
+        turns at other gateways already run: they count as waiting while that many wait there.
         """
         queue, part = (team, agent), max(1, max_queued // 2)
         known, elsewhere = _Known(), 0
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_READ_TIMEOUT):
                 known = await self._states.get(queue)
                 if known.others and self._peek(queue).of_caller(caller, known.delivered) + known.others >= part:
                     elsewhere = min(known.others, (await self._callers.get(queue))[caller])
         own, pace = self._peek(queue), self._paces[queue]
         waiting = known.others + own.behind(known.delivered)
-        its = elsewhere + own.of_caller(caller, known.delivered)
+        of_caller = elsewhere + own.of_caller(caller, known.delivered)
         if waiting >= max_queued:
             return Full("queue", max_queued, pace.retry_after_ms(waiting - max_queued + 1))
-        if its >= part:
-            return Full("caller", part, pace.retry_after_ms((its - part + 1) * waiting / its))
+        if of_caller >= part:
+            return Full("caller", part, pace.retry_after_ms((of_caller - part + 1) * waiting / of_caller))
         return None
 
     @contextmanager
     def entering(self, team: str, agent: str, caller: str) -> Generator[None]:
-        """Count a turn that is put into the queue inside the block."""
+        """Count a turn that is submitted inside the block."""
         self._own[team, agent].enter(caller, 1)
         try:
             yield
@@ -94,7 +94,7 @@ class QueuePositions:
 
     @contextmanager
     def waiting(self, team: str, agent: str, caller: str, position: int) -> Generator["QueuePosition"]:
-        """The position of a turn whose message is stored at `position`, until it is taken or the block ends."""
+        """Count a turn whose message is at `position` as waiting, until it is claimed or the block ends."""
         own = self._own[team, agent]
         own.follow(caller, position)
         waiting = QueuePosition(self, (team, agent), caller, position)
@@ -106,18 +106,18 @@ class QueuePositions:
             self._forget((team, agent))
 
     def taken(self, queue: Queue, caller: str, position: int) -> None:
-        """The turn at `position` waits no more."""
+        """The turn at `position` does not wait any more."""
         self._own[queue].taken(caller, position)
 
     async def ahead(self, queue: Queue, position: int) -> int | None:
-        """How many turns wait in front of `position`; None when it waits no more or the broker does not say."""
+        """How many turns wait in front of `position`; None when it does not wait or the broker does not answer."""
         known = await self._states.get(queue)
         if known.state is None or known.delivered >= position:
             return None
         return self._peek(queue).between(known.delivered, position) + known.others
 
     async def _ask_state(self, queue: Queue) -> _Known:
-        """Read the state. A turn that enters or leaves meanwhile counts as this gateway's: it may be in there."""
+        """Read the state. A turn of this gateway that enters or leaves meanwhile counts as included in it."""
         own = self._peek(queue)
         entering, waiting = own.entering, set(own.waiting)
         try:
@@ -131,7 +131,7 @@ class QueuePositions:
 
     async def _ask_callers(self, queue: Queue) -> Counter[str]:
         """Read how many turns each caller has in the queue, waiting or running, besides those followed here."""
-        before = {caller: (its.entering, set(its.followed)) for caller, its in self._peek(queue).callers.items()}
+        before = {caller: (turns.entering, set(turns.followed)) for caller, turns in self._peek(queue).callers.items()}
         try:
             found = Counter(await turns_by_caller(self.bus, *queue))
         except PallasError:
@@ -139,8 +139,8 @@ class QueuePositions:
         after = self._peek(queue).callers
         for caller in before.keys() | after.keys():
             entering, followed = before.get(caller, (0, set[int]()))
-            if (its := after.get(caller)) is not None:
-                entering, followed = max(entering, its.entering), followed.union(its.followed)
+            if (turns := after.get(caller)) is not None:
+                entering, followed = max(entering, turns.entering), followed.union(turns.followed)
             found[caller] = max(0, found[caller] - entering - len(followed))
         return found
 
@@ -154,7 +154,7 @@ class QueuePositions:
 
 @dataclass
 class QueuePosition:
-    """The position of one turn. It never moves back, though other gateways may put in turns behind it."""
+    """The position of one turn. The number never grows, though other gateways may submit turns behind it."""
 
     positions: QueuePositions
     queue: Queue
@@ -172,7 +172,7 @@ class QueuePosition:
         return None
 
     def leave(self) -> None:
-        """The turn waits no more: it is taken, or nobody follows it. Once is enough."""
+        """The turn is claimed, or nobody follows it here any more. May be called again."""
         if not self._left:
             self._left = True
             self.positions.taken(self.queue, self.caller, self.position)

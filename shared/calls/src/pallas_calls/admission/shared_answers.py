@@ -1,4 +1,4 @@
-"""Answers of the broker that many want at once: asked for once, and good for a while."""
+"""Answers of the broker that many callers need: cached for a moment, and requested once for all (single flight)."""
 
 import asyncio
 import time
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SHARED_FOR = 0.5
-"""Seconds for which an answer is good enough."""
+"""Seconds for which an answer is cached."""
 
 
 @dataclass
 class CachedAnswers[K, V]:
-    """`ask(key)` must not fail; `spawn` runs it to its end, whoever of those that wait has gone meanwhile."""
+    """`ask(key)` must not fail; `spawn` runs it to its end even when those who wait for it are cancelled."""
 
     ask: Callable[[K], Awaitable[V]]
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -20,7 +20,7 @@ class CachedAnswers[K, V]:
     _asking: dict[K, asyncio.Task[None]] = field(default_factory=dict[K, "asyncio.Task[None]"])
 
     async def get(self, key: K) -> V:
-        """The answer, after asking if the known one is too old. All who want it at once share one question."""
+        """The cached answer, or a new one. Concurrent callers share one request."""
         known = self._known.get(key)
         if known is not None and time.monotonic() - known[0] < SHARED_FOR:
             return known[1]

@@ -1,7 +1,6 @@
-"""Turns per second, of an agent and of each of its callers: token buckets that hold what one second brings.
+"""Limits on turns per second, of an agent and of each of its callers: token buckets with a burst of one second.
 
-A replica knows only what comes through itself, so it enforces its share of a rate: as if callers were spread evenly
-over the gateways that live.
+A gateway counts only its own turns, so it enforces its share of a rate: the rate divided by the number of gateways.
 """
 
 import math
@@ -13,15 +12,15 @@ from typing import Literal
 from pallas_contracts.agents import Limits
 
 MOST_CALLERS = 10_000
-"""Callers that are remembered; of more, those that have called the longest time ago start afresh."""
+"""Callers that are remembered; beyond that the bucket of the least recent caller is dropped."""
 
 _SLOWEST = 1 / 3600
-"""The rate that anything below counts as: one turn an hour."""
+"""The lowest rate that is enforced: one turn per hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class TooFast:
-    """The rate that a turn would break, in turns per second, and the seconds until it would not."""
+    """The rate that a turn would exceed, in turns per second, and the seconds until it would not."""
 
     limit: Literal["rate", "caller_rate"]
     rate: float
@@ -35,19 +34,19 @@ class _Bucket:
     at: float = 0.0
 
     def due(self, rate: float, now: float) -> float:
-        """Fill it up at `rate`; returns the seconds until there is a token, 0 when there is one."""
+        """Refill it at `rate`; return the seconds until there is a token, 0 when there is one."""
         self.tokens = min(max(1.0, rate), self.tokens + (now - self.at) * rate)
         self.rate, self.at = rate, now
         return max(0.0, 1 - self.tokens) / rate
 
     def full(self, now: float) -> bool:
-        """Whether it is what a new one would be."""
+        """Whether it is as full as a new bucket."""
         return self.tokens + (now - self.at) * self.rate >= max(1.0, self.rate)
 
 
 @dataclass
 class TurnRates:
-    """`gateways()` says how many gateways live. Nothing here waits."""
+    """`gateways()` returns the number of running gateways."""
 
     gateways: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
@@ -56,11 +55,11 @@ class TurnRates:
 
     @property
     def remembered(self) -> int:
-        """How many callers are known."""
+        """How many callers have a bucket."""
         return len(self._callers)
 
     def take(self, team: str, agent: str, caller: str, limits: Limits) -> TooFast | None:
-        """Count a turn, unless it comes too fast: then nothing is counted, and this says of which rate it is."""
+        """Count a turn, or count nothing and return the rate that it would exceed."""
         now, gateways = self.clock(), max(1, self.gateways())
         taken: list[_Bucket] = []
         late: list[TooFast] = []
@@ -78,7 +77,7 @@ class TurnRates:
         return None
 
     def _of_caller(self, key: tuple[str, str, str], now: float) -> _Bucket:
-        """The caller's bucket, from now on the last in order; the first are forgotten when that changes nothing."""
+        """The caller's bucket, moved to the end. Full buckets at the start are dropped: a new one would be the same."""
         bucket = self._callers.pop(key, None) or _Bucket(at=now)
         while self._callers:
             oldest = next(iter(self._callers))

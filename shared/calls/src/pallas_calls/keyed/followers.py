@@ -1,4 +1,7 @@
-"""Who follows a turn with an idempotency key through this gateway, told to whoever leaves one and asks."""
+"""The turns with an idempotency key that callers follow through this gateway.
+
+When a caller leaves such a turn anywhere, a gateway where another still follows it publishes that.
+"""
 
 import logging
 from collections import Counter
@@ -18,17 +21,17 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Followers:
-    """The turns that are followed here, by how many. Made by `watch_followers`."""
+    """How many callers follow which turn here. Made by `watch_followers`."""
 
     bus: Bus
     _followed: Counter[TurnRef] = field(default_factory=Counter[TurnRef])
     _contexts: dict[TurnRef, Context] = field(default_factory=dict[TurnRef, Context])
     _answered: dict[TurnRef, int] = field(default_factory=dict[TurnRef, int])
-    """Positions of the last leaves that were answered."""
+    """The position of the last leave that was answered, by turn."""
 
     @contextmanager
     def following(self, ref: TurnRef) -> Generator[None]:
-        """Count a caller for as long as the block lasts; inside it nobody else's leaving ends the turn."""
+        """Count a caller inside the block; meanwhile the turn is not cancelled because another caller leaves."""
         self._followed[ref] += 1
         self._contexts.setdefault(ref, copy_context())
         try:
@@ -40,17 +43,17 @@ class Followers:
                 self._answered.pop(ref, None)
 
     def followed(self) -> list[TurnRef]:
-        """The turns that are followed here right now."""
+        """The turns that are followed here now."""
         return list(self._followed)
 
     def left(self, ref: TurnRef, position: int) -> None:
-        """A caller has left a turn, here or at another gateway; that may be told more than once."""
+        """A caller has left a turn, here or at another gateway. May be called more than once for one leave."""
         if ref in self._followed and position > self._answered.get(ref, 0):
             self._answered[ref] = position
             self.announce(ref, self._contexts[ref].copy())
 
     def announce(self, ref: TurnRef, context: Context | None = None) -> None:
-        """Say that the turn is followed here, without waiting for that; in the context of who follows it."""
+        """Publish in the background, in the given context, that the turn is followed here."""
         self.bus.spawn(self._announce(ref), context=context)
 
     async def _announce(self, ref: TurnRef) -> None:
@@ -67,7 +70,7 @@ class Followers:
 
 @asynccontextmanager
 async def watch_followers(bus: Bus) -> AsyncGenerator[Followers]:
-    """Answer whoever leaves a turn, inside the block."""
+    """Answer leaves of turns that are followed here, inside the block."""
     followers = Followers(bus)
     async with watch_leaves(bus, followers.left, followers.followed):
         yield followers

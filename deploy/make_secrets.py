@@ -1,10 +1,10 @@
-"""Makes the secrets of compose and Kubernetes: a file each in deploy/secrets, once; what is there is left as it is.
+"""Generates the secrets of Compose and Kubernetes, one file each in deploy/secrets. Existing files are not changed.
 
-The broker's users and certificate lie beside that folder. Users are written each time: their rights follow from the
-agents of the team that is hosted, `PALLAS_TEAM` as compose reads it.
+The broker's users and certificate are written beside that folder. Users are written each time, because their rights
+follow from the agents of the hosted team (`PALLAS_TEAM`, as Compose reads it).
 
-The folder is for its owner only. The files in it can be read by everybody, because a container sees the file alone and
-its user is another one. The passwords of people are there beside the hashes that the services get.
+The folder is private to its owner. Its files are readable by everybody, because containers mount single files and run
+as another user. Passwords of accounts are stored beside the hashes that services get.
 """
 
 import os
@@ -25,13 +25,13 @@ HERE = Path(__file__).parent
 FOLDER = HERE / "secrets"
 TEAM = HERE / "demo-team"
 BROKER = ("nats", "*.nats-servers", "localhost", "127.0.0.1")
-"""Names of the broker: that of compose and Kubernetes, those of several to each other, and this machine's."""
+"""Host names of the broker: in Compose and Kubernetes, of the brokers of a cluster, and on this machine."""
 DATABASES = ("team-lifecycle", "library-search")
 ACCOUNTS = ("admin", "daedalus-service")
 
 
 def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
-    """Make what is missing, and return the names of it."""
+    """Generate missing secrets, and return their names."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made: list[str] = []
 
@@ -51,11 +51,11 @@ def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
     for account in ACCOUNTS:
         password = kept(f"{account}-password", _random)
         kept(f"{account}-password-hash", lambda p=password: PasswordHasher().hash(p))
-    return [*made, *_let_in(folder, team)]
+    return [*made, *_configure_broker(folder, team)]
 
 
-def _let_in(folder: Path, team: Path) -> list[str]:
-    """Write the broker's users, and name what each service is told: its seed, and who vouches for the broker."""
+def _configure_broker(folder: Path, team: Path) -> list[str]:
+    """Write the broker's users and certificate, and link the CA and each service's seed. Returns new links."""
     broker = BrokerFolder(folder.parent, containers=True)
     workers = read_workers([[team]], os.environ)
     broker.write_users(workers)
@@ -63,11 +63,11 @@ def _let_in(folder: Path, team: Path) -> list[str]:
     users = {name: workers[0].user if name in PER_TEAM else name for name in SPEAKERS if name != CLI}
     named = {f"{name}-nats-seed": broker.seeds.path(user) for name, user in users.items()}
     named["nats-ca"] = broker.folder / "tls" / "ca.pem"
-    return [name for name, path in named.items() if _named(folder / name, path)]
+    return [name for name, path in named.items() if _link(folder / name, path)]
 
 
-def _named(link: Path, path: Path) -> bool:
-    """Let `link` lead to `path`; whether it did not yet."""
+def _link(link: Path, path: Path) -> bool:
+    """Make `link` point to `path`; returns whether that is new."""
     target = path.relative_to(link.parent, walk_up=True)
     if link.is_symlink() and link.readlink() == target:
         return False
@@ -82,4 +82,4 @@ def _random() -> str:
 
 if __name__ == "__main__":
     made = make_secrets(FOLDER, HERE / os.environ.get("PALLAS_TEAM", TEAM))
-    sys.stdout.write(f"{len(made)} made in {FOLDER}\n")
+    sys.stdout.write(f"generated {len(made)} secrets in {FOLDER}\n")

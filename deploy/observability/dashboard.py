@@ -1,4 +1,4 @@
-"""The dashboard of Grafana: rows of panels, each with the expressions that it draws."""
+"""The Grafana dashboard: rows of panels with their expressions."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _WIDTH, _HEIGHT, _COLUMNS = 8, 8, 3
 
 @dataclass(frozen=True)
 class Panel:
-    """One graph: expressions by their legend. `unit` is a word of Grafana."""
+    """One graph: expressions by legend. `unit` is a unit of Grafana."""
 
     title: str
     unit: str
@@ -25,17 +25,17 @@ class Panel:
 
 
 def rate(counter: str, *by: str, of: str = "") -> str:
-    """How often something happens in a second, over all replicas."""
+    """Events per second, over all replicas."""
     return f"sum{_by(by)} (rate({counter}{of}[$__rate_interval]))"
 
 
 def quantile(share: float, histogram: str, *by: str, of: str = "") -> str:
-    """How long it takes at most for such a share, over all replicas."""
+    """A quantile of a duration, over all replicas."""
     return f"histogram_quantile({share}, {rate(f'{histogram}_bucket', *by, 'le', of=of)})"
 
 
 def level(gauge: str, *by: str, of: str = "") -> str:
-    """A gauge over all replicas, taken together as it wants to be."""
+    """A gauge, aggregated over all replicas."""
     [together] = {metric.together for metric in exposed() if metric.name == gauge}
     return f"{together}{_by(by)} ({gauge}{of})"
 
@@ -136,7 +136,7 @@ def expressions() -> dict[str, str]:
 
 
 def dashboard() -> str:
-    """The dashboard as Grafana reads it."""
+    """The dashboard as JSON for Grafana."""
     whole = {
         "uid": "pallas",
         "title": "Pallas",
@@ -153,7 +153,7 @@ def dashboard() -> str:
 
 
 def _variable(label: str, of: str) -> dict[str, Any]:
-    """A choice of the values that a label has."""
+    """A variable with the values of a label."""
     return {
         "name": label,
         "type": "query",
@@ -168,7 +168,7 @@ def _variable(label: str, of: str) -> dict[str, Any]:
 
 
 def _placed() -> Iterator[dict[str, Any]]:
-    """Rows and panels with their numbers, from left to right and from top to bottom."""
+    """Rows and panels with ids and positions, from left to right and from top to bottom."""
     number, y = 0, 0
     for title, panels in ROWS.items():
         number += 1

@@ -1,4 +1,4 @@
-"""`docs/metrics.md`, out of what the services expose."""
+"""Generates `docs/metrics.md` from the metrics of the services."""
 
 from itertools import groupby
 
@@ -7,25 +7,25 @@ from deploy.observability.exposed import Exposed, exposed
 _BEFORE = """\
 # Metrics
 
-Every process answers `GET /metrics` on its port, without a credential, in the text format of Prometheus. Besides the
-metrics below each has those of its process and of Python (`process_*`, `python_*`). What is derived from them is in
-`deploy/observability`: recording rules and alerts, a dashboard for Grafana, and what Prometheus has to be told; what to
-do when an alert fires is in [the runbook](runbook.md).
+Every process serves `GET /metrics` on its port in the text format of Prometheus, without authentication. It exposes
+the metrics below, and those of the process and of Python (`process_*`, `python_*`). `deploy/observability` has
+recording rules, alerts, a Grafana dashboard and the configuration of Prometheus. [The runbook](runbook.md) says what
+to do when an alert fires.
 
-- Names and units are Prometheus's own: seconds, bytes, `_total` for what only grows.
-- No label holds an id of a turn, a caller or a conversation. `team` and `agent` are those of agents that are in the
-  catalogue (of a worker: that it hosts); their series begin at 0 when the agent comes and go with it.
-- A turn is counted once, by whoever writes its outcome: the worker, or the gateway when it was cancelled before any
-  worker had it. Turns that are ended by the command line, which has no `/metrics`, are not counted.
-- `together` is what is right over replicas. Counters and histograms are summed. Gauges of what there is only once (a
-  queue, an agent's health) are told by each replica, so they are not."""
+- Names and units follow Prometheus: seconds, bytes, `_total` for counters.
+- No label has an id of a turn, a caller or a conversation. `team` and `agent` name agents of the catalogue (for a
+  worker: the agents that it hosts). Their series start at 0 when the agent appears and end with it.
+- A turn is counted once, by the process that writes its outcome: the worker, or the gateway if the turn was cancelled
+  before a worker claimed it. Turns that the command line ends are not counted, because it has no `/metrics`.
+- `over replicas` is how to aggregate a metric over replicas. Counters and histograms are summed. A gauge of something
+  that exists once (a queue, an agent's health) is reported by each replica, so it is not summed."""
 
 
 def document() -> str:
-    """The whole text."""
+    """The whole document."""
     parts = [_BEFORE]
     for service, metrics in groupby(exposed(), key=lambda metric: metric.service):
-        parts += [f"\n## {service}", "| metric | type | labels | together | means |", "|---|---|---|---|---|"]
+        parts += [f"\n## {service}", "| metric | type | labels | over replicas | meaning |", "|---|---|---|---|---|"]
         parts += [_row(metric) for metric in metrics]
     return "\n".join(parts) + "\n"
 

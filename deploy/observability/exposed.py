@@ -1,4 +1,4 @@
-"""What the services expose at `/metrics`: asked of the services themselves, so nothing here can be out of date."""
+"""The metrics that the services expose at `/metrics`, read from the services' code."""
 
 import importlib
 from collections.abc import Iterator
@@ -33,12 +33,12 @@ GAUGES: dict[str, Together] = {
     "pallas_lifecycle_unsent_events": "max",
     "pallas_lifecycle_lag_seconds": "max",
 }
-"""How a gauge is taken together over replicas: what there is once is measured by each of them. All else is summed."""
+"""How a gauge is aggregated over replicas: what exists once is measured by each of them. Others: summed."""
 
 
 @dataclass(frozen=True)
 class Exposed:
-    """One metric as Prometheus knows it."""
+    """One metric of Prometheus."""
 
     service: str
     name: str
@@ -48,17 +48,17 @@ class Exposed:
 
     @property
     def together(self) -> Together:
-        """How it is taken together over replicas."""
+        """How it is aggregated over replicas."""
         return GAUGES[self.name] if self.kind == "gauge" else "sum"
 
     @property
     def series(self) -> frozenset[str]:
-        """The names that it has in an expression."""
+        """The names of its series in expressions."""
         suffixes = ("_bucket", "_sum", "_count") if self.kind == "histogram" else ("",)
         return frozenset(self.name + suffix for suffix in suffixes)
 
 
-class _Asked(CollectorRegistry):
+class _Recording(CollectorRegistry):
     """A registry that remembers what was registered."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Asked(CollectorRegistry):
         super().__init__()
 
     def register(self, collector: Collector) -> None:
-        """Remember it too."""
+        """Register and remember a collector."""
         self.collectors.append(collector)
         super().register(collector)
 
@@ -83,12 +83,12 @@ def exposed() -> tuple[Exposed, ...]:
 
 
 def _of(service: str, measures: Any) -> Iterator[Exposed]:
-    asked = _Asked()
+    recording = _Recording()
     if measures is None:
-        Probes(asked)
+        Probes(recording)
     else:
-        measures.make_metrics(asked)
-    for collector in asked.collectors:
+        measures.make_metrics(recording)
+    for collector in recording.collectors:
         [described] = collector.collect()
         labels: tuple[str, ...] = vars(collector)["_labelnames"]
         name = described.name + ("_total" if described.type == "counter" else "")

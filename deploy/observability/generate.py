@@ -1,7 +1,7 @@
-"""Write what is derived from the metrics of the services: `docs/metrics.md` and the dashboard.
+"""Generates `docs/metrics.md` and the dashboard from the metrics of the services.
 
-Run `python -m deploy.observability.generate` in the repository after a change of a metric; `--check` writes nothing and
-ends with code 1 when a file is not what it would be.
+Run `python -m deploy.observability.generate` in the repository after a change of a metric. `--check` writes nothing and
+exits with code 1 if a file is stale.
 """
 
 import sys
@@ -13,12 +13,12 @@ from deploy.observability.exposed import ROOT
 
 
 def files() -> dict[Path, str]:
-    """What is written, by its place in the repository."""
+    """The generated files, by path in the repository."""
     return {Path("docs/metrics.md"): document(), Path(PATH): dashboard()}
 
 
 def stale(root: Path = ROOT) -> list[Path]:
-    """The files that are not what they would be."""
+    """The files that differ from what would be generated."""
     return [path for path, text in files().items() if not _is(root / path, text)]
 
 
@@ -27,7 +27,7 @@ def _is(path: Path, text: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Write, or with `--check` only look."""
+    """Write stale files, or with `--check` only list them."""
     wrong = stale()
     if "--check" in arguments:
         print("\n".join(f"stale: {path}" for path in wrong) or "nothing is stale")

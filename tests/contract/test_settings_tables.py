@@ -10,7 +10,7 @@ from pydantic import SecretStr, TypeAdapter
 from tests.contract.tree import ROOT, Package, packages
 from tests.deployment.services import settings_of
 
-from pallas_cli.processes.environment import of_team_folders
+from pallas_cli.processes.environment import team_environment
 from pallas_runtime.settings import PREFIX, Settings
 
 SERVICES = [package for package in packages() if package.is_service]
@@ -69,4 +69,4 @@ def test_no_secret_of_a_service_is_inherited_from_whoever_starts_a_stack(monkeyp
     assert len(secrets) >= 7
     for name in secrets:
         monkeypatch.setenv(name, "a secret")
-    assert secrets & of_team_folders().keys() == set()
+    assert secrets & team_environment().keys() == set()

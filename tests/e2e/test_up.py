@@ -248,7 +248,7 @@ def test_a_demo_on_servers_that_run_elsewhere_makes_its_databases_and_leaves_not
             assert not {"redis-server", "postgres"} & set(ready["pids"])
             assert stack.wait() == 0, stack.text()
         text = stack.text()
-        assert f"A first turn, to http://127.0.0.1:{stack.base + 20}/mcp/harper" in text
+        assert f"First turn, to http://127.0.0.1:{stack.base + 20}/mcp/harper" in text
         assert "harper step 1 (llm)" in text
         for tool in ("research/research__research", "toolbox/add", "library-search/search"):
             assert f"{tool}: completed" in text

@@ -1,6 +1,6 @@
 """Starts the demo server on loopback (Streamable HTTP, path `/mcp`) or on stdin and stdout (`--stdio`).
 
-Logs go to stderr in both modes: stdout belongs to the protocol.
+Logs go to stderr in both modes, because stdout carries the protocol.
 """
 
 import argparse
@@ -16,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 
 
 async def _serve_http(host: str, port: int) -> None:
-    """Serve until a signal stops it; open streams are given one second, so that a restart is quick."""
+    """Serve until a signal. Open streams have one second to end, so that a restart is fast."""
     import uvicorn
 
     app = build_server().streamable_http_app(host=host)

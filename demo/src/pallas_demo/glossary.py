@@ -1,4 +1,4 @@
-"""The words the demo's `look_up` tool knows. Lower case; a term that is missing is an error of the tool."""
+"""The terms that the demo's `look_up` tool knows, in lower case."""
 
 GLOSSARY: dict[str, str] = {
     "agent": "Something with a name that answers calls of its tools.",

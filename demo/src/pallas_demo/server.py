@@ -1,6 +1,6 @@
-"""The demo team's MCP server: tools that add, look something up, take a while with progress, and fail.
+"""The demo team's MCP server: tools that add, look up a term, report progress, and fail.
 
-They are pure and need nothing of the outside world, so that the demo, the tests and the benchmarks run offline.
+They need no network, so the demo, the tests and the benchmarks run offline.
 """
 
 import logging

@@ -153,7 +153,7 @@ async def test_the_tail_command_prints_what_has_been_stored(platform: Bus, capsy
     assert json.loads(line)["body"]["turn_id"] == turn
 
 
-@pytest.mark.parametrize(("subject", "reason"), [("turn..x", "is empty"), ("nothing.>", "no stream holds")])
+@pytest.mark.parametrize(("subject", "reason"), [("turn..x", "is empty"), ("nothing.>", "no stream has")])
 async def test_a_filter_that_matches_nothing_is_refused(platform: Bus, subject: str, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         await tail(platform, subject=subject, since=None, as_json=False)

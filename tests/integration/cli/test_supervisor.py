@@ -92,8 +92,8 @@ async def test_a_killed_process_is_replaced_and_the_user_is_told(tmp_path: Path)
         assert after["a"] != before["a"]
         assert after["b"] == before["b"]
         assert watched.lines[0] == "a-1 was killed by SIGKILL"
-        assert watched.lines[1].startswith("a-1 starts again in 0.2 s")
-        assert watched.lines[2] == f"a-1 is back (pid {after['a'][0]})"
+        assert watched.lines[1].startswith("a-1 restarts in 0.2 s")
+        assert watched.lines[2] == f"a-1 is ready again (pid {after['a'][0]})"
 
 
 async def test_a_process_that_refuses_its_settings_stops_the_start_with_its_own_words(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ async def test_a_replay_is_listed_as_such(platform: Bus, said: Said) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"state": "odd"}, "--state 'odd' is none of waiting, running"),
+        ({"state": "odd"}, "--state 'odd' is not one of waiting, running"),
         ({"team": "Red Team"}, "--team 'Red Team' must be"),
         ({"since": "1h", "until": "2h"}, "--until 2h is before --since 1h"),
         ({"conversation": "x"}, "PALLAS_LOG_KEY"),

@@ -160,7 +160,7 @@ async def test_a_turn_under_way_is_named_and_kept_and_the_others_are_forgotten(
         await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
     assert code.value.exit_code == 1
     printed = said()
-    assert f"Erased the content of turn {ended.ref.turn_id}" in printed
+    assert f"Turn {ended.ref.turn_id} forgotten" in printed
     for turn, state in ((running, "running"), (waiting, "waiting")):
         assert f"Turn {turn.turn_id} is {state}: cancel it first (pallas turns cancel {turn.turn_id})." in printed
 

@@ -125,7 +125,7 @@ async def test_a_turn_is_executed_again_as_a_new_one_and_the_old_one_stays_as_it
     assert (new.state, new.caller, new.turn_id == old.turn_id) == ("completed", "peer:pallas-cli", False)
     assert [it async for it in read(stage.bus, TURN_LOG.name, TurnRef.of(old).everything)] == before
     lines = [line.split(maxsplit=1)[1] for line in err.splitlines()]
-    assert lines[0] == f"turn {new.turn_id}: {stage.team}/harper harper again, as asked in {old.turn_id}"
+    assert lines[0] == f"turn {new.turn_id}: {stage.team}/harper harper, a replay of {old.turn_id}"
     assert "harper step 1 (llm)" in lines
     assert lines[-1] == "completed"
 
@@ -252,7 +252,7 @@ async def test_the_command_asks_for_yes_when_there_is_nobody_to_ask(stage: Stage
     )
     out, err = await soon(process.communicate(), 20)
     assert (process.returncode, out) == (2, b"")
-    assert err.decode().rstrip().endswith("--yes does it")
+    assert err.decode().rstrip().endswith("Pass --yes to confirm")
     again = await asyncio.create_subprocess_exec(*command, "--yes", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, _ = await soon(again.communicate(), 20)
     assert (again.returncode, out) == (0, b"waited in attempt 1\n")

@@ -168,5 +168,5 @@ async def test_a_team_that_an_admin_has_deleted_is_not_made_again(parts: Parts) 
 
 async def test_a_wrong_password_is_told_with_what_was_asked(parts: Parts) -> None:
     wrong = replace(parts.operator, service_password="no")
-    with pytest.raises(Refused, match=r"POST /mcp_server/api/teams/ is answered with 401"):
+    with pytest.raises(Refused, match=r"POST /mcp_server/api/teams/ failed with status 401"):
         await ensure_demo_library(parts.demo, wrong)

@@ -66,7 +66,7 @@ def test_a_rotated_user_has_two_seeds_until_the_old_one_is_removed(tmp_path: Pat
     assert fresh != old
     assert public_key(old) in users(folder)
     assert public_key(fresh) in users(folder)
-    with pytest.raises(Refused, match="still counts"):
+    with pytest.raises(Refused, match="is still valid"):
         folder.seeds.rotate("registry")
     folder.seeds.path("registry").with_name("registry.seed.old").unlink()
     folder.write_users([ALPHA])

@@ -1,1 +1,1 @@
-"""The broker's users and its certificate: for compose, for Kubernetes and for `pallas up`."""
+"""The broker's users and certificate, for Compose, Kubernetes and `pallas up`."""

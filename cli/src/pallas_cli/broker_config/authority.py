@@ -1,4 +1,4 @@
-"""A certificate for the broker, by an authority that is made for it and vouches for nothing else."""
+"""A certificate for the broker, signed by an authority that is created for it alone."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from pallas_cli.private_files import write_atomically
 
 _YEARS = timedelta(days=3650)
 _BOTH_SIDES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-"""Of several brokers each calls the others."""
+"""Brokers of a cluster connect to each other."""
 
 _SKEW = timedelta(minutes=5)
-"""Clocks may differ by this much."""
+"""The allowed difference between clocks."""
 
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
 
 
 def make_certificate(folder: Path, hosts: Sequence[str], *, mode: int) -> None:
-    """Write who vouches for the broker, its certificate for `hosts` and its key, unless a certificate is there.
+    """Write the authority's certificate, the broker's certificate for `hosts` and its key, unless a certificate exists.
 
-    The authority's key is kept nowhere: another certificate has another authority.
+    The authority's key is not stored, so another certificate has another authority.
     """
     if (folder / CERTIFICATE).exists():
         return

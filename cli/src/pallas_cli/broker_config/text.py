@@ -1,4 +1,4 @@
-"""The configuration of users and TLS as nats-server reads it. It holds public keys only."""
+"""The configuration of users and TLS for nats-server. It has public keys only."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,16 +7,16 @@ from pathlib import Path
 from pallas_cli.broker_config.users import BrokerUser, Seeds
 
 _ANSWERED_WITHIN = "1m"
-"""The longest that anybody waits for an answer is 10 s."""
+"""How long a reply is allowed. The longest timeout of a request is 10 s."""
 
 
 def users_text(users: Sequence[BrokerUser], seeds: Seeds) -> str:
-    """The block of all users, each with exactly its subjects; nobody else is let in."""
+    """The block of all users with their subjects. Nobody else can connect."""
     return "\n".join(("authorization {", "  users: [", *_users(users, seeds), "  ]", "}", ""))
 
 
 def tls_text(certificate: Path, key: Path) -> str:
-    """The block that makes TLS the first thing that is said."""
+    """The block that requires TLS from the first byte."""
     lines = (
         f"  cert_file: {json.dumps(str(certificate))}",
         f"  key_file: {json.dumps(str(key))}",
@@ -29,7 +29,7 @@ def _users(users: Iterable[BrokerUser], seeds: Seeds) -> Iterator[str]:
     from pallas_bus.transport.access import public_key
 
     for user in users:
-        for seed in seeds.counting(user.name):
+        for seed in seeds.valid(user.name):
             yield from _user(user, public_key(seed))
 
 

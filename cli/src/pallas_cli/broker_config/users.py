@@ -1,7 +1,7 @@
-"""The users of a broker, one for each service, and the seeds that make a process one of them.
+"""The users of a broker, one for each service, and the seeds with which a process authenticates as a user.
 
-A worker's user is for the teams it hosts. A seed is a file of its user's name; beside it there may be the one that it
-has replaced, which counts until it is removed.
+A worker's user has rights for the teams that it hosts. A seed is stored in a file with its user's name. After a
+rotation the previous seed is stored beside it, and stays valid until its file is removed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ OLD = ".old"
 
 @dataclass(frozen=True, slots=True)
 class BrokerUser:
-    """One user: a service, for the agents by team that it hosts; None stands for all there are."""
+    """One user of a service. `hosted` are its agents by team; None means all agents."""
 
     name: str
     service: str
@@ -27,37 +27,37 @@ class BrokerUser:
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """A folder of seeds. `mode` is that of the files; the folder is for its owner only."""
+    """A folder of seeds, private to its owner. `mode` is the mode of the files."""
 
     folder: Path
     mode: int = PRIVATE
 
     def path(self, name: str) -> Path:
-        """Where the seed of a user is."""
+        """The seed file of a user."""
         return self.folder / f"{name}{SEED}"
 
     def kept(self, name: str) -> str:
-        """The seed of a user: made once."""
+        """The seed of a user, which is generated once."""
         from pallas_bus.transport.access import make_seed
 
         return kept(self.path(name), make_seed, self.mode).strip()
 
     def rotate(self, name: str) -> None:
-        """Make another seed for a user; the one before counts until its file is removed.
+        """Generate a new seed for a user. The old one stays valid until its file is removed.
 
         Raises:
-            Refused: there is no such user, or it was rotated and the old seed still counts.
+            Refused: the user has no seed, or the old seed of an earlier rotation is still there.
         """
         if not self.path(name).exists():
             known = ", ".join(sorted(path.name.removesuffix(SEED) for path in self.folder.glob(f"*{SEED}")))
-            raise Refused(f"there is no seed of {name!r} in {self.folder} (there are: {known or 'none'})")
+            raise Refused(f"{self.folder} has no seed of {name!r}; it has: {known or 'none'}")
         if self._old(name).exists():
-            raise Refused(f"the old seed of {name!r} still counts: remove {self._old(name)} first")
+            raise Refused(f"the old seed of {name!r} is still valid: remove {self._old(name)} first")
         self.path(name).rename(self._old(name))
         self.kept(name)
 
-    def counting(self, name: str) -> Iterator[str]:
-        """Every seed that makes a process this user."""
+    def valid(self, name: str) -> Iterator[str]:
+        """The valid seeds of a user: the current one, and the old one until its file is removed."""
         yield self.kept(name)
         if self._old(name).exists():
             yield self._old(name).read_text("ascii").strip()
@@ -68,36 +68,36 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTeams:
-    """The teams that one kind of worker hosts together: agents by team."""
+    """The teams that one kind of worker hosts: agents by team."""
 
     hosted: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
 
     @property
     def user(self) -> str:
-        """The name of its user; a dot can be in no team's name."""
+        """The name of its user. It is unique, because names of teams have no dots."""
         return ".".join(("agent-worker", *sorted(self.hosted)))
 
 
 def broker_users(workers: Sequence[WorkerTeams]) -> list[BrokerUser]:
-    """All users of a broker whose workers host these teams."""
+    """All users of a broker with these workers."""
     users = [BrokerUser(service, service) for service in SPEAKERS if service not in PER_TEAM]
     return [*users, *(BrokerUser(worker.user, service, worker.hosted) for service in PER_TEAM for worker in workers)]
 
 
 def stack_users() -> list[BrokerUser]:
-    """The users of a broker of which every worker hosts every team, as those of `pallas up` do."""
+    """The users of the broker of `pallas up`, where every worker hosts every team."""
     return [BrokerUser(service, service) for service in SPEAKERS]
 
 
 def read_workers(groups: Sequence[Sequence[Path]], environ: Mapping[str, str]) -> list[WorkerTeams]:
-    """What the workers host that are told these folders, each group by workers of its own.
+    """The kinds of workers for these groups of team folders, one kind for each group.
 
     Raises:
-        Refused: a folder cannot be used, or two groups have the same teams.
+        Refused: a folder has faults, or two groups have the same teams.
     """
     from pallas_cli.team_folders import read_teams
 
     workers = [WorkerTeams({team.name: team.agents for team in read_teams(group, environ)}) for group in groups]
     if len({worker.user for worker in workers}) < len(workers):
-        raise Refused("the same teams are given twice")
+        raise Refused("two groups have the same teams")
     return workers

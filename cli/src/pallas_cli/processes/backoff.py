@@ -1,4 +1,4 @@
-"""How long to wait before a process that died is started again."""
+"""The delay before a process that died is restarted."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ STEADY = 30.0
 
 @dataclass(slots=True)
 class Backoff:
-    """Doubles from 0.2 s to 5 s, and begins anew after a process that stayed up for 30 s."""
+    """A delay that doubles from 0.2 s to 5 s, and is reset after a process that ran for 30 s."""
 
     _next: float = FIRST
 
     def after(self, uptime: float) -> float:
-        """Return the seconds to wait after a process that lived `uptime` seconds."""
+        """Return the delay in seconds after a process that ran for `uptime` seconds."""
         if uptime >= STEADY:
             self._next = FIRST
         delay = self._next

@@ -1,7 +1,6 @@
-"""One running process: started in a session of its own, watched, stopped.
+"""One running process, started in its own session.
 
-A session of its own means that Ctrl-C on the terminal reaches only the supervisor, which then stops the children in
-their order.
+With its own session, Ctrl-C on the terminal reaches only the supervisor, which then stops the children in order.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ _PROBE_INTERVAL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A started process with its log file."""
+    """A running process with its log file."""
 
     launch: Launch
     process: asyncio.subprocess.Process
@@ -34,28 +33,28 @@ class Child:
         return self.process.pid
 
     async def ended(self) -> int:
-        """Wait for the end; return the exit code, or minus the number of the signal that killed it."""
+        """Wait for the end; return the exit code, or the negative number of the signal that killed it."""
         return await self.process.wait()
 
     async def ready(self) -> None:
-        """Wait until the process can be used. It never returns for a process that has died: race it with `ended`."""
+        """Wait until the process is ready. It never returns for a process that has died: race it with `ended`."""
         while not (self.process.returncode is None and await self.launch.ready()):  # noqa: ASYNC110 - a probe
             await asyncio.sleep(_PROBE_INTERVAL)
 
     def terminate(self) -> None:
-        """Ask it to stop; harmless when it is gone."""
+        """Send the stop signal; does nothing if the process has ended."""
         with suppress(ProcessLookupError):
             self.process.send_signal(self.launch.stop_signal)
 
     def kill(self) -> None:
-        """End it and the rest of its process group at once; harmless when it is gone."""
+        """Kill the process and its process group; does nothing if they have ended."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(ProcessLookupError):
             self.process.kill()
 
     async def stop(self, grace: float) -> bool:
-        """Ask it to stop, wait `grace` seconds, then kill. Return whether it went by itself."""
+        """Send the stop signal, wait `grace` seconds, then kill. Return whether it stopped without being killed."""
         self.terminate()
         try:
             async with asyncio.timeout(grace):
@@ -76,7 +75,7 @@ class Child:
 
 
 async def start(launch: Launch, log: Path) -> Child:
-    """Start a process whose output is appended to `log`, which is for its owner only, and so is its folder.
+    """Start a process whose output is appended to `log`. File and folder are private to their owner.
 
     Raises:
         Refused: the command cannot be executed.

@@ -1,6 +1,6 @@
-"""Which variables of its own environment `pallas up` hands on to its processes.
+"""The variables of its environment that `pallas up` passes to its processes.
 
-Nobody inherits a secret: a process is told the ones that it needs, so team code in a worker finds no others.
+No process inherits a secret. Each process is given only those that it needs, so team code in a worker finds no others.
 """
 
 import os
@@ -19,18 +19,18 @@ _OF_ANY_PROGRAM = re.compile(
 _SETTINGS = re.compile(r"(?:PALLAS|OTEL)_\w+")
 
 
-def of_a_server() -> dict[str, str]:
-    """What any program needs."""
+def server_environment() -> dict[str, str]:
+    """The variables that any program needs."""
     return _kept(lambda name: _OF_ANY_PROGRAM.fullmatch(name))
 
 
-def of_a_service() -> dict[str, str]:
-    """The same, and settings."""
+def service_environment() -> dict[str, str]:
+    """The variables that any program needs, and settings."""
     return _kept(lambda name: _OF_ANY_PROGRAM.fullmatch(name) or _SETTINGS.fullmatch(name))
 
 
-def of_team_folders() -> dict[str, str]:
-    """Everything but secrets of the platform: a team folder may name any variable."""
+def team_environment() -> dict[str, str]:
+    """All variables except secrets of the platform, because a team folder may name any variable."""
     return _kept(lambda _: True)
 
 

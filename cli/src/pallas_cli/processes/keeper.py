@@ -1,7 +1,7 @@
-"""Keeps one process of the stack running until it is told to stop.
+"""Keeps one process of the stack running until it is stopped.
 
-Before the process has been ready once, an exit with code 2 ends the whole start: that is how a service refuses its
-settings. After that, every death is followed by a restart.
+A service that refuses its settings exits with code 2. If that happens before the process was ready once, the start of
+the stack fails. Every other exit is followed by a restart.
 """
 
 import asyncio
@@ -22,43 +22,45 @@ _REFUSED_SETTINGS = 2
 
 
 class Keeper:
-    """One process of the stack, over all its restarts."""
+    """One process of the stack, across its restarts."""
 
-    def __init__(self, spec: ProcessSpec, logs: Path, say: Callable[[str], None], replaced: Callable[[], None]) -> None:
-        """`say` takes a line for the user; `replaced` is called when a successor can be used."""
+    def __init__(
+        self, spec: ProcessSpec, logs: Path, report: Callable[[str], None], on_restart: Callable[[], None]
+    ) -> None:
+        """`report` prints a line for the user; `on_restart` is called when a restarted process is ready."""
         self.spec = spec
         self.log = logs / f"{spec.label}.log"
         self.child: Child | None = None
-        self._say = say
-        self._replaced = replaced
+        self._report = report
+        self._on_restart = on_restart
         self._backoff = Backoff()
         self._first_ready: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether it was told to start."""
+        """Whether `start` was called."""
         return self._task is not None
 
     async def start(self) -> None:
-        """Start the process and wait until it can be used.
+        """Start the process and wait until it is ready.
 
         Raises:
-            Refused: it refuses its settings, or cannot be executed.
+            Refused: the process refuses its settings, or cannot be executed.
         """
         self._first_ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep(self._first_ready))
         await self._first_ready
 
     async def stop(self, grace: float) -> bool:
-        """Stop the process for good; return whether it went by itself within `grace` seconds."""
+        """Stop the process permanently; return whether it stopped within `grace` seconds without being killed."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         return self.child is None or await self.child.stop(grace)
 
     def kill(self) -> None:
-        """End the process at once and for good, as a part of stopping."""
+        """Kill the process permanently, as a part of a stop."""
         if self._task is not None:
             self._task.cancel()
         if self.child is not None:
@@ -69,26 +71,26 @@ class Keeper:
             started = monotonic()
             try:
                 self.child = await child.start(await self.spec.prepare(), self.log)
-            except (Refused, OSError, SubprocessError) as error:  # of the last two: a full disk, no more processes
+            except (Refused, OSError, SubprocessError) as error:  # such as a full disk or the limit of processes
                 if not first_ready.done():
                     first_ready.set_exception(error if isinstance(error, Refused) else self._failed(error))
                     return
-                self._say(str(self._failed(error)))
+                self._report(str(self._failed(error)))
             else:
-                code = await self._live(self.child, first_ready)
+                code = await self._watch(self.child, first_ready)
                 if code == _REFUSED_SETTINGS and not first_ready.done():
                     first_ready.set_exception(Refused(f"{self.spec.label}: {self.child.last_line() or 'refused'}"))
                     return
-                self._say(f"{self.spec.label} {_ending(code)}")
+                self._report(f"{self.spec.label} {_ending(code)}")
             delay = self._backoff.after(monotonic() - started)
-            self._say(f"{self.spec.label} starts again in {delay:.1f} s (log: {self.log})")
+            self._report(f"{self.spec.label} restarts in {delay:.1f} s (log:  {self.log})")
             await asyncio.sleep(delay)
 
     def _failed(self, error: Exception) -> Refused:
         return Refused(f"{self.spec.label} cannot be started: {error or type(error).__name__}")
 
-    async def _live(self, running: Child, first_ready: asyncio.Future[None]) -> int:
-        """See one process through its life: report when it can be used, return its exit code."""
+    async def _watch(self, running: Child, first_ready: asyncio.Future[None]) -> int:
+        """Wait for the end of one process and return its exit code; report when it is ready."""
         becoming_ready = asyncio.create_task(self._report_ready(running, first_ready))
         try:
             code = await running.ended()
@@ -102,8 +104,8 @@ class Keeper:
     async def _report_ready(self, running: Child, first_ready: asyncio.Future[None]) -> None:
         await running.ready()
         if first_ready.done():
-            self._say(f"{self.spec.label} is back (pid {running.pid})")
-            self._replaced()
+            self._report(f"{self.spec.label} is ready again (pid  {running.pid})")
+            self._on_restart()
         else:
             first_ready.set_result(None)
 

@@ -1,29 +1,28 @@
-"""What to run: a process as a value, before there is one.
+"""Descriptions of processes to start.
 
-`prepare` is called for every start, not once, so a restarted process may get another port and finds its files
-written again.
+`prepare` is called before every start, so a restarted process may get another port, and its files are written again.
 """
 
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from pallas_cli.processes.environment import of_a_server
+from pallas_cli.processes.environment import server_environment
 
 type Probe = Callable[[], Awaitable[bool]]
-"""Answers whether the process can be used now. It never raises."""
+"""Returns whether the process is ready. It never raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One start of one process.
 
-    `env` is its whole environment. `rootless` is for servers that refuse to be root.
+    `env` is the whole environment. `rootless` is for servers that refuse to run as root.
     """
 
     command: tuple[str, ...]
     ready: Probe
-    env: Mapping[str, str] = field(default_factory=of_a_server, repr=False)
+    env: Mapping[str, str] = field(default_factory=server_environment, repr=False)
     rootless: bool = False
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL
@@ -33,9 +32,9 @@ class Launch:
 class ProcessSpec:
     """A process that the stack keeps running.
 
-    `name` is the key in the ready file, `number` (from 1) tells replicas apart. It is started once everything that
-    `needs` names can be used; a name that is not of this stack runs elsewhere and is not waited for. Stages stop in
-    descending order. Inside a stage the order of the specs is the order of the stop signals.
+    `name` is the key in the ready file; `number` (from 1) numbers the replicas. The process is started when all
+    processes in `needs` are ready; names that are not in this stack run elsewhere and are ignored. Stages stop in
+    descending order. Within a stage, stop signals are sent in the order of the specs.
     """
 
     name: str
@@ -46,5 +45,5 @@ class ProcessSpec:
 
     @property
     def label(self) -> str:
-        """The name of this one process, as its log file and the messages have it."""
+        """The name of this process in messages, and of its log file."""
         return f"{self.name}-{self.number}"

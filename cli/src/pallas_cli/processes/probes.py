@@ -1,7 +1,7 @@
-"""Asking a process whether it is there, over plain sockets.
+"""Probes of processes over plain sockets.
 
-Every probe answers False instead of raising, because "not yet" is the usual answer while a stack starts. They use no
-HTTP library: importing one takes longer than a server takes to start.
+A probe returns False instead of raising, because "not ready" is the usual answer while a stack starts. Probes use no
+HTTP library: its import takes longer than the start of a server.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ _TIMEOUT = 2.0
 
 
 async def _exchange(host: str, port: int, request: bytes) -> bytes:
-    """Send `request` and return the first piece of the answer; empty when there is none."""
+    """Send `request` and return the first bytes of the answer; empty if there is none."""
     try:
         async with asyncio.timeout(_TIMEOUT):
             reader, writer = await asyncio.open_connection(host, port)
@@ -30,7 +30,7 @@ async def _exchange(host: str, port: int, request: bytes) -> bytes:
 
 
 async def http_status(url: str) -> int:
-    """Return the status of a GET of `url`, or 0 when nothing answers."""
+    """Return the status of a GET of `url`, or 0 if nothing answers."""
     parts = urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port or 80
     head = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -39,7 +39,7 @@ async def http_status(url: str) -> int:
 
 
 def answers_ok(url: str) -> Probe:
-    """A probe that GETs `url` and wants 200."""
+    """A probe that expects status 200 from a GET of `url`."""
 
     async def probe() -> bool:
         return await http_status(url) == 200
@@ -48,7 +48,7 @@ def answers_ok(url: str) -> Probe:
 
 
 def says(host: str, port: int, request: bytes, answer: bytes) -> Probe:
-    """A probe that sends `request` and wants an answer that starts with `answer`."""
+    """A probe that sends `request` and expects an answer that starts with `answer`."""
 
     async def probe() -> bool:
         return (await _exchange(host, port, request)).startswith(answer)
@@ -57,7 +57,7 @@ def says(host: str, port: int, request: bytes, answer: bytes) -> Probe:
 
 
 def accepts(host: str, port: int) -> Probe:
-    """A probe that only wants the port to be listened on."""
+    """A probe that expects a listener on the port."""
 
     async def probe() -> bool:
         try:

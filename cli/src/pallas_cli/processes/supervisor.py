@@ -1,5 +1,4 @@
-"""Starts the processes of a stack each behind what it needs, keeps them running and stops them in stages, leaving
-nothing behind."""
+"""Starts the processes of a stack in the order of their needs, keeps them running and stops them in stages."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +10,11 @@ from pallas_cli.processes.keeper import Keeper
 from pallas_cli.processes.launch import ProcessSpec
 
 _LAST_STAGES_GRACE = 10.0
-"""Seconds for what has no turns under way: a Postgres that writes its last checkpoint to a slow disk needs some."""
+"""Seconds to stop the later stages, for example a Postgres that writes its last checkpoint to a slow disk."""
 
 
 class StartTimeout(Exception):
-    """Some processes could not be used in time. The message names them and their logs."""
+    """Some processes were not ready in time. The message names them and their logs."""
 
 
 class Supervisor:
@@ -25,12 +24,12 @@ class Supervisor:
         self,
         specs: Sequence[ProcessSpec],
         logs: Path,
-        say: Callable[[str], None],
-        replaced: Callable[[], None],
+        report: Callable[[str], None],
+        on_restart: Callable[[], None],
     ) -> None:
-        """`say` takes a line for the user; `replaced` is called whenever a process has got a successor."""
-        self._keepers = [Keeper(spec, logs, say, replaced) for spec in specs]
-        self._say = say
+        """`report` prints a line for the user; `on_restart` is called when a restarted process is ready."""
+        self._keepers = [Keeper(spec, logs, report, on_restart) for spec in specs]
+        self._report = report
         self._others: frozenset[int] = frozenset()
 
     def pids(self) -> dict[str, list[int]]:
@@ -42,11 +41,11 @@ class Supervisor:
         return pids
 
     async def start(self, timeout: float) -> None:
-        """Start every process as soon as what it needs can be used, until all can be.
+        """Start every process when its needs are ready, and wait until all are ready.
 
         Raises:
             Refused: a process refuses its settings.
-            StartTimeout: not everything could be used within `timeout` seconds.
+            StartTimeout: a process was not ready within `timeout` seconds.
         """
         adopt_orphans()
         self._others = _descendants()
@@ -66,7 +65,7 @@ class Supervisor:
             await asyncio.gather(*starting, return_exceptions=True)
 
     async def _start_behind(self, keeper: Keeper, starting: Mapping[asyncio.Task[None], Keeper]) -> None:
-        """Start a process when what it needs is there; a need that fails ends the whole start."""
+        """Start a process when its needs are ready. It is not started if one of them failed."""
         needed = [task for task, other in starting.items() if other.spec.name in keeper.spec.needs]
         if needed:
             await asyncio.wait(needed)
@@ -74,9 +73,9 @@ class Supervisor:
             await keeper.start()
 
     async def stop(self, drain: float, urgent: asyncio.Event | None = None) -> None:
-        """Stop stage after stage in reverse, the first with `drain` seconds of time, the others with some.
+        """Stop the stages in reverse order: the first within `drain` seconds, each other within 10 s.
 
-        Once `urgent` is set, everything still running is killed at once.
+        When `urgent` is set, all running processes are killed.
         """
         hurry = asyncio.create_task(self._kill_when(urgent)) if urgent is not None else None
         grace = drain
@@ -85,7 +84,7 @@ class Supervisor:
             calm = await asyncio.gather(*(keeper.stop(grace) for keeper in stage))
             for keeper, went in zip(stage, calm, strict=True):
                 if not went:
-                    self._say(f"{keeper.spec.label} was killed: still running after {monotonic() - since:.1f} s")
+                    self._report(f"{keeper.spec.label} was killed: still running after {monotonic() - since:.1f} s")
             grace = _LAST_STAGES_GRACE
         if hurry is not None:
             hurry.cancel()
@@ -108,9 +107,9 @@ def _descendants() -> frozenset[int]:
 
 
 def _end_descendants(spared: frozenset[int]) -> None:
-    """End what children left behind: orphans become children of this process (see `adopt_orphans`).
+    """Kill processes that children left behind: orphans become children of this process (see `adopt_orphans`).
 
-    `spared` are those that were there before the stack.
+    `spared` are the processes that existed before the stack.
     """
     import psutil
 

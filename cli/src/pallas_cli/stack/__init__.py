@@ -1,1 +1,1 @@
-"""A whole Pallas on one machine: servers and services as child processes, started, watched, restarted and stopped."""
+"""The whole platform on one machine: servers and services as child processes."""

@@ -1,4 +1,4 @@
-"""Passwords and keys of the auth side: the user's own from the environment, else made once and kept."""
+"""Passwords and keys of the auth services: from the environment, or generated once and stored in the data folder."""
 
 import base64
 import secrets
@@ -11,7 +11,7 @@ from pallas_cli.stack.data import kept_secret
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What the auth side is opened with."""
+    """The passwords and keys of the auth services."""
 
     admin_password: str = field(repr=False)
     service_password: str = field(repr=False)
@@ -19,7 +19,7 @@ class Accounts:
 
 
 def find_accounts(data: Path, environ: Mapping[str, str]) -> Accounts:
-    """Read them, and make those that are missing."""
+    """Read the passwords and keys, and generate those that are missing."""
     return Accounts(
         admin_password=environ.get("PALLAS_ADMIN_PASSWORD") or kept_secret(data, "admin-password"),
         service_password=kept_secret(data, "daedalus-service-password"),

@@ -1,4 +1,4 @@
-"""The services of the auth side, with a database for each that has one, and the hashes of its accounts' passwords."""
+"""The auth services, with their databases and the password hashes of their accounts."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -13,15 +13,15 @@ _SERVERS = BROKER | {"redis-server", "postgres"}
 
 
 def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
-    """Return them, or nothing when they are left out. They start once the processes named in `behind` can be used.
+    """Return the auth services, or nothing with `--no-auth`. They start when the processes named in `behind` are ready.
 
-    Agents call the library search in their turns, so all of this outlives the services of agents.
+    Agents call library-search in their turns, so the auth services stop after the services of agents.
     """
     auth = plan.auth
     if auth is None:
         return []
 
-    async def told_lifecycle() -> Mapping[str, str]:
+    async def lifecycle_variables() -> Mapping[str, str]:
         return {
             "PALLAS_POSTGRES_URL": await _database(plan, auth, "team-lifecycle"),
             "PALLAS_REDIS_URL": auth.redis_url,
@@ -30,27 +30,27 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
             "PALLAS_FERNET_KEYS": auth.accounts.fernet_keys,
         }
 
-    async def told_search() -> Mapping[str, str]:
+    async def search_variables() -> Mapping[str, str]:
         return {
             "PALLAS_POSTGRES_URL": await _database(plan, auth, "library-search"),
             "PALLAS_ADMIN_PASSWORD_HASH": await _hash(auth.accounts.admin_password),
         }
 
-    async def told_resolver() -> Mapping[str, str]:
+    async def resolver_variables() -> Mapping[str, str]:
         return {"PALLAS_FERNET_KEYS": auth.accounts.fernet_keys, "PALLAS_REDIS_URL": auth.redis_url}
 
     needs = _SERVERS | frozenset(behind)
     return [
-        service(plan, "library-search", told_search, port=auth.library_search_port, stage=TOOLS, needs=needs),
-        service(plan, "auth-resolver", told_resolver, stage=TOOLS, needs=needs),
-        service(plan, "team-lifecycle", told_lifecycle, port=auth.team_lifecycle_port, stage=TOOLS, needs=needs),
+        service(plan, "library-search", search_variables, port=auth.library_search_port, stage=TOOLS, needs=needs),
+        service(plan, "auth-resolver", resolver_variables, stage=TOOLS, needs=needs),
+        service(plan, "team-lifecycle", lifecycle_variables, port=auth.team_lifecycle_port, stage=TOOLS, needs=needs),
     ]
 
 
 async def _database(plan: Plan, auth: AuthSide, service: str) -> str:
-    """The address of a service's own database, which is there from now on.
+    """Create a service's database unless it exists, and return its address.
 
-    On this stack's Postgres the service has a role of its own, elsewhere the one that the user's address names.
+    On this stack's Postgres the service has its own role; elsewhere it uses the role of the configured address.
     """
     name = service.replace("-", "_")
     password = kept_secret(plan.data, f"{service}-postgres-password") if plan.postgres is not None else None

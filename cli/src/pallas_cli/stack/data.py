@@ -1,7 +1,6 @@
-"""The folder a stack keeps everything in, and its lock.
+"""The data folder of a stack, and its lock.
 
-The lock belongs to the open file, not to a file's existence: the kernel lets it go when the holder dies, so a stale
-lock cannot exist.
+The lock is an flock on an open file. The kernel releases it when its holder dies, so there is no stale lock.
 """
 
 import fcntl
@@ -15,15 +14,15 @@ from pallas_cli.private_files import PRIVATE_FOLDER, kept
 from pallas_cli.refused import Refused
 
 SECRETS = "secrets"
-"""What is in it is for its owner only."""
+"""The folder of secrets, private to its owner."""
 
 
 @contextmanager
 def locked(folder: Path) -> Generator[Path]:
-    """Make the data folder when it is missing and hold it for this process; yields its absolute path.
+    """Create the data folder unless it exists, and lock it for this process; yields its absolute path.
 
     Raises:
-        Refused: another instance holds it, or it cannot be written.
+        Refused: another instance has locked it, or it cannot be written.
     """
     folder = folder.absolute()
     try:
@@ -52,5 +51,5 @@ def _take(handle: int, folder: Path) -> None:
 
 
 def kept_secret(folder: Path, name: str, make: Callable[[], str] = lambda: secrets.token_hex(32)) -> str:
-    """The secret of that name: made once, kept in the data folder for its owner only, the same at every start."""
+    """The secret of that name in the data folder, which is generated at the first start."""
     return kept(folder / SECRETS / name, make)

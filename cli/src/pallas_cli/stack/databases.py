@@ -1,4 +1,4 @@
-"""Databases of services on one Postgres, made where they are missing, each for a role of its own if that is wanted."""
+"""Databases of services on one Postgres, created if they are missing, with a role for each service if wanted."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -35,13 +35,13 @@ def database_url(url: str, name: str, password: str | None = None) -> str:
 
 
 async def ensure_database(url: str, name: str, password: str | None = None) -> None:
-    """Make the database `name` on the server at `url`, unless it is there.
+    """Create the database `name` on the server at `url`, unless it exists.
 
-    With a `password`, which only a superuser can give, it belongs to a role of the same name that may use nothing else.
-    One that belongs to somebody else is handed over with its tables.
+    With a `password` (which needs a superuser), it belongs to a role of the same name that can use no other database.
+    A database of another owner is transferred to that role with its tables.
 
     Raises:
-        Refused: the server cannot be used, or the database can be neither found nor made.
+        Refused: the server cannot be used, or the database cannot be created.
     """
     from sqlalchemy import text
     from sqlalchemy.exc import SQLAlchemyError
@@ -55,7 +55,7 @@ async def ensure_database(url: str, name: str, password: str | None = None) -> N
                 return
             await server.exec_driver_sql(_ROLE.format(name=name, password=password))
             if owner != name:
-                # Its tables first: what is cut off between is done again.
+                # Tables come first: an interrupted transfer is then repeated by the next start.
                 async with _connected(database_url(url, name)) as database:
                     await database.exec_driver_sql(_TABLES.format(name=name))
                 await server.exec_driver_sql(f'alter database "{name}" owner to "{name}"')
@@ -67,7 +67,7 @@ async def ensure_database(url: str, name: str, password: str | None = None) -> N
 
 @asynccontextmanager
 async def _connected(url: str) -> "AsyncGenerator[AsyncConnection]":
-    """A connection without transactions."""
+    """A connection in autocommit mode."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.ext.asyncio import create_async_engine
 

@@ -1,7 +1,7 @@
-"""The library of the demo team, made through the public APIs as an operator and Daedalus would make it.
+"""The library of the demo team, created through the public APIs of operators and Daedalus.
 
-Each step can be done again, and the JWT is kept last: a start that was cut off is gone on with by the next one. While
-the JWT that was kept is accepted nothing is touched, so what an admin has changed since stays as it is.
+Each step can be repeated, and the JWT is stored last, so the next start completes an interrupted one. While the stored
+JWT is accepted nothing is changed, so changes of an admin persist.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Where team-lifecycle and the library search are, and the passwords of who may change what they hold."""
+    """Addresses of team-lifecycle and library-search, with the passwords of their accounts."""
 
     team_lifecycle_url: str
     library_search_url: str
@@ -33,12 +33,12 @@ class Operator:
 
 
 async def ensure_demo_library(demo: DemoTeam, operator: Operator) -> None:
-    """Let the demo team read a library with a few documents.
+    """Give the demo team a library with a few documents.
 
     Raises:
-        Refused: it cannot be done, or an admin has deleted the team.
+        Refused: a request failed, or an admin has deleted the team.
     """
-    # Importing it takes a while; the loop goes on watching the processes.
+    # The import is slow; in a thread it does not block the loop, which watches the processes.
     httpx = await asyncio.to_thread(__import__, "httpx")
     kept = demo.kept_jwt()
     if kept is not None and await _is_accepted(operator, kept):
@@ -54,7 +54,7 @@ async def ensure_demo_library(demo: DemoTeam, operator: Operator) -> None:
 
 
 async def _provide(demo: DemoTeam, operator: Operator, daedalus: "AsyncClient", admin: "AsyncClient") -> str:
-    """Make what is missing, and return a JWT that is valid."""
+    """Create what is missing, and return a valid JWT."""
     team = await _ask(daedalus, "POST", _TEAMS, {"id": demo.team_id, "name": "Demo"})
     if not team.get("active", True):
         raise Refused("the demo team was deleted at team-lifecycle")
@@ -77,7 +77,7 @@ async def _add_documents(demo: DemoTeam, operator: Operator) -> None:
         try:
             outcomes = await upload(target, find_files([demo.documents]))
         except Refused:
-            # The search hears of a new library a moment after it was made, and waits for that itself.
+            # library-search learns of a new library a moment later, and waits for it itself.
             if left == 1:
                 raise
         else:
@@ -87,7 +87,7 @@ async def _add_documents(demo: DemoTeam, operator: Operator) -> None:
 
 
 async def _is_accepted(operator: Operator, jwt: str) -> bool:
-    """Whether the library search takes the JWT. One that cannot be judged right now is kept."""
+    """Whether library-search accepts the JWT. If that cannot be checked right now, it counts as accepted."""
     import httpx
 
     headers = {"Authorization": f"Bearer {jwt}", "Accept": "application/json, text/event-stream"}
@@ -110,10 +110,10 @@ def _client(operator: Operator, name: str, password: str) -> "AsyncClient":
 async def _ask(
     http: "AsyncClient", method: str, path: str, body: dict[str, Any] | None = None, *, also: Collection[int] = ()
 ) -> dict[str, Any]:
-    """Ask until it is not answered with "later"; statuses in `also` are as good as success.
+    """Send a request, and retry while the answer is 503. Statuses in `also` count as success.
 
     Raises:
-        Refused: it is not done.
+        Refused: the request failed.
     """
     answer = await http.request(method, path, json=body)
     for _ in range(_TRIES - 1):
@@ -121,5 +121,5 @@ async def _ask(
             await asyncio.sleep(float(answer.headers.get("retry-after", "1")))
             answer = await http.request(method, path, json=body)
     if not (answer.is_success or answer.status_code in also):
-        raise Refused(f"{method} {path} is answered with {answer.status_code}: {answer.text[:200]}")
+        raise Refused(f"{method} {path} failed with status {answer.status_code}: {answer.text[:200]}")
     return answer.json()

@@ -1,10 +1,10 @@
-"""The demo team as a stack hosts it: the checkout's files, beside secrets of this data folder.
+"""The demo team as a stack hosts it: a folder in the data folder, with the checkout's files and its own secrets.
 
-The files are links, so what is edited in the checkout is taken up. Without an auth side there is no library search:
-`agents.yaml` is then a copy that does not name it, made at every start. A demo folder that has secrets of its own, or
-reads no library any more, has become somebody's own and is hosted as it is.
+The files are links, so changes in the checkout take effect. With `--no-auth` there is no library-search: `agents.yaml`
+is then a copy without it, written at every start. A demo folder with its own secrets, or without a library, belongs to
+the user and is hosted unchanged.
 
-Containers are given such a folder: its `fastagent.secrets.yaml` is a link to where the JWT is to be kept.
+Containers have such a folder, too. Its `fastagent.secrets.yaml` is a link to the file that stores the JWT.
 """
 
 import re
@@ -23,7 +23,7 @@ _AGENTS = "agents.yaml"
 _FILES = (_AGENTS, "fastagent.config.yaml")
 _SECRETS_FILE = "fastagent.secrets.yaml"
 _SECRETS = """\
-# Made by Pallas: the JWT by which the demo team reads its library.
+# Made by Pallas: the JWT with which the demo team reads its library.
 mcp:
   servers:
     {server}:
@@ -35,7 +35,7 @@ _KEPT = re.compile(r"^ +Authorization: Bearer (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class DemoTeam:
-    """The team that gets a library: its id at team-lifecycle, what is hosted of it, and the library's documents."""
+    """The team that gets a library: its id at team-lifecycle, its hosted folder, and the library's documents."""
 
     team_id: str
     summary: TeamSummary
@@ -47,7 +47,7 @@ class DemoTeam:
         return self.summary.folder
 
     def kept_jwt(self) -> str | None:
-        """The JWT that an earlier start has kept."""
+        """The JWT that an earlier start stored."""
         try:
             found = _KEPT.search((self.folder / _SECRETS_FILE).read_text("ascii"))
         except FileNotFoundError:
@@ -55,12 +55,12 @@ class DemoTeam:
         return found[1] if found else None
 
     def keep_jwt(self, jwt: str) -> None:
-        """Put a JWT where the workers find it, and the next start."""
+        """Store a JWT for the workers and the next start."""
         write_atomically((self.folder / _SECRETS_FILE).resolve(), _SECRETS.format(server=_LIBRARY_SERVER, jwt=jwt))
 
 
 def with_demo_team(data: Path, teams: Sequence[TeamSummary]) -> tuple[Sequence[TeamSummary], DemoTeam | None]:
-    """The teams with the demo team's folder in the data folder, and that team, if it is among them."""
+    """The teams, with the demo team's folder in the data folder; and the demo team, if it is one of them."""
     found = next((team for team in teams if _gets_a_library(team)), None)
     if found is None or found.team_id is None:
         return teams, None
@@ -70,7 +70,7 @@ def with_demo_team(data: Path, teams: Sequence[TeamSummary]) -> tuple[Sequence[T
 
 
 def without_library(data: Path, teams: Sequence[TeamSummary]) -> Sequence[TeamSummary]:
-    """The teams with the demo team's folder in the data folder, where its agents do not name the library search."""
+    """The teams, with the demo team's folder in the data folder and without library-search."""
     return [_without_search(data, team) if _gets_a_library(team) else team for team in teams]
 
 
@@ -85,10 +85,10 @@ def _without_search(data: Path, team: TeamSummary) -> TeamSummary:
 
 
 def prepared_team(folder: Path, environ: Mapping[str, str]) -> DemoTeam | None:
-    """The team of a folder that has a library's documents and a link for the JWT; None for anybody's own.
+    """The team of a folder with documents and a link for the JWT; None for any other folder.
 
     Raises:
-        Refused: the folder cannot be used.
+        Refused: the folder has faults.
     """
     [team] = read_teams([folder], environ)
     prepared = (folder / _DOCUMENTS).is_dir() and (folder / _SECRETS_FILE).is_symlink()
@@ -103,7 +103,7 @@ def _gets_a_library(team: TeamSummary) -> bool:
 
 
 def _hosted(data: Path, team: TeamSummary) -> TeamSummary:
-    """The team in a folder of the data folder, with links to its files."""
+    """The team in a folder below the data folder, with links to its files."""
     folder = data / "teams" / team.name
     private_folder(folder.parent)
     private_folder(folder)

@@ -1,4 +1,4 @@
-"""One real turn through the public endpoint, so that `up` shows a working system and not only running processes."""
+"""Sends one real turn through the public endpoint, to show that the whole system works."""
 
 import asyncio
 from functools import partial
@@ -18,18 +18,18 @@ _PLAIN_MESSAGE = "Hello, please introduce yourself in one sentence."
 
 
 async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str], *, demo: bool, library: bool) -> bool:
-    """Send a turn to `agent` (team and name), print its progress as it comes in, and return whether it was answered.
+    """Send a turn to `agent` (team and name), print its progress, and return whether it succeeded.
 
-    The demo team is called by its short address, which an agent has while its name is unique, and searches its
-    `library` when it has one.
+    The demo team is called by its short address, which an agent has while its name is unique. It searches its library
+    if `library` is set.
     """
     message = _DEMO_MESSAGE + _LIBRARY_MESSAGE * library if demo else _PLAIN_MESSAGE
     team, name = agent
     url, tool = agent_endpoint(gateway, name if demo else f"{team}/{name}")
-    # The client library takes a second or two to import; the loop goes on watching the processes meanwhile.
+    # The import takes a second or two; in a thread it does not block the loop, which watches the processes.
     await asyncio.to_thread(__import__, "mcp")
     print_line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"\nA first turn, to {url}", style="bold", highlight=False)
+    console.print(f"\nFirst turn, to {url}", style="bold", highlight=False)
     since = monotonic()
     try:
         async with Conversation(url, tool) as conversation:

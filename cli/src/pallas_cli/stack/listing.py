@@ -1,7 +1,7 @@
-"""Waiting until every agent can be called, and until nothing is missing to the agents of a team.
+"""Waits until every agent can be called, and until the dependencies of a team answer.
 
-Ready processes are not enough: a worker publishes its agents when it starts, and gateways and the registry learn of
-them a moment later.
+Ready processes are not enough: a worker publishes its agents when it starts, and gateways and the registry receive them
+a moment later.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ async def until_agents_answer(plan: Plan, teams: Sequence[TeamSummary], timeout:
     """Wait until the registry lists every team and every gateway knows every agent.
 
     Raises:
-        StartTimeout: naming the first address that still does not answer after `timeout` seconds.
+        StartTimeout: an address does not answer within `timeout` seconds; the message names the first.
     """
     listings = [f"{plan.registry_url}/teams/{team.name}/.well-known/mcp/server.json" for team in teams]
     endpoints = [
@@ -45,23 +45,23 @@ async def until_agents_answer(plan: Plan, teams: Sequence[TeamSummary], timeout:
             raise StartTimeout(f"{url} does not answer; the workers' logs say why") from None
 
 
-async def until_well(access: "Access", team: TeamSummary, timeout: float) -> None:
-    """Have the monitor probe what the agents of a team need, until all of it is there.
+async def until_healthy(access: "Access", team: TeamSummary, timeout: float) -> None:
+    """Ask the health-monitor to probe the agents of a team until all are healthy.
 
-    It probes what their definitions name: once that is well, workers have read the team's folder as it is now.
+    It probes the dependencies of the current definitions. When they are healthy, workers have read the current folder.
 
     Raises:
-        Refused: something is still missing after `timeout` seconds.
+        Refused: an agent is still not healthy after `timeout` seconds.
     """
     await asyncio.to_thread(importlib.import_module, "pallas_bus.transport.ask")
     from pallas_cli.broker import platform
 
     async with platform(access) as bus:
         for agent in team.agents:
-            await _until_well(bus, team.name, agent, asyncio.get_running_loop().time() + timeout)
+            await _until_healthy(bus, team.name, agent, asyncio.get_running_loop().time() + timeout)
 
 
-async def _until_well(bus: "Bus", team: str, agent: str, deadline: float) -> None:
+async def _until_healthy(bus: "Bus", team: str, agent: str, deadline: float) -> None:
     from pallas_bus.transport.ask import ask
     from pallas_contracts.catalog import CHECK_HEALTH
     from pallas_contracts.errors import PallasError
@@ -78,7 +78,7 @@ async def _until_well(bus: "Bus", team: str, agent: str, deadline: float) -> Non
             if health.status == "ok":
                 return
         await asyncio.sleep(_INTERVAL)
-    raise Refused(f"{agent!r} is not well: {missing or 'nobody says why'}")
+    raise Refused(f"{agent!r} is not healthy: {missing or 'no reason is known'}")
 
 
 async def _until_known(url: str) -> None:

@@ -1,4 +1,4 @@
-"""What the user asked of a stack. Only facts from the command line and the environment; nothing is looked up here."""
+"""The options of a stack from the command line and the environment. Nothing is looked up here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """How to run a stack. No `teams` means the demo team of the checkout; without `auth` whatever knows who may read
-    what is left out, and `servers` are those wanted besides NATS ("redis", "postgres"); times are seconds."""
+    """How to run a stack. Without `teams` it hosts the demo team. Without `auth` the auth services are not started.
+    `servers` are started besides NATS ("redis", "postgres"). Times are in seconds."""
 
     data: Path
     teams: tuple[Path, ...] = ()
@@ -27,7 +27,7 @@ class StackOptions:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Servers that run elsewhere: no child process is started for those that are set."""
+    """Addresses of servers that run elsewhere. A server with an address is not started."""
 
     nats: str | None = None
     redis: str | None = None
@@ -35,7 +35,7 @@ class External:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "External":
-        """Read `PALLAS_NATS_URL`, `PALLAS_REDIS_URL` and `PALLAS_POSTGRES_URL`; an empty value counts as not set."""
+        """Read `PALLAS_NATS_URL`, `PALLAS_REDIS_URL` and `PALLAS_POSTGRES_URL`; an empty value means not set."""
         return cls(
             nats=environ.get("PALLAS_NATS_URL") or None,
             redis=environ.get("PALLAS_REDIS_URL") or None,

@@ -1,4 +1,4 @@
-"""Everything decided before the first process of a stack starts."""
+"""The plan of a stack, made before its first process starts."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from pallas_cli.stack.ports import LOOPBACK
 
 @dataclass(frozen=True, slots=True)
 class AuthSide:
-    """The services that know who may read what: where they listen, on what they rest, and what opens them."""
+    """The auth services: their ports, servers and accounts."""
 
     team_lifecycle_port: int
     library_search_port: int
@@ -23,18 +23,18 @@ class AuthSide:
 
     @property
     def team_lifecycle_url(self) -> str:
-        """Base address of the APIs of teams and of admins."""
+        """Base address of the API for Daedalus and the admin API."""
         return f"http://{LOOPBACK}:{self.team_lifecycle_port}"
 
     @property
     def library_search_url(self) -> str:
-        """Base address of the library search."""
+        """Base address of library-search."""
         return f"http://{LOOPBACK}:{self.library_search_port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is started and where. A server that is None runs elsewhere or is not needed, `auth` None is left out."""
+    """What is started. A server that is None runs elsewhere or is not needed; with `--no-auth`, `auth` is None."""
 
     data: Path
     nats: EmbeddedNats | None
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def cli_seed(self) -> Path | None:
-        """Where the seed is with which commands speak to the broker; None when that is not this stack's."""
+        """The seed file with which commands connect to the broker; None if the broker runs elsewhere."""
         return self.nats.seeds.path("cli") if self.nats is not None else None
 
     @property
@@ -68,7 +68,7 @@ class Plan:
         return [f"http://{LOOPBACK}:{port}" for port in self.gateway_ports]
 
     def fixed_ports(self) -> dict[str, int]:
-        """Ports that must be free, by the label of the process that needs them."""
+        """Ports that must be free, by the process that needs them."""
         ports = {"registry": self.registry_port}
         ports |= {f"agent-gateway-{n}": port for n, port in enumerate(self.gateway_ports, 1)}
         if self.nats is not None:

@@ -1,4 +1,4 @@
-"""Turns what the user asked for into a plan, and refuses what cannot work before anything is started."""
+"""Makes a plan from the user's options, and refuses what cannot work before anything starts."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from pallas_cli.team_folders import TeamSummary
 def make_plan(
     options: StackOptions, external: External, data: Path, teams: Sequence[TeamSummary], *, demo: bool
 ) -> Plan:
-    """Decide servers, ports and addresses. `demo` says that the demo team needs its servers.
+    """Choose servers, ports and addresses. With `demo`, the demo team's servers are included.
 
     Raises:
         Refused: a binary is missing or a needed port is in use.
@@ -84,12 +84,12 @@ def _require_binaries(
             raise
         [line] = refusal.lines
         raise Refused(
-            f"{line}; PALLAS_REDIS_URL and PALLAS_POSTGRES_URL can name other servers, and --no-auth needs none"
+            f"{line}; set PALLAS_REDIS_URL and PALLAS_POSTGRES_URL to use other servers, or start with --no-auth"
         ) from refusal
 
 
 def _auth_side(ports: Ports, data: Path, redis_url: str | None, postgres_url: str | None) -> AuthSide:
-    assert redis_url is not None, "the auth side has a Redis"
-    assert postgres_url is not None, "the auth side has a Postgres"
+    assert redis_url is not None, "the auth services need Redis"
+    assert postgres_url is not None, "the auth services need Postgres"
     accounts = find_accounts(data, os.environ)
     return AuthSide(ports.team_lifecycle, ports.library_search, redis_url, postgres_url, accounts)

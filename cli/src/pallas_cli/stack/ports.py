@@ -1,4 +1,4 @@
-"""Which port is whose, counted from one base, and whether it is free."""
+"""The ports of a stack, counted from a base port."""
 
 import socket
 from collections import deque
@@ -10,12 +10,12 @@ from pallas_cli.refused import Refused
 LOOPBACK = "127.0.0.1"
 _HIGHEST = 65535
 _given = deque[int](maxlen=1000)
-"""The ports that were given last. Processes that start at once bind theirs seconds later."""
+"""Recently returned ports. Their processes may bind them only seconds later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The fixed ports of a stack. Probe ports of services without a public port are ephemeral and not here."""
+    """The fixed ports of a stack. Probe ports of services without a public port are ephemeral and not included."""
 
     base: int
 
@@ -25,7 +25,7 @@ class Ports:
 
     @property
     def gateway(self) -> int:
-        """The first gateway's; the others take the next free ones."""
+        """The port of the first gateway; the others use the next free ports."""
         return self.base + 20
 
     @property
@@ -57,16 +57,16 @@ class Ports:
         return self.base + 37
 
     def all(self) -> frozenset[int]:
-        """Every fixed port, also those of processes that are not started."""
+        """Every fixed port, even if its process is not started."""
         return frozenset({self.registry, self.gateway, *range(self.nats, self.library_search + 1)})
 
     def gateways(self, count: int, taken: Collection[int] = ()) -> list[int]:
-        """Return a port for each of `count` gateways: the first one's, then the next that are free.
+        """Return a port for each of `count` gateways: the fixed port, then the next free ports.
 
-        `taken` are ports that somebody will want later, such as agents' own.
+        `taken` are ports that are needed later, such as dedicated ports of agents.
 
         Raises:
-            Refused: there are not so many.
+            Refused: there are not enough free ports.
         """
         found = [self.gateway]
         for candidate in range(self.gateway + 1, _HIGHEST + 1):
@@ -75,14 +75,14 @@ class Ports:
             if candidate not in self.all() and candidate not in taken and is_free(candidate):
                 found.append(candidate)
         if len(found) < count:
-            raise Refused(f"there are no {count} free ports for gateways from {self.gateway} on (see --port-base)")
+            raise Refused(f"fewer than {count} ports from {self.gateway} up are free for gateways (see --port-base)")
         return found
 
 
 def is_free(port: int) -> bool:
-    """Whether `port` of loopback can be bound now."""
+    """Whether `port` on loopback can be bound now."""
     with socket.socket() as probe:
-        # A port whose connections have just been closed counts as free: servers bind with this option too.
+        # A port with connections in TIME_WAIT counts as free, because servers set this option, too.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -92,7 +92,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return an ephemeral port that is free now. Who else asks here gets another one, also before it is bound."""
+    """Return a free ephemeral port. Later calls return other ports, even before this one is bound."""
     while True:
         with socket.socket() as probe:
             probe.bind((LOOPBACK, 0))
@@ -106,7 +106,7 @@ def require_free(wanted: dict[str, int]) -> None:
     """Check the ports that the named processes need.
 
     Raises:
-        Refused: at least one is in use; there is a line for each.
+        Refused: at least one is in use; one line for each.
     """
     busy = [
         f"port {port} is in use; {name} needs it (see --port-base)"

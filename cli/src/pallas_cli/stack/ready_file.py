@@ -1,7 +1,7 @@
-"""The ready file: where everything is, for programs that drive a stack.
+"""The ready file: addresses and process ids of a stack, for programs that control it.
 
-It appears when everything answers and is replaced as a whole whenever a process has been replaced, so a reader never
-sees half of it. It holds the servers' credentials and is therefore readable by its owner only.
+It is written when the stack is ready, and replaced atomically after a restart of a process. It has the servers'
+credentials, so only its owner can read it.
 """
 
 import json
@@ -14,7 +14,7 @@ from pallas_cli.private_files import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses of a stack, without trailing slashes; None for what does not run."""
+    """The addresses of a stack, without trailing slashes; None if a server is not used."""
 
     registry: str
     gateway: str
@@ -30,12 +30,12 @@ class Addresses:
 
 
 def write(path: Path, addresses: Addresses, pids: Mapping[str, Sequence[int]]) -> None:
-    """Write the file, replacing the one that is there in one step."""
+    """Write or replace the file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = json.dumps({**asdict(addresses), "pids": pids}, indent=2) + "\n"
     write_atomically(path, content)
 
 
 def remove(path: Path) -> None:
-    """Take the file away: what it describes does not run (any more)."""
+    """Delete the file, because the stack does not run."""
     path.unlink(missing_ok=True)

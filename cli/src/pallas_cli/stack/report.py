@@ -1,4 +1,4 @@
-"""What `up` prints once the stack is there: where everything is, and what to try next."""
+"""What `pallas up` prints when the stack is ready: addresses and next steps."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def show_stack(console: Console, plan: Plan, teams: Sequence[TeamSummary], logs:
 
 
 def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) -> None:
-    """Print a few commands that work right now, on one line each so that they can be copied."""
+    """Print a few commands to try, on one line each so that they can be copied."""
     agent = next((agent for team in teams for agent in team.agents), "AGENT")
     gateway = plan.gateway_urls[0]
     steps = [
@@ -33,16 +33,16 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
     ]
     if plan.auth is not None:
         known = f"--url {plan.auth.team_lifecycle_url} --data {plan.data}"
-        steps.append(("see which team reads what", f"uv run --frozen pallas teams list {known}"))
+        steps.append(("list teams and their workspaces", f"uv run --frozen pallas teams list {known}"))
     console.print("\nTry next, in another terminal:", style="bold")
     for what, command in steps:
         console.print(f"  {what}:", style="dim")
         console.print(f"    {command}", markup=False, highlight=False, soft_wrap=True)
-    console.print("\nCtrl-C stops everything.", style="dim")
+    console.print("\nPress Ctrl-C to stop everything.", style="dim")
 
 
 def without_credentials(url: str) -> str:
-    """Return `url` (or a list of them with commas) without user names and passwords."""
+    """Return `url` (or several, separated by commas) without user names and passwords."""
     return ",".join(_host_only(part.strip()) for part in url.split(","))
 
 

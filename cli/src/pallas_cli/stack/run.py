@@ -1,7 +1,7 @@
-"""`pallas up`: plan, start, one real turn, stay, drain, stop.
+"""`pallas up`: plan, start, send a first turn, serve, drain, stop.
 
-Whatever way it ends, no process of the stack is left: the supervisor is stopped on every path, and the kernel ends the
-children when this process is killed outright.
+No process of the stack outlives it: the supervisor is stopped on every path, and on Linux the kernel kills the children
+if this process is killed.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from pallas_cli.stack.demo_library import Operator, ensure_demo_library
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.demo_team import DemoTeam, with_demo_team, without_library
 from pallas_cli.stack.first_turn import send_first_turn
-from pallas_cli.stack.listing import until_agents_answer, until_well
+from pallas_cli.stack.listing import until_agents_answer, until_healthy
 from pallas_cli.stack.options import External, StackOptions
 from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.planning import make_plan
@@ -33,14 +33,14 @@ from pallas_cli.team_folders import TeamSummary, demo_folder, is_demo, read_team
 
 _KILL_AFTER_DRAIN = 1.0
 _SAME_PRESS = 1.0
-_WELL_WITHIN = 20.0
+_HEALTH_TIMEOUT = 20.0
 
 
 def run_stack(options: StackOptions, console: Console) -> int:
     """Run a stack until a signal; return the exit code.
 
     Raises:
-        Refused: it cannot work as asked; nothing is left running.
+        Refused: the options cannot work, or a process refuses its settings. Nothing is left running.
     """
     folders = options.teams or (demo_folder(),)
     demo = any(is_demo(folder) for folder in folders)
@@ -75,25 +75,25 @@ class _Stack:
         self._console = console
         self._logs = plan.data / "log"
         self._ready = False
-        self._supervisor = Supervisor(all_specs(plan), self._logs, self._say, self._write_ready_file)
+        self._supervisor = Supervisor(all_specs(plan), self._logs, self._report, self._write_ready_file)
 
     async def run(self) -> int:
-        """Start, serve, stop. The exit code is 0, or 1 when the start took too long or the demo's turn failed."""
+        """Start, serve, stop. The exit code is 0, or 1 if the start timed out or the first turn of `--demo` failed."""
         stop, hurry = asyncio.Event(), asyncio.Event()
         with _on_signals(stop, hurry):
             try:
                 return await self._serve_until(stop)
             except StartTimeout as error:
-                self._say(str(error))
+                self._report(str(error))
                 return 1
             finally:
                 self._withdraw_ready_file()
                 await self._supervisor.stop(self._plan.drain_seconds + _KILL_AFTER_DRAIN, hurry)
                 if self._ready:
-                    self._say("stopped")
+                    self._report("stopped")
 
     async def _serve_until(self, stop: asyncio.Event) -> int:
-        """Bring the stack up and serve; a signal ends it in any phase."""
+        """Start the stack and serve; a signal ends it in any phase."""
         serving = asyncio.create_task(self._serve())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,20 +101,22 @@ class _Stack:
         if serving.done():
             return serving.result()
         if self._ready:
-            self._say(f"stopping (up to {self._plan.drain_seconds:g} s for turns under way; Ctrl-C again to cut off)")
+            self._report(
+                f"stopping: running turns have up to {self._plan.drain_seconds:g} s; press Ctrl-C again to stop at once"
+            )
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
         return 0
 
     async def _serve(self) -> int:
         since = monotonic()
-        self._say(f"starting; data and logs are in {self._plan.data}")
+        self._report(f"starting; data and logs are in {self._plan.data}")
         with self._console.status("starting"):
             await self._start(since)
             self._has_library = await self._give_library()
         self._ready = True
         self._write_ready_file()
-        self._say(f"ready after {monotonic() - since:.1f} s")
+        self._report(f"ready after {monotonic() - since:.1f} s")
         answered = await self._first_turn()
         report.show_stack(self._console, self._plan, self._teams, self._logs)
         if self._options.stay:
@@ -123,7 +125,7 @@ class _Stack:
         return 0 if answered else 1
 
     async def _start(self, since: float) -> None:
-        """Wait until everything answers; agents do before the auth side has started.
+        """Wait until everything answers. Agents answer before the auth services have started.
 
         Raises:
             Refused: a process refuses its settings.
@@ -133,29 +135,31 @@ class _Stack:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._supervisor.start(timeout))
-                group.create_task(self._tell_when_agents_answer(since))
+                group.create_task(self._report_when_agents_answer(since))
         except* (Refused, StartTimeout) as failures:
             raise failures.exceptions[0] from None
 
-    async def _tell_when_agents_answer(self, since: float) -> None:
+    async def _report_when_agents_answer(self, since: float) -> None:
         await until_agents_answer(self._plan, self._teams, self._options.start_timeout)
         if self._plan.auth is not None:
-            self._say(f"agents answer after {monotonic() - since:.1f} s")
+            self._report(f"agents answer after {monotonic() - since:.1f} s")
 
     async def _give_library(self) -> bool:
-        """Let the demo team read its library; without it the team works all the same, and its health says so."""
+        """Give the demo team its library. Without it the team works, and its health is degraded."""
         if self._plan.auth is None or self._demo_team is None:
             return False
         try:
             await ensure_demo_library(self._demo_team, _operator(self._plan.auth))
-            await until_well(access_to(self._plan.nats_url, self._plan.data), self._demo_team.summary, _WELL_WITHIN)
+            await until_healthy(
+                access_to(self._plan.nats_url, self._plan.data), self._demo_team.summary, _HEALTH_TIMEOUT
+            )
         except Refused as refusal:
-            self._say(f"the demo team goes without its library: {refusal}")
+            self._report(f"the demo team has no library: {refusal}")
             return False
         return True
 
     async def _first_turn(self) -> bool:
-        """Send the turn that shows the stack works, unless the agents are the user's own and it was not asked for."""
+        """Send a first turn. By default only the demo team gets one."""
         wanted = self._demo if self._options.turn is None else self._options.turn
         agent = next(((team.name, agent) for team in self._teams for agent in team.agents), None)
         if not wanted or agent is None:
@@ -163,7 +167,7 @@ class _Stack:
         gateway = self._plan.gateway_urls[0]
         return await send_first_turn(self._console, gateway, agent, demo=self._demo, library=self._has_library)
 
-    def _say(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self._console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
     def _write_ready_file(self) -> None:
@@ -202,9 +206,10 @@ def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
 
 @contextmanager
 def _on_signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
-    """The first signal sets `stop`, one that comes later `hurry`.
+    """The first signal sets `stop`, a later one sets `hurry`.
 
-    `uv run` passes on a Ctrl-C that the terminal has sent to everybody, so what follows at once is the same press.
+    `uv run` forwards a Ctrl-C that the terminal has already sent to all processes, so a second signal within 1 s is the
+    same key press.
     """
     loop = asyncio.get_running_loop()
     first = float("inf")

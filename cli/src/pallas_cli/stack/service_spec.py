@@ -1,49 +1,52 @@
-"""How a service of ours is started: `python -m`, told everything through its environment, ready by its own word."""
+"""How a service is started: with `python -m`, settings in its environment, and a probe of `/readyz`."""
 
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 
-from pallas_cli.processes.environment import of_a_service
+from pallas_cli.processes.environment import service_environment
 from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import answers_ok
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK, free_port
 
 SERVERS, TOOLS, SERVICES = range(3)
-"""The stages of stopping: what turns call outlives the turns, and servers outlive everybody."""
+"""The stages of a stop: services first, then the tools that turns call, then the servers."""
 
 BROKER = frozenset({"nats-server"})
 
 _NO_TLS = {"PALLAS_NATS_CA": "", "PALLAS_NATS_CA_FILE": ""}
-"""The stack's own broker is on loopback, whatever the user's environment says of another."""
+"""The stack's own broker uses no TLS, even if the environment configures it for another broker."""
 
-type Told = Callable[[], Awaitable[Mapping[str, str]]]
-"""Says at every start of a service what it is told besides what all are told."""
+type Variables = Callable[[], Awaitable[Mapping[str, str]]]
+"""Returns the variables of one service, before each start."""
 
 
 def service(
     plan: Plan,
     name: str,
-    told: Told,
+    variables: Variables,
     *,
     number: int = 1,
     port: int | None = None,
     stage: int = SERVICES,
     needs: frozenset[str] = BROKER,
-    inherited: Callable[[], dict[str, str]] = of_a_service,
+    inherited: Callable[[], dict[str, str]] = service_environment,
 ) -> ProcessSpec:
-    """A service on a fixed port, or on another free one at every start; `inherited` is what it is not told here."""
+    """A service on a fixed port, or on a free port that changes at every start.
+
+    Its environment is `inherited`, then the variables of all services, then `variables`.
+    """
 
     async def prepare() -> Launch:
         bound = free_port() if port is None else port
-        own = await told()
+        own = await variables()
         return Launch(
             command=(sys.executable, "-m", name.replace("-", "_")),
             ready=answers_ok(f"http://{LOOPBACK}:{bound}/readyz"),
             env={
                 **inherited(),
-                **told_to_all(plan),
+                **common_variables(plan),
                 **_user(plan, name),
                 "PALLAS_HOST": LOOPBACK,
                 "PALLAS_PORT": str(bound),
@@ -55,14 +58,14 @@ def service(
 
 
 def _user(plan: Plan, name: str) -> dict[str, str]:
-    """Who it is at the stack's own broker; at another one, whoever the user's environment says."""
+    """The seed of its user at the stack's own broker. At another broker the user's environment names the seed."""
     if plan.nats is None:
         return {}
     return {"PALLAS_NATS_SEED": "", "PALLAS_NATS_SEED_FILE": str(plan.nats.seeds.path(name)), **_NO_TLS}
 
 
-def told_to_all(plan: Plan) -> dict[str, str]:
-    """What every process is told; the user's own log level wins."""
+def common_variables(plan: Plan) -> dict[str, str]:
+    """The variables of every process. A log level of the user's environment is kept."""
     return {
         "PALLAS_NATS_URL": plan.nats_url,
         "PALLAS_DRAIN_SECONDS": f"{plan.drain_seconds:g}",

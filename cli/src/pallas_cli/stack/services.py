@@ -1,26 +1,26 @@
-"""The processes of a stack: which there are, what each is told, and what it needs before it starts.
+"""The processes of a stack, with their variables and needs.
 
-Adding a service means adding one entry to `service_specs`, or to `auth_specs` when it is for who may read what.
+A new service is a new entry in `service_specs`, or in `auth_specs` if it is an auth service.
 """
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from pallas_cli.processes.environment import of_a_service, of_team_folders
+from pallas_cli.processes.environment import service_environment, team_environment
 from pallas_cli.processes.launch import Launch, ProcessSpec
 from pallas_cli.processes.probes import accepts
 from pallas_cli.stack.auth_services import auth_specs
 from pallas_cli.stack.data import kept_secret
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
-from pallas_cli.stack.service_spec import SERVERS, TOOLS, Told, service, told_to_all
+from pallas_cli.stack.service_spec import SERVERS, TOOLS, Variables, common_variables, service
 
 
 def all_specs(plan: Plan) -> list[ProcessSpec]:
-    """Return every process of the stack, in the order in which the processes of a stage are told to stop.
+    """Return every process of the stack, in the order of the stop signals within a stage.
 
-    The auth side waits for the others, which then answer as soon as they would without it.
+    The auth services start after the others, so agents answer as early as they would without them.
     """
     agents = [*service_specs(plan), *_demo_tools(plan)]
     return [*agents, *auth_specs(plan, behind={spec.name for spec in agents}), *server_specs(plan)]
@@ -33,7 +33,7 @@ def server_specs(plan: Plan) -> list[ProcessSpec]:
 
 
 def service_specs(plan: Plan) -> list[ProcessSpec]:
-    """Return the services of agents: gateways first, so that no new turn comes in while the others drain."""
+    """Return the services of agents. Gateways stop first, so that no new turn arrives while the others drain."""
     demo = plan.demo.environ() if plan.demo else {}
     teams = {"PALLAS_TEAMS": os.pathsep.join(str(team) for team in plan.teams)} | demo
     worker = teams | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
@@ -48,19 +48,19 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
         }
         specs.append(service(plan, "agent-gateway", _always(own), number=number, port=port))
     specs += [
-        service(plan, "agent-worker", _always(worker), number=number, inherited=of_team_folders)
+        service(plan, "agent-worker", _always(worker), number=number, inherited=team_environment)
         for number in range(1, plan.workers + 1)
     ]
     specs.append(service(plan, "registry", _always({"PALLAS_PUBLIC_URL": public}), port=plan.registry_port))
-    specs.append(service(plan, "health-monitor", _always(teams), inherited=of_team_folders))
+    specs.append(service(plan, "health-monitor", _always(teams), inherited=team_environment))
     return specs
 
 
-def _always(env: Mapping[str, str]) -> Told:
-    async def told() -> Mapping[str, str]:
+def _always(env: Mapping[str, str]) -> Variables:
+    async def variables() -> Mapping[str, str]:
         return env
 
-    return told
+    return variables
 
 
 def _demo_tools(plan: Plan) -> Sequence[ProcessSpec]:
@@ -72,7 +72,7 @@ def _demo_tools(plan: Plan) -> Sequence[ProcessSpec]:
         return Launch(
             command=(sys.executable, "-m", "pallas_demo", "--port", str(port)),
             ready=accepts(LOOPBACK, port),
-            env=of_a_service() | told_to_all(plan),
+            env=service_environment() | common_variables(plan),
         )
 
     return (ProcessSpec("demo-tools", 1, TOOLS, prepare),)

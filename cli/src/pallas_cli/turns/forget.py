@@ -62,7 +62,7 @@ def _line(turn_id: str, erased: Erased) -> str:
     if not erased.anything:
         return f"Turn {turn_id} has no content."
     dead = ", the original message of its dead letter" if erased.original else ""
-    return f"Erased the content of turn {turn_id}: {erased.messages} messages, {erased.parts} object parts{dead}."
+    return f"Turn {turn_id} forgotten: {erased.messages} messages, {erased.parts} object parts{dead}."
 
 
 def _hint(turn: TurnHistory) -> str:

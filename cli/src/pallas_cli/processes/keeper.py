@@ -83,7 +83,7 @@ class Keeper:
                     return
                 self._report(f"{self.spec.label} {_ending(code)}")
             delay = self._backoff.after(monotonic() - started)
-            self._report(f"{self.spec.label} restarts in {delay:.1f} s (log:  {self.log})")
+            self._report(f"{self.spec.label} restarts in {delay:.1f} s (log: {self.log})")
             await asyncio.sleep(delay)
 
     def _failed(self, error: Exception) -> Refused:
@@ -104,7 +104,7 @@ class Keeper:
     async def _report_ready(self, running: Child, first_ready: asyncio.Future[None]) -> None:
         await running.ready()
         if first_ready.done():
-            self._report(f"{self.spec.label} is ready again (pid  {running.pid})")
+            self._report(f"{self.spec.label} is ready again (pid {running.pid})")
             self._on_restart()
         else:
             first_ready.set_result(None)

@@ -58,7 +58,7 @@ BESIDE = (
     Edge("health-monitor", "model", "http", "probe"),
     Edge("health-monitor", "demo-tools", "mcp", "probe"),
     Edge("health-monitor", "library-search", "mcp", "probe"),
-    Edge("team-lifecycle", "redis", "redis", "condemned and renewed look-ups"),
+    Edge("team-lifecycle", "redis", "redis", "invalidated and refreshed look-ups"),
     Edge("team-lifecycle", "library-search", "nats", "lifecycle.changed"),
     Edge("caller", "registry", "http", "catalogue"),
     Edge("operator", "team-lifecycle", "http", "teams, users, libraries, keys"),

@@ -39,13 +39,13 @@ async def test_a_pdf_is_read_page_by_page(search: Search, shelf: str) -> None:
 
 async def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(search: Search, shelf: str) -> None:
     refusals: list[tuple[str, bytes, str]] = [
-        ("a.pdf", b"%PDF-1.4 nonsense", "this is no PDF that can be read"),
+        ("a.pdf", b"%PDF-1.4 nonsense", "the file is not a readable PDF"),
         ("a.pdf", a_pdf("Secret.", password="x"), "the PDF needs a password"),
-        ("a.pdf", a_pdf(""), "there is no text in it (of a scanned PDF"),
-        ("a.md", b"\xff", "it is not UTF-8 text (byte 0)"),
-        ("a.txt", b"", "there is no text in it"),
-        ("a.exe", b"MZ", "path: files of the kind '.exe' are not read"),
-        ("", b"x", "path: must be given"),
+        ("a.pdf", a_pdf(""), "the file has no text (a scanned PDF"),
+        ("a.md", b"\xff", "the file is not UTF-8 text (byte 0)"),
+        ("a.txt", b"", "the file has no text"),
+        ("a.exe", b"MZ", "path: files with the ending '.exe' are not supported"),
+        ("", b"x", "path: is required"),
         ("a\n.txt", b"x", "path: must be one line"),
         ("x" * 1001 + ".txt", b"x", "path: must have at most 1000"),
     ]

@@ -49,7 +49,7 @@ async def test_a_folder_is_added_each_file_is_told_and_a_second_time_changes_not
     assert sorted(lines) == [
         "created   deep/two ü.txt (1 chunk)",
         "created   one.md (1 chunk)",
-        "failed    bad.txt: it is not UTF-8 text (byte 0)",
+        "failed    bad.txt: the file is not UTF-8 text (byte 0)",
     ]
     assert total == "2 created, 1 failed; 1 skipped: no documents"
     items = (await search.call("ann", "list_items"))["items"]

@@ -95,7 +95,7 @@ async def test_unclosed_markup_is_read_in_time_that_grows_with_its_length(text: 
 async def test_a_file_of_too_many_passages_is_refused() -> None:
     async with a_reader(chunks=1000) as reader:
         await reader.read(b"# a\n" * 1000, MARKDOWN)
-        with pytest.raises(Rejected, match="it has more than 1000 passages"):
+        with pytest.raises(Rejected, match="the file has more than 1000 passages"):
             await reader.read(b"# a\n" * 1001, MARKDOWN)
 
 

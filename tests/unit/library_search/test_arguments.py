@@ -67,7 +67,7 @@ def test_a_cursor_leads_back_to_its_key(key: tuple[str, ...]) -> None:
     ["%%%", "a", "AAAA", cursor_of("a"), cursor_of("a", "b", "c"), "WyJhIiwgNV0", "W10", "e30", "WyJcdTAwMDAiLCAiYiJd"],
 )
 def test_a_cursor_that_no_answer_had_is_refused(cursor: str) -> None:
-    with pytest.raises(Rejected, match="cursor: is not one"):
+    with pytest.raises(Rejected, match="cursor: must be a `next_cursor`"):
         key_of(cursor, 2)
 
 

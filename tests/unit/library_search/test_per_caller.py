@@ -19,7 +19,7 @@ async def test_a_caller_waits_for_its_own_calls_only_and_not_for_ever(monkeypatc
 
     async with slots.slot("ann"):
         async with slots.slot("ann"), slots.slot("bob"):
-            with pytest.raises(Unavailable, match="too many calls of this caller at once") as refused:
+            with pytest.raises(Unavailable, match="this caller has too many calls under way") as refused:
                 await third()
             assert refused.value.code == "busy"
             waiting = asyncio.create_task(third())

@@ -1,7 +1,7 @@
-"""What a JWT says, before and after anybody believes it (auth contract, sections 5.1 and 5.2).
+"""Parses JWTs and checks their claims (auth contract, sections 5.1 and 5.2).
 
-Only the one strict form is taken apart: what two readers could understand in two ways is refused. Claims are checked in
-the order of the contract's failure table, each check with its own reason.
+Parsing is strict: a JWT that two parsers could read in two ways is refused. Claims are checked in the order of the
+contract's failure table, each check with its own reason.
 """
 
 import base64
@@ -15,19 +15,19 @@ from auth_resolver.failures import refused
 from pallas_contracts.auth import KeyPurpose, LookupKey
 
 LEEWAY = 30.0
-"""Seconds that clocks may differ."""
+"""Seconds that clocks may differ by."""
 
 PER_TURN_LIFE = 600.0
-"""Seconds that a per-turn token may live."""
+"""Maximum lifetime of a per-turn token, in seconds."""
 
 LONGEST = 8192
-"""Bytes of a bearer that are looked at."""
+"""Maximum length of a bearer."""
 
 _ISSUERS = {"daedalus": "turn", "mnemosyne": "team"}
 _MOST_LIBRARIES = 1000
 _LONGEST_NAME = 200
 _END_OF_TIME = 253_402_300_799
-"""The last second that a date can name."""
+"""The last second that a `datetime` can represent."""
 
 _FORM = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]*")
 _TEAM = re.compile(r"team:([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})")
@@ -38,7 +38,7 @@ type JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TeamClaims:
-    """A team's JWT that has passed."""
+    """The claims of a valid team JWT."""
 
     jti: str
     expires_at: float
@@ -46,7 +46,7 @@ class TeamClaims:
 
 @dataclass(frozen=True, slots=True)
 class TurnClaims:
-    """A per-turn JWT that has passed."""
+    """The claims of a valid per-turn JWT."""
 
     subject: str
     workspace: str
@@ -58,11 +58,10 @@ class TurnClaims:
 
 @dataclass(slots=True)
 class Parts:
-    """A JWT taken apart, unverified.
+    """The parts of a JWT, not verified.
 
-    `purpose` is what a key must be for that vouches for it. `rows` are those by which it is judged: the key's and then,
-    if it says that it is a team's, the team's. `passed` is what its claims were found to say, once they have passed:
-    from then on they can only expire.
+    `purpose` is the purpose that its key must have. `rows` are the rows to judge it by: the key, and the team if it
+    claims to be a team JWT. `passed` are its claims once they were found valid: from then on they can only expire.
     """
 
     kid: str
@@ -73,7 +72,7 @@ class Parts:
 
 
 def take_apart(text: str) -> Parts | None:
-    """The parts of a JWT, or None when it is none."""
+    """Parse a JWT. None if it is not one."""
     form = _FORM.fullmatch(text) if len(text) <= LONGEST else None
     if form is None:
         return None
@@ -93,7 +92,7 @@ def take_apart(text: str) -> Parts | None:
 def check_claims(parts: Parts, now: float, *, per_turn: bool = True) -> TeamClaims | TurnClaims:
     """Check a verified token's claims in the contract's order: exp, iss, the others, typ.
 
-    Without `per_turn` the issuer of per-turn tokens is a foreign one.
+    Without `per_turn` the issuer of per-turn tokens is refused.
 
     Raises:
         Denied: with the reason.
@@ -129,7 +128,7 @@ def _check_all(claims: JsonObject, now: float, *, per_turn: bool) -> TeamClaims 
 
 
 def kind_of(claims: JsonObject) -> Literal["team", "turn", "unknown"]:
-    """Which kind of JWT the claims say it is, whoever signed it."""
+    """The kind of JWT that the claims state, whoever signed it."""
     if "typ" not in claims:
         return "turn"
     return "team" if claims["typ"] == "team" else "unknown"
@@ -145,7 +144,7 @@ def _json(part: str) -> JsonObject | None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    """An object whose names are all different: of two values, readers would take different ones."""
+    """An object without duplicate names, of which parsers would take different values."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name is there twice")

@@ -1,6 +1,6 @@
-"""Rows of the truth, out of Redis where it has them, else from team-lifecycle.
+"""Reads rows from Redis, and those that it does not have from team-lifecycle (the truth).
 
-Who asks for a row at the same moment shares one question to the truth. Nothing is kept here.
+Reads of one moment share one question to team-lifecycle. Nothing is kept in this process.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ type Verdict = Literal["hit", "miss", "bypass"]
 type AskTruth = Callable[[Lookups], Awaitable[LookedUp]]
 
 _MOST = 500
-"""Rows in one question."""
+"""Maximum number of rows in a question."""
 
 
 @dataclass
 class ReadThrough:
-    """Looks rows up."""
+    """A read-through cache of rows."""
 
     cache: LookupCache
     ask: AskTruth
     _collecting: "_Batch | None" = None
 
     async def cached(self, keys: Sequence[LookupKey]) -> Snapshot | None:
-        """What Redis has of these rows; None when it cannot be asked."""
+        """Read these rows from Redis. None if it is away."""
         try:
             return await self.cache.read(keys)
         except Unavailable as error:
@@ -39,7 +39,7 @@ class ReadThrough:
             return None
 
     async def row(self, found: Snapshot | None, key: LookupKey) -> tuple[Record | None, Verdict]:
-        """One row: as found, or else from the truth, which is then kept in Redis.
+        """One row: as found in Redis, or else from the truth, which is then filled into Redis.
 
         Raises:
             Unavailable: the truth does not answer.
@@ -56,19 +56,19 @@ class ReadThrough:
         try:
             await self.cache.fill(snapshot, version, {key: record})
         except Unavailable as error:
-            log.debug("not kept", extra={"reason": error.message})
+            log.debug("a row was not cached", extra={"reason": error.message})
 
     async def _from_truth(self, key: LookupKey) -> tuple[int, Record | None]:
         batch = self._collecting
         if batch is None or len(batch.wanted) >= _MOST:
             batch = self._collecting = _Batch()
             batch.answer = asyncio.create_task(self._ask(batch))
-        place = batch.wanted.setdefault(key, len(batch.wanted))
+        position = batch.wanted.setdefault(key, len(batch.wanted))
         answer = await asyncio.shield(batch.answer)
-        return answer.version, answer.records[place]
+        return answer.version, answer.records[position]
 
     async def _ask(self, batch: "_Batch") -> LookedUp:
-        """Ask for what is wanted by now; who wants more shares the next question."""
+        """Ask for the rows of a batch, and close it."""
         if self._collecting is batch:
             self._collecting = None
         return await self.ask(Lookups(wanted=tuple(batch.wanted)))
@@ -76,7 +76,7 @@ class ReadThrough:
 
 @dataclass(slots=True)
 class _Batch:
-    """Rows that are asked for in one question: each with its place."""
+    """The rows of one question, each with its position in the answer."""
 
     wanted: dict[LookupKey, int] = field(default_factory=dict[LookupKey, int])
     answer: asyncio.Task[LookedUp] = field(init=False)

@@ -1,4 +1,4 @@
-"""What the resolver measures: how long answers take, by what the cache had of them, and refusals by reason."""
+"""Metrics: the time of answers by cache verdict, and refusals by reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pallas_contracts.auth import AUTH_FAILURES
 from pallas_runtime.metrics import auth_failures
 
 FAILED = "failed"
-"""Instead of a verdict: there is no answer, because something that it needs is away."""
+"""The verdict if there is no answer, because a dependency is away."""
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 

@@ -1,6 +1,6 @@
-"""Bearer in, principal and libraries out (auth contract, sections 3.2, 5.3 and 6).
+"""Resolves a bearer to a principal and its libraries (auth contract, sections 3.2, 5.3 and 6).
 
-Nothing is asked of the truth for a bearer whose form or signature is wrong, and an empty set of libraries is an answer.
+A bearer with a wrong form or signature causes no question to the truth. An empty set of libraries is a valid answer.
 """
 
 import asyncio
@@ -38,18 +38,18 @@ def _worse(one: Verdict, other: Verdict) -> Verdict:
 
 @dataclass(frozen=True)
 class Resolver:
-    """Resolves bearers. Without `per_turn`, the per-turn JWTs of Daedalus are foreign."""
+    """Resolves bearers. Without `per_turn`, it refuses the per-turn JWTs of Daedalus."""
 
     lookups: ReadThrough
     signatures: Signatures
     per_turn: bool = True
 
     async def resolve(self, question: ResolveBearer) -> Resolved:
-        """Say whose the bearer is and what it may read.
+        """Resolve a bearer to its principal and the libraries that it may read.
 
         Raises:
             Denied: the bearer is refused; the code is one of `AUTH_FAILURES`.
-            Unavailable: it cannot be judged right now.
+            Unavailable: it cannot be checked right now.
         """
         bearer = question.bearer
         if not bearer:
@@ -117,7 +117,7 @@ class Resolver:
         )
 
     async def _turn(self, claims: TurnClaims, verdict: Verdict, question: ResolveBearer) -> Resolved:
-        """A per-turn token. Only Redis knows whether it was used: without it nobody can say, so it is not accepted."""
+        """A per-turn token. Only Redis knows whether it was used, so without Redis it is not accepted."""
         identities = await self._identities(claims.libraries) if question.identities and claims.libraries else {}
         if question.uses_up:
             left = claims.expires_at - time.time() + 60

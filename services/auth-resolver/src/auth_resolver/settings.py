@@ -1,4 +1,4 @@
-"""What the resolver can be told."""
+"""The settings of the service."""
 
 from pydantic import Field, SecretStr
 
@@ -7,12 +7,12 @@ from pallas_runtime.settings import Settings
 
 
 class AuthResolverSettings(Settings):
-    """Settings of an auth-resolver."""
+    """Settings of auth-resolver."""
 
     redis_url: SecretStr = Field(
-        SecretStr("redis://127.0.0.1:6379"), description="the cache of look-ups; may hold a password"
+        SecretStr("redis://127.0.0.1:6379"), description="Redis for the cache of look-ups; may hold a password"
     )
     fernet_keys: FernetKeys = Field(
-        None, description="open the signing keys, separated by commas; the same as team-lifecycle's; required"
+        None, description="Fernet keys that decrypt signing keys, separated by commas; as for team-lifecycle; required"
     )
-    per_turn_tokens: bool = Field(True, description="accept Daedalus' per-turn JWTs (issuer `daedalus`)")
+    per_turn_tokens: bool = Field(True, description="accept the per-turn JWTs of Daedalus (issuer `daedalus`)")

@@ -1,9 +1,8 @@
-"""Whether a JWT was signed by the key that it names.
+"""Verifies that a JWT was signed with the key that it names.
 
-The key's record says by which algorithm, never the token. That a text was signed under a secret is remembered, with its
-parts: it is a fact about bytes, and says nothing of whether key or team still count. Nothing is remembered of a text
-that nobody signed, so whoever sends junk fills no memory. A text is known by its SHA-256: a JWT of a team is valid for
-ten years, and the memory of a process holds none.
+The algorithm is that of the key's record, never that of the token. Valid signatures are cached with the parts of their
+JWTs: a signature stays valid, whether or not its key and team still do. Invalid ones are not cached, so junk fills no
+memory. The cache is keyed by SHA-256: a team JWT is valid for ten years, and must not stay in the memory of a process.
 """
 
 import hashlib
@@ -37,7 +36,7 @@ class _Signed:
 
 
 class Signatures:
-    """Verifies signatures with the keys' secrets, which it opens by the keys of the settings."""
+    """Verifies signatures with the secrets of the keys, which it decrypts with the Fernet keys."""
 
     def __init__(self, fernet_keys: Sequence[str]) -> None:
         self._fernet = MultiFernet([Fernet(key) for key in fernet_keys])
@@ -45,16 +44,16 @@ class Signatures:
         self._signed: dict[bytes, _Signed] = {}
 
     def known(self, text: str) -> Parts | None:
-        """The parts of a JWT that some key had signed when it was seen before."""
+        """The parts of a JWT with a cached signature."""
         signed = self._signed.get(_digest(text))
         return signed.parts if signed is not None else None
 
     def check(self, text: str, parts: Parts, key: KeyRecord | None) -> None:
-        """Check that this key may vouch for such a token, and has signed `text`, of which these are the parts.
+        """Check that the key may sign such a JWT, and has signed `text`, which has these parts.
 
         Raises:
-            Denied: it has not (`invalid_signature`).
-            PallasError: the key's secret cannot be opened with our keys (`sealed_by_another`).
+            Denied: it may not or has not (`invalid_signature`).
+            PallasError: no Fernet key decrypts the secret of the key (`sealed_by_another`).
         """
         if key is None or key.retired or key.kid != parts.kid or parts.purpose not in key.purposes:
             raise refused("invalid_signature")
@@ -72,7 +71,7 @@ class Signatures:
         try:
             secret = self._secret(key.algorithm, key.secret)
         except InvalidToken as error:
-            reason = "a signing key was sealed by a key that PALLAS_FERNET_KEYS does not list"
+            reason = "a signing key is encrypted with a key that is not in PALLAS_FERNET_KEYS"
             log.error(reason, extra={"kid": key.kid})
             raise PallasError(reason, code="sealed_by_another") from error
         try:

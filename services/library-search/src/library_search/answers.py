@@ -1,4 +1,4 @@
-"""What the tools answer, as structured content; the text of an answer is the same as JSON."""
+"""Answers of the tools, as structured content. The text content is the same as JSON."""
 
 from datetime import datetime
 from typing import Literal
@@ -13,7 +13,7 @@ class Answer(BaseModel):
 
 
 class Passage(Answer):
-    """A chunk that was found. `score` only compares with others of the same search."""
+    """A chunk that was found. Compare its `score` only within the same search."""
 
     chunk: str
     document: str
@@ -25,18 +25,18 @@ class Passage(Answer):
     heading: str
     page: int | None = None
     score: float
-    text: str = Field(description="Parts of the chunk, with the words that were found between **.")
+    text: str = Field(description="Excerpts of the chunk. The words that were found are between **.")
 
 
 class Found(Answer):
-    """The best passages first. `next_offset` is where the next ones begin, null when there are no more."""
+    """Passages, the best first. `next_offset` is the offset of the next page, null on the last one."""
 
     results: list[Passage]
     next_offset: int | None = None
 
 
 class DocumentAnswer(Answer):
-    """A document with its text from `offset` on; `next_offset` is where it goes on, null at its end."""
+    """A document with its text from `offset` on. `next_offset` is the offset of the next part, null at the end."""
 
     document: str
     library: str
@@ -54,7 +54,7 @@ class DocumentAnswer(Answer):
 
 
 class ChunkText(Answer):
-    """A chunk. `start` is the character of its document at which it begins."""
+    """A chunk. `start` is the offset of its first character in the document."""
 
     chunk: str
     start: int
@@ -64,7 +64,7 @@ class ChunkText(Answer):
 
 
 class ChunkAnswer(Answer):
-    """A chunk with those around it, in the document's order. Neighbours repeat a few words of each other."""
+    """A chunk and its neighbours, in the order of the document. Neighbours overlap by a few words."""
 
     document: str
     library: str
@@ -75,7 +75,7 @@ class ChunkAnswer(Answer):
 
 
 class LibraryLine(Answer):
-    """A library and what is in it."""
+    """A library, with the numbers of its collections and documents."""
 
     library: str
     name: str
@@ -84,7 +84,7 @@ class LibraryLine(Answer):
 
 
 class LibraryList(Answer):
-    """Libraries by uid. `next_cursor` asks for more of them, null when there are none."""
+    """Libraries by uid. `next_cursor` is the cursor of the next page, null on the last one."""
 
     libraries: list[LibraryLine]
     next_cursor: str | None = None
@@ -99,7 +99,7 @@ class CollectionLine(Answer):
 
 
 class CollectionList(Answer):
-    """Collections by library and name. `next_cursor` asks for more of them, null when there are none."""
+    """Collections by library and name. `next_cursor` is the cursor of the next page, null on the last one."""
 
     collections: list[CollectionLine]
     next_cursor: str | None = None
@@ -120,14 +120,14 @@ class ItemLine(Answer):
 
 
 class ItemList(Answer):
-    """Documents by library, collection and path. `next_cursor` asks for more of them, null when there are none."""
+    """Documents by library, collection and path. `next_cursor` is the cursor of the next page, null on the last one."""
 
     items: list[ItemLine]
     next_cursor: str | None = None
 
 
 class Health(Answer):
-    """How the service is. `message` says what is wrong."""
+    """The health of the service. `message` says what is wrong."""
 
     status: Literal["ok", "degraded", "error"]
     timestamp: str

@@ -1,4 +1,4 @@
-"""The service, put together. It answers as soon as its database is there; without the broker nobody is let in."""
+"""Builds the service. It starts when its database is there. Without the broker no bearer can be checked."""
 
 import asyncio
 import logging
@@ -43,9 +43,9 @@ from pallas_runtime.run import BROKER, Process
 log = logging.getLogger(__name__)
 
 PLANS = {"plan_cache_mode": "force_custom_plan"}
-"""How many libraries a caller may read decides how to search them."""
+"""A generic plan would ignore how many libraries the caller may read."""
 
-INDEXING = "everything is indexed anew, by other languages"
+INDEXING = "reindexing all documents for other search languages"
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _RETRY = 0.5
@@ -53,18 +53,18 @@ _RETRY = 0.5
 
 @dataclass(frozen=True)
 class LibrarySearch:
-    """The service at work."""
+    """The running service."""
 
     http: Http
 
     async def drain(self) -> None:
-        """Answer what has been asked."""
+        """Answer the requests under way."""
         await self.http.finish()
 
 
 @asynccontextmanager
 async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGenerator[LibrarySearch]:
-    """Bring the tables up to date, follow the changes of libraries, and serve.
+    """Migrate the tables, follow the changes of libraries, and serve.
 
     Raises:
         Rejected: Postgres does not know a language of the settings.
@@ -80,9 +80,9 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         stack.push_async_callback(polling.dispose)
         needs = Needs(partial(ping, polling))
         process.probes.checks["postgres"] = needs.missing
-        await _spawn(stack, process, needs.watch(), "look at the database")
+        await _spawn(stack, process, needs.watch(), "readiness check")
         await _prepare(engine, languages, process)
-        await needs.look()
+        await needs.check()
         bus = await stack.enter_async_context(connect_when_possible(access, SEARCH, instance=process.instance))
         await stack.enter_async_context(process.without(bus.closed, BROKER))
         process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
@@ -100,7 +100,7 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
 
 
 async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, None, None], name: str) -> None:
-    """Run `work` until the stack is left; the process ends with it."""
+    """Run `work` until the stack is closed. If it ends before, the process ends."""
     task = process.vital(asyncio.create_task(work, name=name))
 
     async def end() -> None:
@@ -111,22 +111,22 @@ async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, 
 
 
 async def _prepare(engine: AsyncEngine, languages: tuple[str, ...], process: Process) -> None:
-    """Wait for Postgres, make the tables, and the index when the languages are others."""
+    """Wait for Postgres, migrate the tables, and reindex if the languages have changed."""
 
     def begins() -> None:
         process.probes.starting = INDEXING
         log.info(INDEXING, extra={"languages": ",".join(languages)})
 
-    told = False
+    warned = False
     while True:
         try:
             await MIGRATIONS.run(engine)
             if made := await index_by(engine, languages, begins):
-                log.info("indexed anew", extra={"chunks": made, "languages": ",".join(languages)})
+                log.info("reindexed all documents", extra={"chunks": made, "languages": ",".join(languages)})
         except Unavailable as error:
-            if not told:
+            if not warned:
                 log.warning("waiting for the database", extra={"reason": error.message})
-                told = True
+                warned = True
             await asyncio.sleep(_RETRY)
         else:
             return
@@ -136,7 +136,7 @@ async def _serve_mcp(
     stack: AsyncExitStack, process: Process, server: Server[object], security: TransportSecuritySettings
 ) -> ASGIApp:
     """Run the server's session manager, which must start and end in one task."""
-    # Tools say nothing while they work and are over soon, so their answers need no streams.
+    # Tools are fast and send no progress, so answers need no streams.
     manager = StreamableHTTPSessionManager(
         server,
         stateless=True,
@@ -159,13 +159,13 @@ async def _serve_mcp(
 def _admin(settings: LibrarySearchSettings, documents: Documents, reader: Reader) -> Admin:
     password_hash = settings.admin_password_hash
     if password_hash is None:
-        log.warning("no PALLAS_ADMIN_PASSWORD_HASH: no documents can be added")
+        log.warning("PALLAS_ADMIN_PASSWORD_HASH is not set: no documents can be added")
     account = Account("admin", password_hash.get_secret_value() if password_hash else None)
     return Admin(account, IngestDocument(documents, reader), documents, settings.max_document_bytes)
 
 
 def _security(settings: LibrarySearchSettings) -> TransportSecuritySettings:
-    """Which Host and Origin headers are accepted: loopback, the public address, and what the settings add."""
+    """Accepted Host and Origin headers: loopback, the public address, and those of the settings."""
     if "*" in settings.allowed_hosts:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
     public = urlsplit(settings.public_url).netloc if settings.public_url else None
@@ -179,7 +179,7 @@ def _security(settings: LibrarySearchSettings) -> TransportSecuritySettings:
 
 
 def _keep_streams_on_sigterm() -> None:
-    """Let answers be finished: by default sse-starlette cuts streams off at the signal."""
+    """Finish answers after SIGTERM. By default sse-starlette cuts streams off."""
     from sse_starlette.sse import AppStatus
 
     AppStatus.disable_automatic_graceful_drain()

@@ -1,4 +1,4 @@
-"""What the tools can be asked: the models are their input schemas, and say what is wrong with arguments, by field."""
+"""Arguments of the tools. The models are the input schemas, and their errors name the field."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ LARGEST_OFFSET = 1000
 MOST_RESULTS, MOST_LINES = 50, 200
 MOST_CHARACTERS, MOST_WORDS = 50_000, 32
 LARGEST_POSITION = 2**30
-"""A text of Postgres has less than 1 GiB."""
+"""Postgres limits a text to 1 GiB."""
 
 _KEY = TypeAdapter(list[str], config=ConfigDict(strict=True))
 
@@ -31,7 +31,7 @@ type Limit = Annotated[int, Field(ge=1, le=MOST_LINES)]
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool. None is the same as leaving an optional one out."""
+    """Arguments of a tool. None means that an optional one is not given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -40,55 +40,55 @@ class Search(Arguments):
     """Arguments of `search`."""
 
     query: Name = Field(
-        description='What to look for: words, "a phrase", one or another, -without. All words have to be there. '
+        description='Words to search for: all words must occur. Also "a phrase", one or another, -without. '
         f"At most {MOST_WORDS} words."
     )
     libraries: Annotated[list[Name], Field(max_length=200)] | None = Field(
-        None, description="Only in these libraries, by uid."
+        None, description="Search only in these libraries, by uid."
     )
-    collection: Name | None = Field(None, description="Only in collections of this name.")
-    limit: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = Field(10, description="Results at most.")
-    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = Field(0, description="Results to leave out, for paging.")
+    collection: Name | None = Field(None, description="Search only in collections of this name.")
+    limit: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = Field(10, description="Maximum number of results.")
+    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = Field(0, description="Results to skip, for paging.")
 
 
 class GetDocument(Arguments):
     """Arguments of `get_document`."""
 
     document: Name = Field(description="The document's id.")
-    offset: Annotated[int, Field(ge=0, le=LARGEST_POSITION)] = Field(0, description="Character to begin at.")
-    limit: Annotated[int, Field(ge=1, le=MOST_CHARACTERS)] = Field(20_000, description="Characters at most.")
+    offset: Annotated[int, Field(ge=0, le=LARGEST_POSITION)] = Field(0, description="First character to return.")
+    limit: Annotated[int, Field(ge=1, le=MOST_CHARACTERS)] = Field(20_000, description="Maximum number of characters.")
 
 
 class GetChunk(Arguments):
     """Arguments of `get_chunk`."""
 
-    chunk: Name = Field(description="The chunk's id, as search gives it.")
-    before: Annotated[int, Field(ge=0, le=10)] = Field(0, description="Chunks in front of it to add.")
-    after: Annotated[int, Field(ge=0, le=10)] = Field(0, description="Chunks behind it to add.")
+    chunk: Name = Field(description="The chunk's id, as `search` returns it.")
+    before: Annotated[int, Field(ge=0, le=10)] = Field(0, description="Number of chunks before it to return as well.")
+    after: Annotated[int, Field(ge=0, le=10)] = Field(0, description="Number of chunks after it to return as well.")
 
 
 class ListLibraries(Arguments):
     """Arguments of `list_libraries`."""
 
-    limit: Limit = Field(100, description="Libraries at most.")
-    cursor: Cursor | None = Field(None, description="The next_cursor of the answer before.")
+    limit: Limit = Field(100, description="Maximum number of libraries.")
+    cursor: Cursor | None = Field(None, description="`next_cursor` of the previous answer.")
 
 
 class ListCollections(Arguments):
     """Arguments of `list_collections`."""
 
-    library: Name | None = Field(None, description="Only of this library, by uid.")
-    limit: Limit = Field(100, description="Collections at most.")
-    cursor: Cursor | None = Field(None, description="The next_cursor of the answer before.")
+    library: Name | None = Field(None, description="List only this library, by uid.")
+    limit: Limit = Field(100, description="Maximum number of collections.")
+    cursor: Cursor | None = Field(None, description="`next_cursor` of the previous answer.")
 
 
 class ListItems(Arguments):
     """Arguments of `list_items`."""
 
-    library: Name | None = Field(None, description="Only of this library, by uid.")
-    collection: Name | None = Field(None, description="Only of collections of this name.")
-    limit: Limit = Field(100, description="Documents at most.")
-    cursor: Cursor | None = Field(None, description="The next_cursor of the answer before.")
+    library: Name | None = Field(None, description="List only this library, by uid.")
+    collection: Name | None = Field(None, description="List only collections of this name.")
+    limit: Limit = Field(100, description="Maximum number of documents.")
+    cursor: Cursor | None = Field(None, description="`next_cursor` of the previous answer.")
 
 
 class GetHealth(Arguments):
@@ -101,9 +101,9 @@ def parse[A: Arguments](model: type[A], given: Mapping[str, Any]) -> A:
     Raises:
         Rejected: naming the first field that does not fit and why, never what was given.
     """
-    told = {name: value for name, value in given.items() if value is not None}
+    given_values = {name: value for name, value in given.items() if value is not None}
     try:
-        return model.model_validate(told)
+        return model.model_validate(given_values)
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         field = ".".join(str(part) for part in fault["loc"])[:100] or "arguments"
@@ -111,7 +111,7 @@ def parse[A: Arguments](model: type[A], given: Mapping[str, Any]) -> A:
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """A model as a JSON Schema, without the titles that pydantic makes up."""
+    """The JSON Schema of a model, without the titles that pydantic generates."""
     return {name: _without_titles(part) for name, part in model.model_json_schema().items() if name != "title"}
 
 
@@ -130,15 +130,15 @@ def _without_titles(part: JsonValue) -> JsonValue:
 
 
 def cursor_of(*key: str) -> str:
-    """A cursor behind the line of that key."""
+    """The cursor after the line with that key."""
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
 
 def key_of(cursor: str | None, parts: int) -> tuple[str, ...] | None:
-    """The key of a cursor, None for the beginning.
+    """The key in a cursor; None at the beginning.
 
     Raises:
-        Rejected: no answer had this cursor.
+        Rejected: the cursor is not valid.
     """
     if cursor is None:
         return None
@@ -147,5 +147,5 @@ def key_of(cursor: str | None, parts: int) -> tuple[str, ...] | None:
     except ValueError:
         key = []
     if len(key) != parts or any("\0" in part for part in key):
-        raise Rejected("cursor: is not one that an answer of this tool had", code="bad_arguments", field="cursor")
+        raise Rejected("cursor: must be a `next_cursor` of this tool", code="bad_arguments", field="cursor")
     return tuple(key)

@@ -1,6 +1,6 @@
-"""Looks once a second whether the database is there, for the service's readiness and for `get_health`.
+"""Checks the database once a second, for readiness and `get_health`.
 
-It does so by a connection of its own: queries of callers do not delay it.
+It uses a connection of its own, so that queries of callers do not delay it.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ INTERVAL, ANSWER_SECONDS = 1.0, 3.0
 
 @dataclass
 class Needs:
-    """The database, and how to see that it is there."""
+    """The state of the database, as of the last check."""
 
     ping: Callable[[], Awaitable[None]]
-    _wrong: str | None = "not asked yet"
+    _wrong: str | None = "not checked yet"
 
     def missing(self) -> str | None:
-        """What is wrong with it; None when it is there."""
+        """What is wrong with the database; None if nothing."""
         return self._wrong
 
     async def watch(self) -> None:
-        """Look again and again."""
+        """Check once a second, until cancelled."""
         while True:
-            await self.look()
+            await self.check()
             await asyncio.sleep(INTERVAL)
 
-    async def look(self) -> None:
-        """Look once."""
+    async def check(self) -> None:
+        """Check once."""
         try:
             await self.ping()
         except Unavailable as error:

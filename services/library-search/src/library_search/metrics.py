@@ -1,4 +1,4 @@
-"""What the service measures: how long its tools take, and bearers that it refuses by itself."""
+"""Metrics: the time of tool calls, and the bearers that this service refuses itself."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The tables' revisions, which run at every start, or alone as `python -m library_search.migrate`."""
+"""Database migrations. They run at every start, or alone: `python -m library_search.migrate`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What documents are made of, and who may read them."""
+"""Documents, their parts, and what a caller may read."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a text, from character `start` to before `end`: what stands below one heading, or on one page."""
+    """The characters of a text from `start` up to `end`, which are below one heading or on one page."""
 
     start: int
     end: int
@@ -17,7 +17,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """A file as text. The sections follow each other and cover the text."""
+    """The text of a file. The sections are in order and cover the text."""
 
     text: str
     sections: tuple[Section, ...]
@@ -26,7 +26,7 @@ class DocumentText:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text that is found and shown as a whole."""
+    """A substring of a text: the unit that search finds."""
 
     start: int
     text: str
@@ -36,7 +36,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A file as text, and the chunks that it is cut into, in its order."""
+    """The text of a file, and its chunks in order."""
 
     text: str
     chunks: tuple[Chunk, ...]
@@ -44,14 +44,14 @@ class FileText:
 
 
 type Readable = Mapping[str, str | None]
-"""The libraries that a caller may read: their identities by uid. Without any it is nothing, never everything.
+"""The libraries that a caller may read: identities by uid. Empty means none, never all.
 
-A library that was made under the uid of a deleted one has another identity; one from before there were any has None.
+A library that reuses the uid of a deleted one has another identity. Libraries made before identities existed have None.
 """
 
 
 def narrowed(readable: Readable, uids: Iterable[str]) -> Readable:
-    """Those of the libraries that have one of these uids."""
+    """The readable libraries among these uids."""
     return {uid: readable[uid] for uid in uids if uid in readable}
 
 
@@ -60,13 +60,13 @@ _CHUNK = re.compile(rf"({_DOCUMENT.pattern}):(0|[1-9][0-9]{{0,6}})")
 
 
 def is_document_id(text: str) -> bool:
-    """Whether `text` can be the id of a document, which is a UUID in small letters."""
+    """Whether `text` has the form of a document id: a UUID in lower case."""
     return _DOCUMENT.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkId:
-    """A chunk by its document and its place there, counted from 0. Written `{document}:{position}`."""
+    """A chunk by its document and its position there, from 0. Written `{document}:{position}`."""
 
     document: str
     position: int
@@ -76,6 +76,6 @@ class ChunkId:
 
     @staticmethod
     def parse(text: str) -> "ChunkId | None":
-        """The id that is written so, None when it is none."""
+        """Parse an id. None if it is not valid."""
         found = _CHUNK.fullmatch(text)
         return ChunkId(found[1], int(found[2])) if found else None

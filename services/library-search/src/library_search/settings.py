@@ -1,4 +1,4 @@
-"""What the service can be told."""
+"""The settings of the service."""
 
 import re
 from typing import Annotated
@@ -15,28 +15,29 @@ _LANGUAGE = re.compile(r"[a-z_]{1,63}")
 def _check_languages(value: str) -> str:
     names = languages_of(value)
     if not names or not all(_LANGUAGE.fullmatch(name) for name in names):
-        raise ValueError("must be names of text search configurations of Postgres, separated by commas")
+        raise ValueError("must be names of Postgres text search configurations, separated by commas")
     return value
 
 
 def languages_of(value: str) -> tuple[str, ...]:
-    """The languages of a setting that lists them."""
+    """The languages in a comma-separated list."""
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
 class LibrarySearchSettings(Settings):
-    """Settings of a library-search. Without the password hash nobody can add documents."""
+    """Settings of library-search. Without the password hash no documents can be added."""
 
     postgres_url: PostgresUrl = Field(
         SecretStr("postgresql://postgres@127.0.0.1:5432/library_search"),
-        description="a database of this service's own; may hold a password",
+        description="database of this service alone; may hold a password",
     )
-    postgres_pool: int = Field(10, ge=2, le=100, description="connections to Postgres at most")
+    postgres_pool: int = Field(10, ge=2, le=100, description="maximum number of connections to Postgres")
     admin_password_hash: PasswordHash = Field(None, description="Argon2 hash of the password of `admin`")
     search_languages: Annotated[str, AfterValidator(_check_languages)] = Field(
-        "english,simple", description="text search configurations by which words are found; highlights use the first"
+        "english,simple",
+        description="Postgres text search configurations for indexing and searching; highlights use the first",
     )
-    max_document_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="largest document that is taken")
+    max_document_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="size limit of a document, in bytes")
     public_url: str | None = Field(None, description="base URL under which callers reach this service")
     allowed_hosts: Names = Field((), description="further Host headers to accept; '*' accepts every one")
     allowed_origins: Names = Field((), description="further Origin headers to accept")

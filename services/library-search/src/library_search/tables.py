@@ -15,7 +15,7 @@ class Base(DeclarativeBase):
 
 
 class Library(Base):
-    """A library, as the last event about it says. One from before there were identities has none."""
+    """A library, as of the last event about it. Libraries made before identities existed have none."""
 
     __tablename__ = "libraries"
     uid: Mapped[str] = mapped_column(primary_key=True)
@@ -25,7 +25,7 @@ class Library(Base):
 
 
 class Document(Base):
-    """A document. `digest` is that of the file it was read from, and of how it was read."""
+    """A document. `digest` is the version of the reader and the digest of the file."""
 
     __tablename__ = "documents"
     __table_args__ = (UniqueConstraint("library_uid", "collection", "path", name="one_document_a_path"),)
@@ -44,7 +44,7 @@ class Document(Base):
 
 
 class Chunk(Base):
-    """A chunk. `words` are what it is found by. It repeats its document's library, by which it is filtered."""
+    """A chunk. `words` is the search index. `library_uid` repeats that of the document, for filtering."""
 
     __tablename__ = "chunks"
     __table_args__ = (Index("chunks_words", "words", postgresql_using="gin"),)
@@ -61,9 +61,9 @@ class Chunk(Base):
 
 
 class ChangesPosition(Base):
-    """One row: the last change of a library that is in the tables, by its number and its place in the stream.
+    """One row: the last applied change, by its number and its sequence number (`place`) in the stream.
 
-    `stream` says when the stream was made of which that is a place.
+    `stream` is when that stream was created.
     """
 
     __tablename__ = "changes_position"
@@ -74,7 +74,7 @@ class ChangesPosition(Base):
 
 
 class Indexed(Base):
-    """One row: the languages by which `words` were made, separated by commas."""
+    """One row: the languages of the search index, separated by commas."""
 
     __tablename__ = "indexed"
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)

@@ -1,4 +1,4 @@
-"""What the API answers. None of it is secret but `jwt`, `token` and `secret`, which are shown once."""
+"""Answers of the API. Only `jwt`, `token` and `secret` are secret; they are shown once."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -9,13 +9,13 @@ from team_lifecycle.model import Role
 
 
 class Answer(BaseModel):
-    """A frozen model that is made from a row of the same names."""
+    """A frozen model, made from a row with the same names."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class TeamDetail(Answer):
-    """A team (contract, section 7.5). `active_jti` is for diagnosis, it is no credential."""
+    """A team (contract, section 7.5). `active_jti` is for diagnosis, and not a credential."""
 
     id: str
     name: str
@@ -25,7 +25,7 @@ class TeamDetail(Answer):
 
 
 class CreatedTeam(Answer):
-    """A team that has just been made, with its JWT."""
+    """A new team, with its JWT."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class CreatedTeam(Answer):
 
 
 class RotatedTeam(Answer):
-    """The JWT that a team has from now on."""
+    """The new JWT of a team."""
 
     jwt: str
 
@@ -83,7 +83,7 @@ class TokenDetail(Answer):
 
 
 class CreatedToken(TokenDetail):
-    """The same with its text, which is not kept."""
+    """A new token with its text, which is not stored."""
 
     token: str
 
@@ -100,7 +100,7 @@ class KeyDetail(Answer):
 
 
 class AddedKey(KeyDetail):
-    """The same with what Daedalus needs of a key for per-turn tokens; None for a key that signs here."""
+    """A new key. `secret` is for Daedalus, and None if the key signs team JWTs."""
 
     secret: str | None = None
 
@@ -119,7 +119,7 @@ class ChangeDetail(Answer):
 
 
 class Page[T](Answer):
-    """Some of a list, in order. `next` is the `after` of the next request, None at the end."""
+    """A page of a list. `next` is the `after` of the next page, None on the last one."""
 
     items: list[T]
     next: str | None = None

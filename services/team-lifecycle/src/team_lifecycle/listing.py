@@ -1,4 +1,4 @@
-"""Lists, a page at a time, in the order of what names their items."""
+"""Lists, in pages, sorted by key."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ from team_lifecycle.tables import (
 
 
 def page_of[A: Answer](found: Sequence[A], limit: int, name: Callable[[A], str]) -> Page[A]:
-    """A page of at most `limit` items, from one more than that."""
+    """A page of at most `limit` items. `found` has one more if there is a next page."""
     shown = list(found[:limit])
     return Page[Any](items=shown, next=name(shown[-1]) if len(found) > limit else None)
 
@@ -111,13 +111,13 @@ async def list_teams(session: AsyncSession, after: str, limit: int) -> Page[Team
 
 
 async def list_keys(session: AsyncSession) -> Page[KeyDetail]:
-    """All signing keys, the oldest first: there are few."""
+    """All signing keys, the oldest first. There are few, so there is one page."""
     rows = await session.scalars(select(SigningKey).order_by(SigningKey.created_at, SigningKey.kid))
     return Page[KeyDetail](items=[KeyDetail.model_validate(row) for row in rows])
 
 
 async def list_changes(session: AsyncSession, after: int, limit: int) -> Page[ChangeDetail]:
-    """The audit log, from the change after that number."""
+    """Changes after that number: the audit log."""
     rows = await session.scalars(select(Change).where(Change.number > after).order_by(Change.number).limit(limit + 1))
     found = [
         ChangeDetail(

@@ -1,6 +1,6 @@
-"""The rows of the truth that a bearer is judged by, all as of one snapshot: one statement.
+"""Reads the rows by which bearers are judged, in one statement and so from one snapshot.
 
-Ids come from bearers that nobody has checked yet; what cannot be an id of ours is answered without asking Postgres.
+Ids come from unchecked bearers. A malformed id is answered without Postgres.
 """
 
 import re
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.auth import KeyRecord, LibraryRecord, LookupKey, Record, TeamRecord, TokenRecord
 
 MOST_WANTED = 1000
-"""Rows that one question may ask for."""
+"""Maximum number of rows in a question."""
 
 _PLAIN = re.compile(r"[!-~]{1,128}")
 
@@ -50,14 +50,14 @@ select
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`version` is the number of the last change they contain. A row that is not there is None."""
+    """`version` is the number of the last change that they contain. A row that does not exist is None."""
 
     version: int
     records: Mapping[LookupKey, Record | None]
 
 
 class _Digested(TokenRecord):
-    """A token's record with what it was found by."""
+    """The record of a token, with its digest."""
 
     digest: str
 
@@ -70,7 +70,7 @@ _KINDS = {"key": "keys", "team": "teams", "token": "tokens", "library": "librari
 
 
 async def look_up(session: AsyncSession, wanted: Sequence[LookupKey]) -> Rows:
-    """Read the rows; changes of this session's own transaction count."""
+    """Read the rows, with the uncommitted changes of this session."""
     plain = [key for key in wanted if _may_exist(key)]
     row = (
         await session.execute(

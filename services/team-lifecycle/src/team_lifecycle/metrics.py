@@ -1,4 +1,4 @@
-"""What the service measures."""
+"""The metrics of the service."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Metrics:
 def make_metrics(registry: CollectorRegistry) -> Metrics:
     """Register the instruments."""
     return Metrics(
-        Counter("pallas_lifecycle_changes_total", "Changes that were made", ["kind", "action"], registry=registry),
+        Counter("pallas_lifecycle_changes_total", "Changes that were committed", ["kind", "action"], registry=registry),
         Gauge("pallas_lifecycle_unsent_events", "Events that wait for the broker", registry=registry),
         Gauge(
             "pallas_lifecycle_lag_seconds",

@@ -1,4 +1,4 @@
-"""The tables' revisions, which run at every start, or alone as `python -m team_lifecycle.migrate`."""
+"""Database migrations. They run at every start, or alone: `python -m team_lifecycle.migrate`."""
 
 import os
 import sys

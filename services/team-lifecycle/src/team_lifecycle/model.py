@@ -1,4 +1,4 @@
-"""The words of the service: who acts, what a change comes to, and what each role may do (contract, section 4.1)."""
+"""Senders of requests, decisions of handlers, and what each role may do (contract, section 4.1)."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -21,12 +21,12 @@ SCOPES: frozenset[Role] = frozenset({"owner", "manager"})
 
 
 STRANGER = "-"
-"""The account of whoever has none."""
+"""The account of a sender without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who asks for a change. `user` is the one an admin acts for: then that user's roles decide."""
+    """The sender of a request. `user` is whom an admin acts for: then the roles of that user decide."""
 
     account: str
     correlation: str
@@ -34,13 +34,13 @@ class Who:
 
     @property
     def actor(self) -> str:
-        """As events and log lines name it."""
+        """The name in events and log lines."""
         return self.account if self.user is None else f"{self.account} for {self.user}"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What has changed: `data` is what it is now, without any secret."""
+    """What has changed. `data` is the new state, without secrets."""
 
     kind: Kind
     action: str
@@ -50,9 +50,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Decision[R]:
-    """What a handler came to: the answer, the event (None when nothing had to change), the look-ups it is about.
+    """The result of a handler: the answer, the event (None if nothing changes), and the look-ups.
 
-    `keys` are those whose records may differ, as they were found before and after.
+    `keys` are the look-ups whose records may differ before and after.
     """
 
     result: R

@@ -1,9 +1,9 @@
 """Sends the events of committed changes to the broker, in the order of their numbers, each at least once.
 
-Over all replicas one relays at a time: it holds the row that says how far the broker is. Whoever made a change relays
-it at once when it can; a look every half second finds what was left by one that died, or while the broker was away.
-What is sent again after a crash has the same message id, and the stream drops it. A stream that has lost changes, with
-the broker's store, gets them all again.
+One replica relays at a time: it locks the row with the position of the relay. The replica that made a change relays it
+at once if it can. Polling every half second finds events that were left by a crash, or while the broker was away. An
+event that is sent again after a crash has the same message id, so the stream drops it. A stream that lost events with
+the broker's store gets them again.
 """
 
 import asyncio
@@ -29,40 +29,40 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 BATCH, BATCH_SECONDS = 100, 1.0
-"""Events of one transaction, and the seconds after which it ends with those that were sent: Postgres ends one in which
-nothing is said for a few seconds."""
+"""Maximum number of events, and seconds, of one transaction. Postgres ends a transaction that is idle for a few
+seconds."""
 PUT_SECONDS = 2.0
 
 
 class Relay:
-    """Relays until it is cancelled."""
+    """Relays events to the broker."""
 
     def __init__(self, bus: Bus, engine: AsyncEngine, committed: asyncio.Event, replicas: int) -> None:
         self._bus = bus
         self._end = StreamEnd(bus, replicas)
         self._engine = engine
         self._committed = committed
-        self._told = False
+        self._warned = False
 
     async def run(self) -> None:
-        """Send what there is, and wait for more."""
+        """Send events until cancelled."""
         while True:
             self._committed.clear()
             try:
                 more = await self._relay() if self._bus.connected else False
-                self._told = False
+                self._warned = False
             except Unavailable as error:
                 more = False
-                if not self._told:
-                    log.warning("events wait", extra={"reason": error.message})
-                    self._told = True
+                if not self._warned:
+                    log.warning("events cannot be sent; they wait in Postgres", extra={"reason": error.message})
+                    self._warned = True
             if not more:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
                         await self._committed.wait()
 
     async def _relay(self) -> bool:
-        """Send a batch, unless another replica does; return whether there is more."""
+        """Send a batch, unless another replica is at it. Returns whether there is more."""
         async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
             position = await session.scalar(select(RelayPosition).with_for_update(skip_locked=True))
             if position is None:
@@ -104,7 +104,7 @@ class Relay:
 
 
 async def watch_lag(engine: AsyncEngine, metrics: Metrics) -> None:
-    """Measure what has not been sent yet, whoever sends it and whether or not the broker is there."""
+    """Measure the events that have not been sent, until cancelled."""
     while True:
         with suppress(Unavailable):
             async with reading(engine) as session:

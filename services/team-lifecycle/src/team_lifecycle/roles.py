@@ -1,4 +1,4 @@
-"""Who may do what to a library (contract, section 4.1). An admin who acts for nobody may do all of it."""
+"""Who may do what with a library (contract, section 4.1). An admin who does not act for a user may do everything."""
 
 from collections.abc import Collection
 
@@ -11,37 +11,37 @@ from team_lifecycle.tables import Membership, User
 
 
 def check_admin(who: Who) -> None:
-    """Let admins pass.
+    """Refuse requests that act for a user.
 
     Raises:
-        Denied: it is done for a user.
+        Denied: the request acts for a user.
     """
     if who.user is not None:
-        raise Denied("users cannot do this, only admins", code="admins_only")
+        raise Denied("only admins may do this, not users", code="admins_only")
 
 
 def check_places(who: Who) -> None:
-    """Let admins pass: whoever puts a library under a workspace lets all teams of that workspace read it.
+    """Refuse users to choose a workspace: all its teams read the library.
 
     Raises:
-        Denied: it is done for a user.
+        Denied: the request acts for a user.
     """
     if who.user is not None:
-        raise Denied("only admins put a library under a workspace or move it, not its owners", code="admins_only")
+        raise Denied("only admins may put a library under a workspace or move it, not its owners", code="admins_only")
 
 
 async def check_owner(session: AsyncSession, who: Who, library_uid: str) -> None:
-    """Let the library's owners pass.
+    """Check that the acting user owns the library.
 
     Raises:
-        Denied: the user is none of them.
+        Denied: the user does not.
     """
     if who.user is not None and "owner" not in await roles_of(session, who.user, library_uid):
         raise Denied(f"user {who.user!r} does not own library {library_uid!r}", code="not_owner")
 
 
 async def check_grants(session: AsyncSession, who: Who, library_uid: str, role: Role) -> None:
-    """Let those pass who may grant and revoke the role on the library.
+    """Check that the acting user may grant and revoke the role on the library.
 
     Raises:
         Denied: the user may not.
@@ -58,10 +58,10 @@ async def check_grants(session: AsyncSession, who: Who, library_uid: str, role: 
 
 
 async def check_self(session: AsyncSession, who: Who, name: str) -> None:
-    """Let the user pass whose own business it is.
+    """Check that the acting user is the user `name`.
 
     Raises:
-        Denied: it is somebody else's, or the user is not active.
+        Denied: it is another user, or is not active.
     """
     if who.user is None:
         return
@@ -74,7 +74,7 @@ async def roles_of(session: AsyncSession, name: str, library_uid: str) -> frozen
     """The roles of an active user on a library.
 
     Raises:
-        Denied: there is no such user, or it is not active.
+        Denied: the user does not exist or is not active.
     """
     await _check_active(session, name)
     held = select(Membership.role).where(Membership.user_name == name, Membership.library_uid == library_uid)
@@ -89,10 +89,10 @@ async def scoped_libraries(session: AsyncSession, name: str) -> list[str]:
 
 
 async def check_scopes(session: AsyncSession, name: str, libraries: Collection[str]) -> None:
-    """Let libraries pass that the user may put into a token.
+    """Check that the user may put these libraries into a token.
 
     Raises:
-        Denied: naming those that the user neither owns nor manages (a library that does not exist is one of them).
+        Denied: the user neither owns nor manages the named ones, which may not exist.
     """
     others = sorted(set(libraries) - set(await scoped_libraries(session, name)))
     if others:
@@ -102,4 +102,4 @@ async def check_scopes(session: AsyncSession, name: str, libraries: Collection[s
 
 async def _check_active(session: AsyncSession, name: str) -> None:
     if not await session.scalar(select(User.active).where(User.name == name)):
-        raise Denied(f"user {name!r} is not known or not active", code="user_disabled")
+        raise Denied(f"user {name!r} does not exist or is not active", code="user_disabled")

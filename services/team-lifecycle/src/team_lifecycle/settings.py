@@ -1,4 +1,4 @@
-"""What the service can be told."""
+"""The settings of the service."""
 
 from typing import Literal
 
@@ -10,18 +10,19 @@ from pallas_runtime.settings import Settings
 
 
 class TeamLifecycleSettings(Settings):
-    """Settings of a team-lifecycle. An account without a password hash is closed."""
+    """Settings of team-lifecycle. An account without a password hash is closed."""
 
     postgres_url: PostgresUrl = Field(
-        SecretStr("postgresql://postgres@127.0.0.1:5432/postgres"), description="the truth; may hold a password"
+        SecretStr("postgresql://postgres@127.0.0.1:5432/postgres"),
+        description="database of this service (the truth); may hold a password",
     )
     redis_url: SecretStr = Field(
-        SecretStr("redis://127.0.0.1:6379"), description="the cache of look-ups; may hold a password"
+        SecretStr("redis://127.0.0.1:6379"), description="Redis for the cache of look-ups; may hold a password"
     )
     service_password_hash: PasswordHash = Field(None, description="Argon2 hash of the password of `daedalus-service`")
     admin_password_hash: PasswordHash = Field(None, description="Argon2 hash of the password of `admin`")
     fernet_keys: FernetKeys = Field(
-        None, description="encrypt signing keys, separated by commas: the first seals, all open; required"
+        None, description="Fernet keys for signing keys, separated by commas: the first encrypts, all decrypt; required"
     )
-    jwt_algorithm: Literal["HS256", "EdDSA"] = Field("HS256", description="how new team JWTs are signed")
-    postgres_pool: int = Field(10, ge=3, le=100, description="connections to Postgres at most")
+    jwt_algorithm: Literal["HS256", "EdDSA"] = Field("HS256", description="algorithm that signs new team JWTs")
+    postgres_pool: int = Field(10, ge=3, le=100, description="maximum number of connections to Postgres")

@@ -1,7 +1,7 @@
-"""Signing keys as they are made and kept, and the team JWTs that they sign (contract, section 5.2).
+"""Signing keys, and the team JWTs that they sign (contract, section 5.2).
 
-A secret for HS256 is 64 hex digits: the 32 bytes that they stand for are the key. For EdDSA it is a private key in PEM.
-Secrets are sealed by Fernet before they are stored; the first key of the settings seals, all of them open.
+The secret of an HS256 key is 64 hex digits, which stand for 32 bytes. That of an EdDSA key is a private key in PEM.
+Secrets are stored encrypted with Fernet: the first key of the settings encrypts, all of them decrypt.
 """
 
 import secrets
@@ -25,7 +25,7 @@ LIFE = timedelta(days=3652)
 
 
 class Seal:
-    """Encrypts what is secret of a key."""
+    """Encrypts the secrets of signing keys."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._fernet = MultiFernet([Fernet(key) for key in keys])
@@ -38,7 +38,7 @@ class Seal:
         """Decrypt.
 
         Raises:
-            PallasError: none of our keys has sealed it (`sealed_by_another`).
+            PallasError: no Fernet key of the settings decrypts it (`sealed_by_another`).
         """
         try:
             return self._fernet.decrypt(sealed).decode()
@@ -46,7 +46,7 @@ class Seal:
             raise _foreign() from error
 
     def reseal(self, sealed: str) -> str:
-        """Encrypt again, by the first key.
+        """Encrypt again, with the first key.
 
         Raises:
             PallasError: as for `open`.
@@ -59,7 +59,7 @@ class Seal:
 
 def _foreign() -> PallasError:
     return PallasError(
-        "a signing key was sealed by a key that PALLAS_FERNET_KEYS does not list", code="sealed_by_another"
+        "a signing key is encrypted with a key that is not in PALLAS_FERNET_KEYS", code="sealed_by_another"
     )
 
 
@@ -72,7 +72,7 @@ class KeyPair:
 
 
 def new_key(algorithm: Algorithm) -> KeyPair:
-    """Make a key."""
+    """Create a key."""
     if algorithm == "HS256":
         return KeyPair(secrets.token_hex(32))
     private = Ed25519PrivateKey.generate()
@@ -97,7 +97,7 @@ def team_jwt(team_id: str, jti: str, now: datetime, *, kid: str, algorithm: str,
 
 
 def public_jwk(kid: str, public: str) -> dict[str, Any]:
-    """A public key as `jwks.json` has it."""
+    """A public key as a JWK."""
     algorithm = OKPAlgorithm()
     return OKPAlgorithm.to_jwk(algorithm.prepare_key(public), as_dict=True) | {
         "kid": kid,

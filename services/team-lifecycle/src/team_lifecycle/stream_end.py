@@ -1,6 +1,6 @@
-"""How far the stream of changes is, by itself: one that was lost with the broker's store has less than was sent.
+"""Compares the stream of changes with what was sent: one that was lost with the broker's store has less.
 
-Only whoever relays asks, so the stream is declared, and compared with what was sent, by one replica at a time.
+Only the replica that relays does this, so one replica at a time declares the stream and compares it.
 """
 
 import logging
@@ -20,7 +20,7 @@ DECLARE_SECONDS = 5.0
 
 
 class StreamEnd:
-    """Compares what was sent with what is stored. The stream is made with so many `replicas`."""
+    """The end of the stream of changes, which is declared with so many `replicas`."""
 
     def __init__(self, bus: Bus, replicas: int) -> None:
         self._bus = bus
@@ -29,7 +29,7 @@ class StreamEnd:
         self._lost_behind: int | None = None
 
     async def stored_of(self, sent: int) -> int:
-        """The number up to which the stream has what was sent; what is behind it is to be sent again.
+        """The number of the last change that the stream has. Changes after it are to be sent again.
 
         Raises:
             Unavailable: the broker does not answer, or cannot make the stream.
@@ -38,15 +38,15 @@ class StreamEnd:
         if stored is None or stored >= sent:
             self._lost_behind = None
             return sent
-        # One that was emptied by hand drops what it had a moment ago as duplicates. That is not tried for ever.
+        # A stream that was purged drops recent changes as duplicates. They are not sent again for ever.
         if stored == self._lost_behind:
             return sent
         self._lost_behind = stored
-        log.warning("the stream of changes has lost some, which are sent again", extra={"stored": stored, "sent": sent})
+        log.warning("the stream has lost changes; sending them again", extra={"stored": stored, "sent": sent})
         return stored
 
     async def _last(self) -> int | None:
-        """The number of the last change that is stored, 0 without any, None when it cannot be read."""
+        """The number of the last stored change, 0 without any, None if it cannot be decoded."""
         if not self._declared:
             await declare(self._bus, CHANGES, replicas=self._replicas, timeout=DECLARE_SECONDS)
             self._declared = True
@@ -56,6 +56,6 @@ class StreamEnd:
         except ValidationError:
             return None
         except Unavailable as error:
-            # Made anew at the next look.
+            # The next call declares it again.
             self._declared = self._declared and error.code != "no_stream"
             raise

@@ -1,1 +1,1 @@
-"""What people and services show and what is kept of it: HTTP Basic accounts, and keys and hashes as settings."""
+"""HTTP Basic accounts, and settings for keys and password hashes."""

@@ -1,10 +1,10 @@
-"""HTTP Basic accounts. A password is checked by Argon2 on a thread, and one that was right is known for a minute.
+"""HTTP Basic accounts. Argon2 checks a password on a thread. A right one is cached for a minute, as a keyed digest.
 
-What is known is a keyed digest; the key is this process's own. A wrong name costs as much time as a wrong password.
+A wrong name takes as much time as a wrong password.
 
-Checks are dear, so whoever guesses passwords could keep others out. Each account has a queue of its own. In it those go
-first whose password was right before, then addresses in the order of how often they have tried: of many that guess,
-each holds a newcomer up once.
+A check is expensive, so clients that guess passwords could keep others out. Each account has a queue of its own.
+Clients whose password was right before go first, then addresses in the order of how often they have tried. So each of
+many addresses that guess delays a newcomer once.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ from pallas_contracts.errors import Unavailable
 
 REMEMBERED_SECONDS = 60.0
 WAITING, WAITING_OF_ADDRESS = 1024, 64
-"""Checks that may wait for an account, and those of one address; what is over that is refused."""
+"""How many checks may wait for an account, in all and of one address. Further ones are refused."""
 WAIT_SECONDS = 60.0
-"""How long a check may wait."""
+"""Timeout of waiting for a check."""
 ADDRESSES = 10_000
-"""Addresses of which is known how often they have tried."""
+"""Maximum number of addresses whose tries are counted."""
 LONGEST = 1024
-"""Characters of an Authorization header that are looked at."""
+"""Characters of an Authorization header that are read."""
 
 _hasher = PasswordHasher()
 
 
 @dataclass(eq=False)
-class _Place:
-    """A place in the queue: the least `rank` is next, of equal ones who came first."""
+class _Waiter:
+    """A waiting check. The least `rank` is next: the fewest tries, then the earliest."""
 
     rank: tuple[int, int]
     address: str
@@ -48,22 +48,22 @@ class _Place:
 
 @dataclass
 class Admission:
-    """The checks of one account, one after the other; `slot` is held by the one of the process that runs.
+    """The queue of an account. `slot` is the lock that all accounts share, so that one check runs at a time.
 
-    One takes all cores, and 64 MiB, for a while: two at once are no faster than one.
+    A check takes all cores and 64 MiB: two at once are no faster than one.
     """
 
     slot: asyncio.Lock = field(default_factory=asyncio.Lock)
     _busy: bool = False
-    _waiting: list[_Place] = field(default_factory=list[_Place])
+    _waiting: list[_Waiter] = field(default_factory=list[_Waiter])
     _tried: dict[str, int] = field(default_factory=dict[str, int])
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def verify(self, password_hash: str, password: str, address: str, *, first: bool = False) -> bool:
-        """Whether the password is the one of the hash. `first` goes before everybody else who waits.
+        """Whether the password matches the hash. With `first` it goes to the front of the queue.
 
         Raises:
-            Unavailable: too many wait already, of this address or of all, or it took too long.
+            Unavailable: too many checks wait, of this address or in all, or it waited too long.
         """
         await self._wait(_network(address), first=first)
         try:
@@ -80,41 +80,41 @@ class Admission:
         if not self._busy:
             self._busy = True
             return
-        if not first and sum(place.address == address for place in self._waiting) >= WAITING_OF_ADDRESS:
+        if not first and sum(waiter.address == address for waiter in self._waiting) >= WAITING_OF_ADDRESS:
             raise _busy()
         loop = asyncio.get_running_loop()
-        place = _Place((-1 if first else tried, next(self._numbers)), address, loop.create_future())
-        insort(self._waiting, place, key=lambda one: one.rank)
+        waiter = _Waiter((-1 if first else tried, next(self._numbers)), address, loop.create_future())
+        insort(self._waiting, waiter, key=lambda one: one.rank)
         if len(self._waiting) > WAITING:
             self._refuse(self._waiting[-1])
-        deadline = loop.call_later(WAIT_SECONDS, self._refuse, place)
+        deadline = loop.call_later(WAIT_SECONDS, self._refuse, waiter)
         try:
-            await place.turn
+            await waiter.turn
         finally:
             deadline.cancel()
 
-    def _refuse(self, place: _Place) -> None:
-        if place in self._waiting:
-            self._waiting.remove(place)
-            place.turn.set_exception(_busy())
+    def _refuse(self, waiter: _Waiter) -> None:
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+            waiter.turn.set_exception(_busy())
 
     def _next(self) -> None:
-        """Let the next one have its turn. When nobody waits, it is forgotten who has tried how often."""
+        """Start the next check. When none waits, the counts of tries are reset."""
         while self._waiting:
-            place = self._waiting.pop(0)
-            if not place.turn.done():
-                place.turn.set_result(None)
+            waiter = self._waiting.pop(0)
+            if not waiter.turn.done():
+                waiter.turn.set_result(None)
                 return
         self._busy = False
         self._tried.clear()
 
 
 def _busy() -> Unavailable:
-    return Unavailable("too many passwords to check at once; try again", code="busy")
+    return Unavailable("too many passwords are being checked; try again", code="busy")
 
 
 def _network(address: str) -> str:
-    """What counts as one address: of IPv6 a network of 64 bits, for everybody has as many addresses as that."""
+    """What counts as one address. Of IPv6 it is the /64 network, since a client may have all its addresses."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -146,7 +146,7 @@ class Account:
     )
 
     async def lets_in(self, authorization: str | None, address: str) -> bool:
-        """Whether an Authorization header, sent from `address`, holds this account's name and password.
+        """Whether an Authorization header from `address` has the name and password of this account.
 
         Raises:
             Unavailable: too many passwords are being checked.
@@ -158,7 +158,7 @@ class Account:
         digest = hmac.digest(self._key, f"{name}:{password}".encode(), "sha256")
         if digest == self._right and time.monotonic() < self._known_until:
             return True
-        # The same credentials that come at once are checked once.
+        # Single flight: requests with the same credentials share a check.
         key = digest, address
         check = self._checks.get(key)
         if check is None:
@@ -176,14 +176,14 @@ class Account:
 
 
 class Accounts:
-    """Some accounts of one process, by name. One that has no password hash is closed."""
+    """The accounts of a process, by name. An account without a password hash is closed."""
 
     def __init__(self, hashes: Mapping[str, str | None]) -> None:
         slot = asyncio.Lock()
         self._open = {name: Account(name, kept, Admission(slot)) for name, kept in hashes.items() if kept is not None}
 
     async def who(self, authorization: str | None, address: str) -> str | None:
-        """The account whose name and password an Authorization header from `address` holds; None without one.
+        """The account whose name and password an Authorization header from `address` has; None if none.
 
         Raises:
             Unavailable: too many passwords are being checked.

@@ -1,4 +1,4 @@
-"""Keys and hashes of passwords, as settings. What is refused is not shown."""
+"""Settings for keys and password hashes. Errors do not show the values."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ def _check_hash(value: SecretStr | None) -> SecretStr | None:
         if value is not None:
             extract_parameters(value.get_secret_value())
     except InvalidHashError as error:
-        raise ValueError("must be a hash by Argon2, as argon2.PasswordHasher().hash(password) makes it") from error
+        raise ValueError("must be an Argon2 hash, as argon2.PasswordHasher().hash(password) returns it") from error
     return value
 
 
@@ -22,12 +22,14 @@ def _check_fernet(value: SecretStr | None) -> SecretStr | None:
         try:
             Fernet(key)
         except ValueError as error:
-            raise ValueError("must be keys as Fernet.generate_key() makes them, separated by commas") from error
+            raise ValueError(
+                "must be Fernet keys, as Fernet.generate_key() returns them, separated by commas"
+            ) from error
     return value
 
 
 def keys_of(value: SecretStr | None) -> list[str]:
-    """The keys of a setting that lists them; the first seals, all open."""
+    """The keys in a comma-separated list. The first encrypts, all decrypt."""
     given = value.get_secret_value() if value is not None else ""
     return [key.strip() for key in given.split(",") if key.strip()]
 

@@ -1,4 +1,4 @@
-"""Postgres: a small pool with bounded waits, and errors that say whether trying again may work."""
+"""Postgres: a small pool with timeouts, and errors that say whether a retry may work."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -20,9 +20,9 @@ _SERVER_SETTINGS = {
     "lock_timeout": f"{STATEMENT_SECONDS:g}s",
     "idle_in_transaction_session_timeout": "30s",
 }
-_PASSING = ("08", "25006", "25P03", "40", "53", "55P03", "57")
-"""Classes of SQLSTATE that pass: connections, a read-only standby, a transaction that was idle for too long, conflicts,
-resources, locks, operators."""
+_TRANSIENT = ("08", "25006", "25P03", "40", "53", "55P03", "57")
+"""Transient classes of SQLSTATE: connections, a read-only standby, an idle transaction that was ended, conflicts,
+resources, locks, operator intervention."""
 
 _CANCELLED = "57014"
 """SQLSTATE of a statement that took longer than `statement_timeout`."""
@@ -36,10 +36,10 @@ def open_engine(
     options: Mapping[str, str] | None = None,
     command_seconds: float | None = COMMAND_SECONDS,
 ) -> AsyncEngine:
-    """An engine that connects when it is used, with at most `pool` connections.
+    """An engine with at most `pool` connections, which connects when it is used.
 
-    `url` is a libpq address; its `sslmode` is understood. `options` are settings of the server for these connections.
-    After `command_seconds` this side stops waiting, whatever the server was told; None is for work that may take long.
+    `url` is a libpq address, which may have `sslmode`. `options` are server settings for these connections. A command
+    times out after `command_seconds` on this side, whatever the timeouts of the server; None is no timeout.
     """
     address = make_url(url).set(drivername="postgresql+asyncpg")
     if mode := address.query.get("sslmode"):
@@ -61,18 +61,18 @@ def open_engine(
 
 @asynccontextmanager
 async def postgres_errors() -> AsyncGenerator[None]:
-    """Say `Unavailable` for what passes; anything else is a fault of ours and goes on as it is.
+    """Turn transient errors into `Unavailable`. Other errors are bugs, and are raised as they are.
 
     Raises:
-        Unavailable: Postgres cannot be used right now, or has given up a statement after its time (`too_slow`).
+        Unavailable: Postgres cannot be used right now, or a statement timed out (`too_slow`).
     """
     try:
         yield
     except DBAPIError as error:
         state: str = getattr(error.orig, "sqlstate", None) or ""
         if state == _CANCELLED:
-            raise Unavailable("this took too long and was given up; try again", code="too_slow") from error
-        if error.connection_invalidated or state.startswith(_PASSING) or isinstance(error.__cause__, OSError):
+            raise Unavailable("the request took too long and was cancelled; try again", code="too_slow") from error
+        if error.connection_invalidated or state.startswith(_TRANSIENT) or isinstance(error.__cause__, OSError):
             raise _away() from error
         if not state and not error.statement:
             raise _away() from error
@@ -87,7 +87,7 @@ def _away() -> Unavailable:
 
 @asynccontextmanager
 async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
-    """A session to read with: everything in the block is as of one moment.
+    """A read-only session. All statements in the block see one snapshot.
 
     Raises:
         Unavailable: Postgres cannot be used right now.
@@ -98,7 +98,7 @@ async def reading(engine: AsyncEngine) -> AsyncGenerator[AsyncSession]:
 
 
 async def ping(engine: AsyncEngine) -> None:
-    """Ask for nothing.
+    """Check that Postgres answers.
 
     Raises:
         Unavailable: Postgres cannot be used right now.

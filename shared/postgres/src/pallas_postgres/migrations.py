@@ -1,6 +1,6 @@
-"""Brings a service's tables up to date.
+"""Migrates the tables of a service.
 
-Whoever comes first does it, the others wait; where nothing is to be done nothing is touched.
+One replica migrates, the others wait. If there is nothing to migrate, nothing is touched.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Migrations:
-    """The revisions in `folder`, as Alembic has them; `lock` is the service's own advisory lock."""
+    """The Alembic revisions in `folder`. `lock` is the advisory lock of the service."""
 
     service: str
     folder: Path
     lock: int
 
     async def run(self, engine: AsyncEngine) -> None:
-        """Run the revisions that are missing in the engine's database, all or none, for as long as they take.
+        """Run the missing revisions in the database of the engine: all or none, without timeouts.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
@@ -37,14 +37,14 @@ class Migrations:
         await self._run_at(engine.url.render_as_string(hide_password=False))
 
     async def _run_at(self, url: str) -> None:
-        patient = open_engine(url, pool=1, service=self.service, command_seconds=None)
+        unlimited = open_engine(url, pool=1, service=self.service, command_seconds=None)
         try:
-            await self._run(patient)
+            await self._run(unlimited)
         finally:
-            await patient.dispose()
+            await unlimited.dispose()
 
-    async def _run(self, patient: AsyncEngine) -> None:
-        async with postgres_errors(), patient.begin() as connection:
+    async def _run(self, unlimited: AsyncEngine) -> None:
+        async with postgres_errors(), unlimited.begin() as connection:
             await connection.execute(text("set local statement_timeout = 0"))
             await connection.execute(text("set local lock_timeout = 0"))
             if not await connection.scalar(text("select pg_try_advisory_xact_lock(:lock)"), {"lock": self.lock}):
@@ -53,7 +53,7 @@ class Migrations:
             await connection.run_sync(self._upgrade)
 
     def run_alone(self, url: str) -> int:
-        """Do it as a command of its own; return the exit code."""
+        """Run the migrations as a command. Returns the exit code."""
         try:
             asyncio.run(self._run_at(url))
         except PallasError as error:

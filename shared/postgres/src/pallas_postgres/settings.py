@@ -18,4 +18,4 @@ def _check_postgres(value: SecretStr) -> SecretStr:
 
 
 type PostgresUrl = Annotated[SecretStr, AfterValidator(_check_postgres)]
-"""A libpq address, which may hold a password."""
+"""A libpq address, which may have a password."""

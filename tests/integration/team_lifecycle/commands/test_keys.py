@@ -38,9 +38,9 @@ async def test_the_key_that_signs_is_not_retired_and_one_for_turns_not_made_curr
     [first] = await states(pallas)
     turn = (await pallas.done("keys", "add", "turn", "--json")).json["kid"]
     assert await pallas.refused("keys", "retire", first, "--yes") == [
-        f"pallas: key '{first}' signs team JWTs: make another one current first"
+        f"pallas: key '{first}' is the current one; make another one current first"
     ]
-    elsewhere = ["pallas: keys for per-turn tokens sign at Daedalus; none of them is current here"]
+    elsewhere = ["pallas: a key for per-turn tokens cannot be current: Daedalus signs with it"]
     assert await pallas.refused("keys", "make-current", turn) == elsewhere
     assert await pallas.refused("keys", "add", "turn", "--current") == elsewhere
     assert await pallas.refused("keys", "make-current", "team-0") == ["pallas: there is no key 'team-0'"]

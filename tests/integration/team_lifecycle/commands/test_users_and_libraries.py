@@ -29,7 +29,8 @@ async def test_libraries_are_added_renamed_moved_and_removed(pallas: Pallas) -> 
     words = ("libraries", "add", "papers", "--name", "All papers", "--workspace", "ws_a", "--owner", "ann")
     assert (await pallas.done(*words)).out == "Added library papers.\n"
     assert (await pallas.done(*words)).out == "Library papers already exists.\n"
-    assert await pallas.refused("libraries", "add", "papers") == ["pallas: there is another library 'papers'"]
+    other = ["pallas: library 'papers' exists already, with another name or workspace"]
+    assert await pallas.refused("libraries", "add", "papers") == other
     assert (await pallas.done("libraries", "add", "notes", "--json")).json["name"] == "notes"
 
     assert (await pallas.done("libraries", "rename", "papers", "Papers")).out == "Renamed library papers to Papers.\n"

@@ -1,1 +1,1 @@
-"""What is reached: Postgres and the broker."""
+"""Adapters: access to Postgres."""

@@ -1,7 +1,7 @@
-"""The chunks of a document into their table.
+"""Stores the chunks of a document, in batches.
 
-A statement may take a few seconds only, and making the words of a large document takes longer: so many chunks are
-stored by one statement as take a fraction of that.
+A statement has a timeout of a few seconds, and indexing all chunks of a large document takes longer. A batch takes a
+fraction of the timeout.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _COLUMNS = ("document_id", "library_uid", "position", "start", "page", "heading"
 async def put_chunks(
     session: AsyncSession, languages: Sequence[str], ids: tuple[str, str], title: str, chunks: Sequence[Chunk]
 ) -> None:
-    """Store all chunks of a document that has none; `ids` are those of the document and of its library."""
+    """Store all chunks of a document that has none. `ids` are the ids of the document and its library."""
     document, library = literal(ids[0], Uuid(as_uuid=False)), literal(ids[1], Text)
     for first in range(0, len(chunks), BATCH):
         new = _rows(chunks[first : first + BATCH], first, title)
@@ -32,7 +32,7 @@ async def put_chunks(
 
 
 def _rows(chunks: Sequence[Chunk], first: int, title: str) -> TableValuedAlias:
-    # Of a document with the word in its title one chunk is found by that, and not all of them.
+    # The title is indexed with the first chunk only: else a word of the title would find all chunks.
     titles = ["" if first + number else title for number in range(len(chunks))]
     rows = func.unnest(
         literal(list(range(first, first + len(chunks))), ARRAY(Integer)),

@@ -1,4 +1,4 @@
-"""Documents into the tables, each as a whole."""
+"""Stores documents, each in one transaction."""
 
 import uuid
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ type Done = Literal["created", "updated", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a document stands: the library by its uid and identity."""
+    """Where a document is: library (by uid and identity), collection and path."""
 
     library: str
     identity: str | None
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a document is, read and cut."""
+    """A document that was read and cut into chunks."""
 
     title: str
     media_type: str
@@ -42,19 +42,19 @@ class Contents:
 
 
 class Documents:
-    """Keeps documents. `languages` are those by which they are found."""
+    """Stores documents, indexed in these languages."""
 
     def __init__(self, engine: AsyncEngine, languages: tuple[str, ...]) -> None:
         self._engine = engine
         self._languages = languages
 
     async def library(self, uid: str) -> Library | None:
-        """The library of that uid."""
+        """The library with that uid; None if there is none."""
         async with reading(self._engine) as session:
             return await session.get(Library, uid)
 
     async def find(self, place: Place) -> tuple[str, str, int] | None:
-        """Id, digest and number of chunks of the document that stands there."""
+        """Id, digest and number of chunks of the document in that place; None if there is none."""
         there = (
             Document.library_uid == place.library,
             Document.collection == place.collection,
@@ -66,15 +66,15 @@ class Documents:
         return (found[0], found[1], found[2]) if found else None
 
     async def put(self, place: Place, contents: Contents) -> str:
-        """Store a document in the place of the one that stands there, and return its id.
+        """Create or replace the document in that place. Returns its id.
 
         Raises:
-            NotFound: there is no such library (any more).
+            NotFound: the library does not exist, or no longer.
             Unavailable: Postgres cannot be used right now.
         """
         same = (Library.uid == place.library) & Library.identity.is_not_distinct_from(place.identity)
         async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
-            # Locked, so that the library stays until the document is there, and is deleted with it.
+            # The lock delays a deletion of the library, which then deletes the document too.
             if await session.scalar(select(Library.uid).where(same).with_for_update(read=True, key_share=True)) is None:
                 raise no_library(place.library)
             return await self._put(session, place, contents)
@@ -100,7 +100,7 @@ class Documents:
         return document
 
     async def remove(self, library: str, document: str) -> bool:
-        """Remove a document; return whether it was there.
+        """Delete a document. Returns whether it existed.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
@@ -112,5 +112,5 @@ class Documents:
 
 
 def no_library(uid: str) -> NotFound:
-    """The error for a library that nobody knows."""
+    """The error for an unknown library."""
     return NotFound(f"there is no library {uid!r}", code="no_library")

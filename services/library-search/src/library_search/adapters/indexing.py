@@ -1,6 +1,6 @@
-"""The words of all chunks, made anew when they were made by other languages.
+"""Reindexes all chunks when the search languages have changed.
 
-That may take hours, and is done or not done as a whole: on a connection of its own, on which nobody loses patience.
+It may take hours, and is one transaction, on a connection without timeouts.
 """
 
 from collections.abc import Callable
@@ -15,23 +15,23 @@ from pallas_postgres.engine import open_engine, postgres_errors
 
 
 async def index_by(engine: AsyncEngine, languages: tuple[str, ...], begins: Callable[[], None]) -> int:
-    """Make the words of all chunks of the engine's database, for as long as it takes; return how many were made.
+    """Reindex all chunks if they were indexed in other languages. Returns how many chunks were.
 
-    `begins` is called when there is something to make anew.
+    Calls `begins` before it reindexes.
 
     Raises:
-        Rejected: Postgres does not know a language.
+        Rejected: Postgres has no such text search configuration.
         Unavailable: Postgres cannot be used right now.
     """
     url = engine.url.render_as_string(hide_password=False)
-    patient = open_engine(url, pool=1, service="library-search", command_seconds=None)
+    unlimited = open_engine(url, pool=1, service="library-search", command_seconds=None)
     try:
-        async with postgres_errors(), AsyncSession(patient) as session, session.begin():
+        async with postgres_errors(), AsyncSession(unlimited) as session, session.begin():
             await session.execute(text("set local statement_timeout = 0"))
             await session.execute(text("set local lock_timeout = 0"))
             return await _index(session, languages, begins)
     finally:
-        await patient.dispose()
+        await unlimited.dispose()
 
 
 async def _index(session: AsyncSession, languages: tuple[str, ...], begins: Callable[[], None]) -> int:
@@ -44,7 +44,7 @@ async def _index(session: AsyncSession, languages: tuple[str, ...], begins: Call
         return 0
     if before:
         begins()
-    # Another replica may be at it, or have done it meanwhile.
+    # Another replica may be reindexing, or have done so in the meantime.
     indexed = await session.get_one(Indexed, 1, with_for_update=True, populate_existing=True)
     if indexed.languages == wanted:
         return 0

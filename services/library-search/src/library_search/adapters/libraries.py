@@ -1,4 +1,4 @@
-"""Libraries as the events of team-lifecycle tell of them, each event taken once."""
+"""Applies the events of team-lifecycle about libraries to the tables, each event once."""
 
 from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
@@ -11,16 +11,16 @@ from pallas_postgres.engine import postgres_errors
 
 
 class Libraries:
-    """Keeps libraries, and how far the events about them are in the tables."""
+    """Stores libraries, and the position in the stream of changes up to which events were applied."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
     async def begin(self, made: str, last: int) -> tuple[int, int]:
-        """The place behind which events of a stream are still to be taken, and the number of the last that was.
+        """The sequence number after which events are to be applied, and the number of the last change that was.
 
-        `made` says when the stream was made, `last` is its last place. A place in another stream, or behind its end,
-        means nothing in it: then all of it is still to be taken.
+        `made` is when the stream was created, `last` its last sequence number. A stored position in another stream, or
+        beyond the end of this one, is not valid: then the first is 0.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
@@ -32,9 +32,9 @@ class Libraries:
             return position.place, position.number
 
     async def take(self, event: LifecycleChanged | None, made: str, place: int) -> bool:
-        """Take the event at `place` of the stream `made` then, None when it cannot be read; return whether it was new.
+        """Apply the event at sequence number `place`, None if it cannot be decoded. Returns whether it was new.
 
-        Whichever replica comes first takes it. A number that is not higher than the last one was sent twice.
+        The first replica applies it. A change whose number is not higher than the last one was sent twice.
 
         Raises:
             Unavailable: Postgres cannot be used right now, or another replica follows another stream.
@@ -42,7 +42,7 @@ class Libraries:
         async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
             position = await _locked(session)
             if position.stream != made:
-                raise Unavailable("the stream of changes is another one", code="replaced")
+                raise Unavailable("the stream of changes was replaced", code="replaced")
             if place <= position.place:
                 return False
             position.place = place
@@ -59,7 +59,7 @@ async def _locked(session: AsyncSession) -> ChangesPosition:
 
 async def _apply(session: AsyncSession, event: LifecycleChanged) -> None:
     if event.action in ("deleted", "created"):
-        # A library that was deleted unnoticed leaves nothing to one that is made under its uid.
+        # If the deletion of an earlier library was missed, its documents must not pass to the new one.
         await session.execute(delete(Library).where(Library.uid == event.id))
     if event.action == "deleted":
         return

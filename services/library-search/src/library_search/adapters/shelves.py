@@ -1,6 +1,6 @@
-"""What can be read: every question to the tables names the libraries that its caller may read.
+"""Queries. Every query is limited to the libraries that the caller may read.
 
-A document that is not in one of them is looked for in the same way as one that does not exist.
+A document in another library is looked up in the same way as one that does not exist.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ from pallas_postgres.engine import reading
 type Line = Mapping[str, Any]
 """A row by the names of its columns."""
 type Key = tuple[str, ...] | None
-"""What the line has behind which a list goes on; None for its beginning."""
+"""The sort key of the last line of the previous page; None for the first page."""
 
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 _LONG_TEXT_COUNTS_LESS, _BELOW_ONE = 1, 32
-"""How `ts_rank_cd` normalises."""
+"""Normalisation flags of `ts_rank_cd`."""
 _FACTS = (
     Document.id.label("document"),
     Document.library_uid.label("library"),
@@ -46,7 +46,7 @@ _MORE_FACTS = (Document.media_type, Document.chunks, Document.characters, Docume
 
 
 class Shelves:
-    """Reads the tables. `languages` are those by which the chunks are indexed.
+    """Queries the tables. `languages` are those in which the chunks are indexed.
 
     All methods raise `Unavailable` when Postgres cannot be used right now.
     """
@@ -58,7 +58,7 @@ class Shelves:
     async def search(
         self, readable: Readable, query: Query, collection: str | None, *, limit: int, offset: int
     ) -> list[Line]:
-        """Chunks, the best first. Only those that are returned are highlighted, for that takes the most time."""
+        """Chunks, the best first. Only the returned ones are highlighted, because that takes most of the time."""
         match = match_of(self._languages, query)
         score = func.ts_rank_cd(Chunk.words, match, _LONG_TEXT_COUNTS_LESS | _BELOW_ONE).label("score")
         found = select(Chunk.document_id, Chunk.position, score).where(
@@ -92,7 +92,7 @@ class Shelves:
         return lines[0] if lines else None
 
     async def chunks(self, readable: Readable, chunk: str, *, before: int, after: int) -> list[Line]:
-        """A chunk and those around it; nothing when the chunk itself is not there."""
+        """A chunk and its neighbours; empty if the chunk itself does not exist."""
         wanted = ChunkId.parse(chunk) or ChunkId(_NOBODY, 0)
         lines = await self._lines(
             select(*_FACTS, Chunk.position, Chunk.start, Chunk.heading, Chunk.page, Chunk.text)
@@ -104,7 +104,7 @@ class Shelves:
         return lines if any(line["position"] == wanted.position for line in lines) else []
 
     async def libraries(self, readable: Readable, behind: Key, limit: int) -> list[Line]:
-        """Libraries with how much is in them, by uid."""
+        """Libraries, with the numbers of their documents and collections, by uid."""
         page = select(Library.uid, Library.name).where(_in(Library.uid, readable), *_behind(behind, Library.uid))
         page = page.order_by(Library.uid).limit(limit).subquery()
         documents, collections = func.count(Document.id), func.count(Document.collection.distinct())
@@ -117,7 +117,7 @@ class Shelves:
         )
 
     async def collections(self, readable: Readable, behind: Key, limit: int) -> list[Line]:
-        """Collections with how many documents are in them, by library and name."""
+        """Collections, with the numbers of their documents, by library and name."""
         key = (Document.library_uid, Document.collection)
         return await self._lines(
             select(Document.library_uid.label("library"), Document.collection, func.count().label("documents"))
@@ -141,12 +141,16 @@ class Shelves:
 
 
 def _in(uid: InstrumentedAttribute[str], readable: Readable) -> ColumnElement[bool]:
-    """Whether a library may be read. One that is known here by another identity is not: its deletion is on its way."""
+    """Whether the caller may read the library. Not if its identity differs here: then its deletion is on the way."""
     uids = sorted(readable)
     here = aliased(Library)
-    told = func.unnest(literal(uids, ARRAY(Text)), literal([readable[uid] for uid in uids], ARRAY(Text)))
-    told = told.table_valued(column("uid", Text), column("identity", Text), name="told").render_derived()
-    other = select(here.uid).join(told, here.uid == told.c.uid).where(here.identity.is_distinct_from(told.c.identity))
+    granted = func.unnest(literal(uids, ARRAY(Text)), literal([readable[uid] for uid in uids], ARRAY(Text)))
+    granted = granted.table_valued(column("uid", Text), column("identity", Text), name="granted").render_derived()
+    other = (
+        select(here.uid)
+        .join(granted, here.uid == granted.c.uid)
+        .where(here.identity.is_distinct_from(granted.c.identity))
+    )
     return (uid == any_(literal(uids, ARRAY(Text)))) & uid.not_in(other)
 
 

@@ -1,7 +1,7 @@
-"""By which words a chunk is found, and what a query means, in the terms of Postgres' full text search.
+"""Indexing and queries by Postgres' full text search.
 
-A word is looked for in every language of the settings: `english` finds it in all its forms, `simple` as it is written.
-What a query leaves out is left out in every language; only this way does `-cats` leave out what has `cat`.
+A word is searched for in every language of the settings: `english` finds all its forms, `simple` the word as written.
+An excluded word is excluded in every language: otherwise `-cats` would not exclude `cat`.
 """
 
 import re
@@ -23,17 +23,17 @@ _HIGHLIGHT = "MinWords=25, MaxWords=60, ShortWord=0, StartSel=**, StopSel=**"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for, and what must not be there, both in the language of `websearch_to_tsquery`."""
+    """What to search for and what to exclude, both in the syntax of `websearch_to_tsquery`."""
 
     wanted: str
     without: str = ""
 
 
 def parse_query(text: str) -> Query:
-    """Take a query apart: words, "phrases", `or`, and `-` before what is to be left out.
+    """Parse a query: words, "phrases", `or`, and `-` before what is excluded.
 
     Raises:
-        Rejected: there is no word in it that could be found, or there are too many.
+        Rejected: it has no word to search for, or too many.
     """
     if len(_WORD.findall(text)) > MOST_WORDS:
         raise Rejected(f"query: must have at most {MOST_WORDS} words", code="bad_arguments", field="query")
@@ -45,12 +45,12 @@ def parse_query(text: str) -> Query:
         else:
             wanted.append(part)
     if not _WORD.search(" ".join(wanted)):
-        raise Rejected("query: there is no word in it to look for", field="query")
+        raise Rejected("query: must have at least one word to search for", field="query")
     return Query(" ".join(wanted), " or ".join(without))
 
 
 def words_of(languages: Sequence[str], title: Any, heading: Any, text: Any) -> ColumnElement[str]:
-    """The value of `chunks.words`, of columns. A word in the title counts most, then one in the heading."""
+    """The expression for `chunks.words`. A word in the title weighs most, then one in the heading."""
     weighted = [
         func.setweight(func.to_tsvector(_config(language), part), literal_column(weight), type_=TSVECTOR)
         for language in languages
@@ -60,7 +60,7 @@ def words_of(languages: Sequence[str], title: Any, heading: Any, text: Any) -> C
 
 
 def match_of(languages: Sequence[str], query: Query) -> ColumnElement[str]:
-    """A query as Postgres has it. Without a wanted word that counts in a language it finds nothing."""
+    """A query as a `tsquery`. It finds nothing if it has only stop words."""
     wanted, without = (_any_language(languages, text) for text in (query.wanted, query.without))
     both = func.tsquery_and(wanted, func.tsquery_not(without), type_=TSQUERY)
     return case((func.numnode(wanted) > 0, both), else_=literal("", TSQUERY))
@@ -74,7 +74,7 @@ def _any_language(languages: Sequence[str], text: str) -> ColumnElement[str]:
 
 
 def highlighted(language: str, text: Any, match: ColumnElement[str]) -> ColumnElement[str]:
-    """Parts of a text with what was found between `**`."""
+    """Excerpts of a text, with the matches between `**`."""
     return func.ts_headline(_config(language), text, match, literal(_HIGHLIGHT, String), type_=String)
 
 

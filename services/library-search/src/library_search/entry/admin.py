@@ -1,6 +1,6 @@
-"""Documents from admins: a file is put into a library under a path, or a document is removed.
+"""The HTTP API with which admins put documents into libraries and delete them.
 
-The account comes before anything of the request is looked at.
+The account is checked before anything else of the request.
 """
 
 import json
@@ -50,8 +50,8 @@ class Admin:
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         address, _ = scope.get("client") or ("", 0)
         if not await self._account.lets_in(Headers(scope=scope).get("authorization"), address):
-            log.warning("refused a request", extra={"account": "admin"})
-            answer = problem(401, "name and password of the admins' account are needed", "unauthorized")
+            log.warning("refused a request with a wrong name or password", extra={"account": "admin"})
+            answer = problem(401, "the name and password of the account `admin` are required", "unauthorized")
             answer.headers["www-authenticate"] = 'Basic realm="pallas", charset="UTF-8"'
             return answer
         match scope["method"], scope["path"].removeprefix(DOCUMENTS).split("/"):
@@ -60,15 +60,15 @@ class Admin:
             case "DELETE", ["", library, document]:
                 return await self._remove(_checked("library", library, LONGEST_UID), document)
             case _, ["", _] | ["", _, _]:
-                return problem(405, "this is not done here", "method")
+                return problem(405, "method not allowed", "method")
             case _:
-                return problem(404, "there is nothing here", "not_found")
+                return problem(404, "no such route", "not_found")
 
     async def _put(self, library: str, scope: Scope, receive: Receive) -> Response:
         try:
             asked = parse_qs(scope["query_string"].decode("ascii"), errors="strict", max_num_fields=10)
         except ValueError as error:
-            raise Rejected("the query of the address cannot be read", code="invalid") from error
+            raise Rejected("the query string is not valid", code="invalid") from error
         collection = _checked("collection", asked.get("collection", ["default"])[-1], LONGEST_COLLECTION)
         path = _checked("path", asked.get("path", [""])[-1], LONGEST_PATH)
         found = await self._ingest.find_library(library)
@@ -80,18 +80,18 @@ class Admin:
 
     async def _remove(self, library: str, document: str) -> Response:
         if not is_document_id(document) or not await self._documents.remove(library, document):
-            raise NotFound("there is no such document", code="no_document")
+            raise NotFound("no such document", code="no_document")
         return Response(status_code=204)
 
 
 def _checked(field: str, value: str, longest: int) -> str:
-    """A name of one line that is not too long.
+    """Check a name: one line, not empty, not too long.
 
     Raises:
         Rejected: naming the field.
     """
     if not value.strip():
-        raise Rejected(f"{field}: must be given", field=field)
+        raise Rejected(f"{field}: is required", field=field)
     if len(value) > longest:
         raise Rejected(f"{field}: must have at most {longest} characters", field=field)
     if not value.isprintable():

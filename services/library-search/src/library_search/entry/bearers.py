@@ -1,4 +1,4 @@
-"""Asks for every request whose its bearer is and what it may read. Nothing of the answer is kept."""
+"""Has the bearer of each request resolved. Answers are not kept."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from pallas_contracts.auth import AUTH_FAILURES, ResolveBearer, Resolved
 from pallas_contracts.errors import Denied
 
 LONGEST = 8192
-"""Characters of a bearer that the resolver is asked about; it refuses longer ones."""
+"""Characters of the longest bearer; the resolver refuses longer ones."""
 
 _USES_UP = "tools/call"
 
@@ -20,9 +20,9 @@ type Resolve = Callable[[ResolveBearer], Awaitable[Resolved]]
 
 
 class Bearers:
-    """Finds out what a request may read.
+    """Resolves bearers.
 
-    Refusals that the resolver is not asked for are counted here, all others there.
+    Counts the refusals that are made here. The resolver counts its own.
     """
 
     def __init__(self, resolve: Resolve, metrics: Metrics) -> None:
@@ -33,7 +33,7 @@ class Bearers:
         """The bearer of a request.
 
         Raises:
-            Denied: there is none, or what is there is none.
+            Denied: it is missing or malformed.
         """
         given = headers.getlist("authorization")
         scheme, _, bearer = given[0].strip().partition(" ") if given else ("", "", "")
@@ -45,11 +45,11 @@ class Bearers:
         return bearer
 
     async def resolve(self, bearer: str, body: bytes) -> tuple[str, Readable]:
-        """Whose the bearer is and what it may read. A per-turn token is used up by a call of a tool.
+        """The caller, and the libraries that it may read. A tool call uses a per-turn token up.
 
         Raises:
-            Denied: the bearer is refused, in the words of the contract.
-            PallasError: it cannot be judged right now.
+            Denied: the bearer is refused; the message is the contract's.
+            PallasError: the bearer cannot be checked right now.
         """
         question = ResolveBearer(bearer=bearer, uses_up=calls_a_tool(body), identities=True)
         resolved = await self._resolve(question)
@@ -62,7 +62,7 @@ class Bearers:
 
 
 def calls_a_tool(body: bytes) -> bool:
-    """Whether any reading of a JSON-RPC message, also of one that says its method twice, is a call of a tool."""
+    """Whether a JSON-RPC message may be read as a tool call, even if it names its method twice."""
     found = False
 
     def look(pairs: list[tuple[str, Any]]) -> None:

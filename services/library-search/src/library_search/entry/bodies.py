@@ -1,4 +1,4 @@
-"""Reads the body of a request, as far as it is not too large and not too slow."""
+"""Reads the body of a request, with limits of size and time."""
 
 import asyncio
 
@@ -12,24 +12,24 @@ BODY_SECONDS = 30.0
 
 
 class TooLarge(Rejected):
-    """The body is larger than is taken."""
+    """The body is larger than the limit."""
 
     default_code = "too_large"
 
 
 class TooSlow(Rejected):
-    """The body has not arrived in time."""
+    """The body stopped arriving."""
 
     default_code = "too_slow"
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, *, seconds: float = BODY_SECONDS) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Raises:
         TooLarge: it has more than `limit` bytes.
         TooSlow: `seconds` have passed without a byte.
-        ClientDisconnect: the client left before it was through.
+        ClientDisconnect: the client has disconnected.
     """
     too_large = TooLarge(f"the body is larger than {limit} bytes")
     declared = Headers(scope=scope).get("content-length", "0")
@@ -41,7 +41,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, *, seconds: floa
             async with asyncio.timeout(seconds):
                 message = await receive()
         except TimeoutError as error:
-            raise TooSlow(f"the body has not arrived: nothing came for {seconds:g} s") from error
+            raise TooSlow(f"the body stopped arriving: no data for {seconds:g} s") from error
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         body += message.get("body", b"")
@@ -52,7 +52,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, *, seconds: floa
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Receive a body once more, then what follows."""
+    """Replay a body that was read, then receive what follows."""
     pending = [body]
 
     async def receive_again() -> Message:

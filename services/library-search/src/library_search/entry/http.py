@@ -1,6 +1,6 @@
-"""All that is heard over HTTP: `/mcp` for callers, `/admin/api/` for admins.
+"""The HTTP interface: `/mcp` for callers, `/admin/api/` for admins.
 
-A caller's bearer is resolved for each request; what it may read goes to the tools with the request and nowhere else.
+The bearer of each request is resolved. The libraries that it may read are passed to the tools, and are not kept.
 """
 
 from starlette.datastructures import Headers
@@ -20,7 +20,7 @@ LARGEST_MESSAGE = 1024 * 1024
 
 
 class Http:
-    """The ASGI application. `mcp` serves a message of a caller whose bearer is resolved."""
+    """The ASGI application. `mcp` serves messages whose bearer was accepted."""
 
     def __init__(self, mcp: ASGIApp, admin: ASGIApp, bearers: Bearers) -> None:
         self._mcp = mcp
@@ -29,13 +29,13 @@ class Http:
         self._under_way = UnderWay()
 
     async def finish(self) -> None:
-        """Take nothing new and wait for what is under way."""
+        """Refuse new requests, and wait for those under way."""
         await self._under_way.finish()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if self._under_way.stopping:
-            answer = unavailable("This service is stopping. Try again.")
+            answer = unavailable("The service is shutting down. Try again.")
             answer.headers["connection"] = "close"
             await answer(scope, receive, send)
             return
@@ -64,11 +64,11 @@ class Http:
                 await self._mcp(scope, replayed(body, receive), send)
 
     async def _receive(self, scope: Scope, receive: Receive) -> tuple[str, bytes] | Response:
-        """The bearer and the body of a message, or how it is refused."""
+        """The bearer and the body of a message, or the refusal."""
         if scope["path"].rstrip("/") != "/mcp":
-            return mcp_error(404, "There is nothing here; MCP is at /mcp.")
+            return mcp_error(404, "Not found. The MCP endpoint is /mcp.")
         if scope["method"] != "POST":
-            return mcp_error(405, "This endpoint serves POST only.", {"allow": "POST"})
+            return mcp_error(405, "Method not allowed. Use POST.", {"allow": "POST"})
         try:
             bearer = self._bearers.bearer_of(Headers(scope=scope))
             return bearer, await read_body(scope, receive, LARGEST_MESSAGE)
@@ -80,12 +80,12 @@ class Http:
             return mcp_error(408, error.message)
 
     async def _admit(self, scope: Scope, bearer: str, body: bytes) -> Response | None:
-        """Find out what the bearer may read, for the tools; or how it is refused."""
+        """Resolve the bearer for the tools. Returns the refusal, None if the bearer is accepted."""
         try:
             caller, readable = await self._bearers.resolve(bearer, body)
         except Denied as error:
             return unauthorized(error)
         except PallasError:  # `Rejected` too: only `Denied` is about the bearer
-            return unavailable("Whose the bearer is cannot be found out right now. Try again shortly.")
+            return unavailable("The bearer cannot be checked right now. Try again shortly.")
         scope["state"] = {**scope.get("state", {}), READABLE: readable, CALLER: caller}
         return None

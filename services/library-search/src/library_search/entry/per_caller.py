@@ -1,4 +1,4 @@
-"""Limits how many calls of one caller use the database at a time, so that no caller takes the connections of all."""
+"""Limits the calls of each caller that use the database at a time, so that no caller takes all connections."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ WAIT_SECONDS = 5.0
 
 
 class PerCaller:
-    """Lets `at_once` calls of each caller in; more of them wait."""
+    """Admits `at_once` calls of each caller. Further calls wait."""
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
@@ -19,10 +19,10 @@ class PerCaller:
 
     @asynccontextmanager
     async def slot(self, caller: str) -> AsyncGenerator[None]:
-        """Wait for a slot of the caller, and hold it in the block.
+        """Wait for a slot of the caller and hold it in the block.
 
         Raises:
-            Unavailable: there was none for `WAIT_SECONDS`.
+            Unavailable: none was free within `WAIT_SECONDS`.
         """
         slots = self._slots.get(caller)
         if slots is None:
@@ -31,7 +31,7 @@ class PerCaller:
             async with asyncio.timeout(WAIT_SECONDS):
                 await slots.acquire()
         except TimeoutError as error:
-            raise Unavailable("too many calls of this caller at once; try again", code="busy") from error
+            raise Unavailable("this caller has too many calls under way; try again", code="busy") from error
         try:
             yield
         finally:

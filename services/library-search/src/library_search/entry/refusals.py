@@ -1,4 +1,4 @@
-"""HTTP errors: with a JSON-RPC error as their body for MCP clients, `{error, code}` for admins."""
+"""HTTP errors: a JSON-RPC error for MCP clients, `{error, code}` for admins."""
 
 import json
 from typing import Any
@@ -12,13 +12,13 @@ RETRY_AFTER_SECONDS = 1
 
 
 def mcp_error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """An HTTP error as MCP clients expect one."""
+    """An HTTP error for MCP clients."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
     return Response(json.dumps(body), status, headers, media_type="application/json")
 
 
 def unauthorized(error: Denied) -> Response:
-    """401 with the contract's message. Nothing else tells why: the reasons are counted, not said."""
+    """401 with the contract's message. The exact reason is counted, but not disclosed."""
     challenge = "Bearer"
     if error.code != "missing":
         challenge += f' error="invalid_token", error_description="{error.message}"'
@@ -26,7 +26,7 @@ def unauthorized(error: Denied) -> Response:
 
 
 def unavailable(message: str) -> Response:
-    """503, to be tried again."""
+    """503 with `Retry-After`."""
     return mcp_error(503, message, {"retry-after": str(RETRY_AFTER_SECONDS)})
 
 
@@ -39,7 +39,7 @@ def problem(status: int, sentence: str, code: str, **facts: Any) -> Response:
 
 
 def problem_of(error: PallasError) -> Response:
-    """The same of one of our errors."""
+    """A `PallasError` as an error of the admins' API."""
     field = error.facts.get("field")
     answer = problem(STATUS[error.kind], error.message, error.code, **({"field": field} if field else {}))
     if error.kind == "unavailable":

@@ -1,6 +1,6 @@
-"""The tools as an MCP server, in all protocol revisions at once and with no state between requests.
+"""The tools as a stateless MCP server, for all protocol revisions.
 
-All that a tool knows of its caller is the set of libraries that it may read.
+A tool knows nothing of its caller but the libraries that the caller may read.
 """
 
 import json
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 type Context = ServerRequestContext[Any, Request]
 
 READABLE, CALLER = "readable", "caller"
-"""Where a request has the libraries that its caller may read, and who that is, which no tool is told."""
+"""Keys of the request's state: the libraries that the caller may read, and the caller, which tools do not see."""
 
 ERROR_META = "pallas/error"
 _LIST = CacheHint(5_000, "public")
@@ -39,7 +39,7 @@ _CACHE_HINTS: dict[CacheableMethod, CacheHint] = {"server/discover": _LIST, "too
 
 @dataclass(frozen=True, slots=True)
 class Tool[A: Arguments]:
-    """One tool: how it is asked, how it is answered, and by what."""
+    """A tool: its arguments, its answer, and the function that runs it."""
 
     name: str
     title: str
@@ -48,13 +48,13 @@ class Tool[A: Arguments]:
     answer: type[BaseModel]
     run: Callable[[A, Readable], Awaitable[BaseModel]]
     limited: bool = True
-    """Whether calls count against the limit of their caller."""
+    """Whether calls count towards the limit of their caller."""
 
     async def call(self, given: Mapping[str, Any], readable: Readable) -> BaseModel:
-        """Run it.
+        """Run the tool.
 
         Raises:
-            PallasError: as a tool error for the caller.
+            PallasError: the caller gets it as a tool error.
         """
         return await self.run(parse(self.arguments, given), readable)
 
@@ -83,7 +83,7 @@ class ToolServer:
             "library-search",
             version="0.1.0",
             title="Library search",
-            description="Searches the libraries that its caller may read.",
+            description="Searches the libraries that the caller may read.",
             cache_hints=_CACHE_HINTS,
             get_tool_input_schema=self._schemas.get,
             on_list_tools=self._list_tools,
@@ -109,7 +109,7 @@ class ToolServer:
         except Exception as error:
             outcome = "internal"
             log.exception("a tool failed", extra={"tool": params.name})
-            return tool_error(find_error(error) or PallasError("something went wrong here"))
+            return tool_error(find_error(error) or PallasError("internal error"))
         finally:
             self._seconds.labels(tool.name, outcome).observe(time.perf_counter() - began)
         content = answer.model_dump(mode="json")
@@ -118,7 +118,7 @@ class ToolServer:
 
 
 def tool_error(error: PallasError) -> types.CallToolResult:
-    """A tool error: a sentence to read, a code to branch on."""
+    """An error as a tool result, with its code in `_meta`."""
     facts: dict[str, Any] = {"code": error.code, "retryable": error.kind == "unavailable"}
     if "field" in error.facts:
         facts["field"] = error.facts["field"]

@@ -1,4 +1,4 @@
-"""The tools that there are."""
+"""The list of tools."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -21,7 +21,7 @@ type Handler[A: Arguments] = Callable[[A, Readable, Shelves], Awaitable[BaseMode
 def make_tools(
     shelves: Shelves, database: Callable[[], str | None], behind: Callable[[], str | None]
 ) -> tuple[Tool[Any], ...]:
-    """All tools. `database` says what is wrong with it, `behind` what is not known yet."""
+    """All tools. `database` and `behind` say what is wrong with the database and with the changes of libraries."""
 
     def on_shelves[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
         async def run(asked: A, readable: Readable) -> BaseModel:
@@ -36,7 +36,7 @@ def make_tools(
         Tool(
             "search",
             "Search the libraries",
-            "Finds passages by their words in all libraries that you may read, the best first.",
+            "Searches the libraries that you may read for passages. Returns the best first.",
             arguments.Search,
             answers.Found,
             on_shelves(search),
@@ -44,7 +44,7 @@ def make_tools(
         Tool(
             "get_document",
             "Read a document",
-            "Returns a document's text and where it stands, a part at a time.",
+            "Returns the text of a document, a part at a time, with its library, collection and path.",
             arguments.GetDocument,
             answers.DocumentAnswer,
             on_shelves(get_document),
@@ -52,7 +52,7 @@ def make_tools(
         Tool(
             "get_chunk",
             "Read a passage",
-            "Returns a passage that was found in full, and on request those around it.",
+            "Returns the full text of a passage and, on request, of its neighbours.",
             arguments.GetChunk,
             answers.ChunkAnswer,
             on_shelves(get_chunk),
@@ -84,7 +84,7 @@ def make_tools(
         Tool(
             "get_health",
             "Health",
-            "Returns the health status of this service and what it depends on.",
+            "Returns the health of this service and its dependencies.",
             arguments.GetHealth,
             answers.Health,
             health,

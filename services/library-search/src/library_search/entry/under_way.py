@@ -1,4 +1,4 @@
-"""The requests that are being served, and waiting for the last of them."""
+"""Counts the requests under way, so that a shutdown can wait for the last of them."""
 
 import asyncio
 from collections.abc import Generator
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class UnderWay:
-    """`stopping` means that nothing new is taken."""
+    """The requests under way. When `stopping`, new ones are refused."""
 
     stopping: bool = False
     _count: int = 0
@@ -30,6 +30,6 @@ class UnderWay:
                 self._idle.set()
 
     async def finish(self) -> None:
-        """Take nothing new and wait for what is under way."""
+        """Refuse new requests, and wait for those under way."""
         self.stopping = True
         await self._idle.wait()

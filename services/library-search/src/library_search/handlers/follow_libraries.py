@@ -1,4 +1,4 @@
-"""Takes what happens to libraries into the tables, from where the tables are, for as long as the service lives."""
+"""Follows the stream of changes and applies the changes of libraries to the tables."""
 
 import logging
 from dataclasses import dataclass
@@ -16,38 +16,38 @@ log = logging.getLogger(__name__)
 
 NOT_READ = "changes of libraries have not been read yet"
 NOT_READABLE = "changes of libraries cannot be read right now"
-FILLED_AGAIN = "changes of libraries were lost, and have not all been sent again"
+FILLED_AGAIN = "the stream of changes was lost, and not all changes of libraries have been sent again"
 
 
 @dataclass
 class FollowLibraries:
-    """Follows the changes. `missing` says why not all that have happened may be known."""
+    """Follows the changes. `missing` says why some may not be known; None if all are."""
 
     libraries: Libraries
     missing: str | None = NOT_READ
     _made: str = ""
     _awaited: int = 0
-    """The number of a change that the stream must have, for it is in the tables."""
+    """The number of the last change in the tables, until a new stream has reached it; else 0."""
 
     async def run(self, bus: Bus) -> None:
-        """Follow until this is cancelled."""
+        """Follow until cancelled."""
         await follow(bus, CHANGES, LIFECYCLE_CHANGED.template.filter(kind="library"), self)
 
     async def begin(self, made: str, last: int) -> int:
-        """Go on where the tables are; in a stream that they know nothing of, at its beginning."""
+        """The sequence number after which to follow: that of the tables, or 0 in a stream that is new to them."""
         place, number = await self.libraries.begin(made, last)
         if place == 0 and number > 0:
-            log.warning("changes of libraries are read from the beginning of their stream", extra={"number": number})
+            log.warning("the stream of changes is a new one; reading it from the beginning", extra={"number": number})
         self._made, self._awaited = made, 0 if place else number
         return place
 
     async def take(self, record: Record) -> None:
-        """Take a change."""
+        """Apply a change."""
         try:
             event = LifecycleChanged.model_validate_json(record.data)
         except ValidationError:
-            # It stays in the stream; what follows must not wait for it.
-            log.error("a change of a library cannot be read", extra={"place": record.seq})
+            # It stays in the stream. The changes after it must not wait.
+            log.error("a change of a library cannot be decoded; skipped", extra={"seq": record.seq})
             event = None
         if await self.libraries.take(event, self._made, record.seq) and event is not None:
             log.info("library_changed", extra={"library": event.id, "action": event.action, "number": event.number})
@@ -55,9 +55,9 @@ class FollowLibraries:
             self._awaited = 0
 
     def caught_up(self) -> None:
-        """All is known, unless the stream is a new one in which what is in the tables is still to come."""
+        """All changes are known, unless a new stream does not yet have all that are in the tables."""
         self.missing = FILLED_AGAIN if self._awaited else None
 
     def waits(self) -> None:
-        """Something may be happening that is not heard of."""
+        """There may be changes that cannot be read."""
         self.missing = self.missing or NOT_READABLE

@@ -1,4 +1,4 @@
-"""Answers `get_health` in the form that all of Pallas has for it."""
+"""Answers `get_health` in the form that all of Pallas shares."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from pallas_contracts.message import utc_now
 
 
 async def get_health(database: Callable[[], str | None], behind: Callable[[], str | None]) -> Health:
-    """How the service is: an error without its database, degraded without news of libraries."""
+    """`error` without the database, `degraded` if changes of libraries may be unknown, else `ok`."""
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
     if database() is not None:
         return Health(status="error", timestamp=now, message="the database cannot be used right now")

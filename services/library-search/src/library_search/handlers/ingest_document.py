@@ -1,4 +1,4 @@
-"""Takes a file into a library: read, cut into chunks, indexed. The same file again changes nothing."""
+"""Ingests a file: reads it, cuts it into chunks and indexes them. The same file again changes nothing."""
 
 import asyncio
 import hashlib
@@ -15,13 +15,13 @@ from library_search.tables import Library
 log = logging.getLogger(__name__)
 
 KNOWN_WITHIN = 2.0
-"""Seconds for which a library may be unknown here after it was made: the event is on its way."""
-_LOOK_AGAIN = 0.1
+"""Seconds to wait for an unknown library: it may just have been created, and its event be on the way."""
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What has become of a file."""
+    """The result of ingesting a file."""
 
     document: str
     status: Done
@@ -29,7 +29,7 @@ class Ingested:
 
 
 class IngestDocument:
-    """Takes files. At most `at_once` of them are read or stored at the same time."""
+    """Ingests files, at most `at_once` of them at a time."""
 
     def __init__(self, documents: Documents, reader: Reader, *, at_once: int = 2) -> None:
         self._documents = documents
@@ -37,7 +37,7 @@ class IngestDocument:
         self._slots = asyncio.Semaphore(at_once)
 
     async def find_library(self, uid: str) -> Library:
-        """The library of that uid, which may have been made a moment ago.
+        """Find a library by its uid. Waits a moment for one that was just created.
 
         Raises:
             NotFound: there is no such library.
@@ -47,15 +47,15 @@ class IngestDocument:
         while (library := await self._documents.library(uid)) is None:
             if time.monotonic() > until:
                 raise no_library(uid)
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(_POLL_SECONDS)
         return library
 
     async def ingest(self, place: Place, content: bytes) -> Ingested:
-        """Take a file.
+        """Ingest a file.
 
         Raises:
             NotFound: there is no such library.
-            Rejected: files of this kind are not read, or this one cannot be.
+            Rejected: the kind of file is not supported, or the file cannot be read.
             Unavailable: Postgres cannot be used right now, or no process can be started.
         """
         kind = kind_of(place.path)

@@ -1,4 +1,4 @@
-"""Lists what the caller may read: libraries, their collections, and what is in them."""
+"""Lists the libraries that the caller may read, their collections and their documents."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ async def list_libraries(asked: ListLibraries, readable: Readable, shelves: Shel
     """Libraries by uid.
 
     Raises:
-        Rejected: the cursor is not one of ours.
+        Rejected: the cursor is not valid.
         Unavailable: Postgres cannot be used right now.
     """
     rows = await shelves.libraries(readable, key_of(asked.cursor, 1), asked.limit + 1)
@@ -24,7 +24,7 @@ async def list_collections(asked: ListCollections, readable: Readable, shelves: 
     """Collections by library and name.
 
     Raises:
-        Rejected: the cursor is not one of ours.
+        Rejected: the cursor is not valid.
         Unavailable: Postgres cannot be used right now.
     """
     behind = key_of(asked.cursor, 2)
@@ -37,7 +37,7 @@ async def list_items(asked: ListItems, readable: Readable, shelves: Shelves) -> 
     """Documents by library, collection and path.
 
     Raises:
-        Rejected: the cursor is not one of ours.
+        Rejected: the cursor is not valid.
         Unavailable: Postgres cannot be used right now.
     """
     behind = key_of(asked.cursor, 3)
@@ -47,7 +47,7 @@ async def list_items(asked: ListItems, readable: Readable, shelves: Shelves) -> 
 
 
 def _only(library: str | None, readable: Readable) -> Readable:
-    """A library that the caller may not read is left out, like one that does not exist."""
+    """Only this library. One that the caller may not read is left out, like an unknown one."""
     return readable if library is None else narrowed(readable, [library])
 
 

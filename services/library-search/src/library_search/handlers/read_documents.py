@@ -1,4 +1,4 @@
-"""Reads documents and chunks. What the caller may not read is not found, like what does not exist."""
+"""Reads documents and chunks. Those that the caller may not read are not found, like unknown ones."""
 
 from library_search.adapters.shelves import Shelves
 from library_search.answers import ChunkAnswer, ChunkText, DocumentAnswer
@@ -23,7 +23,7 @@ async def get_document(asked: GetDocument, readable: Readable, shelves: Shelves)
 
 
 async def get_chunk(asked: GetChunk, readable: Readable, shelves: Shelves) -> ChunkAnswer:
-    """A chunk with those around it.
+    """A chunk and its neighbours.
 
     Raises:
         NotFound: there is no such chunk for the caller.

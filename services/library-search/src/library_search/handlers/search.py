@@ -8,10 +8,10 @@ from library_search.model import ChunkId, Readable, narrowed
 
 
 async def search(asked: Search, readable: Readable, shelves: Shelves) -> Found:
-    """The best passages. A library that the caller may not read is left out, like one that does not exist.
+    """The best passages. A library that the caller may not read is left out, like an unknown one.
 
     Raises:
-        Rejected: there is no word in the query.
+        Rejected: the query has no word, or too many.
         Unavailable: Postgres cannot be used right now.
     """
     query = parse_query(asked.query)

@@ -23,8 +23,8 @@ from pallas_contracts.errors import Rejected
 class Limits:
     """What reading one file may take.
 
-    `memory` is address space in bytes. It is part of what the container may use. `text` is in bytes, too: pages of a
-    PDF may share what stands on them, so a small file may have much. `chunks` limits what is stored of a file.
+    `memory` is the address space in bytes; it counts towards the limit of the container. `text` is in bytes: the pages
+    of a PDF may share content, so a small file may have much text. `chunks` limits what is stored of a file.
     """
 
     seconds: float = 60
@@ -43,7 +43,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     while line := sys.stdin.buffer.readline():
         asked = json.loads(line)
-        # Whoever has started this ends it after `seconds`, unless that process is gone.
+        # The parent ends this process after `seconds`. The CPU limit is for when the parent is gone.
         used, (_, hard) = time.process_time(), resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used + limits.seconds), hard))
         try:
@@ -63,11 +63,11 @@ def _read(content: bytes, kind: str, limits: Limits) -> tuple[bytes, bytes]:
         return _refused(error.message, error.code), b""
     chunks = chunks_of(read)
     if len(chunks) > limits.chunks:
-        return _refused(f"it has more than {limits.chunks} passages", "too_many_passages"), b""
+        return _refused(f"the file has more than {limits.chunks} passages", "too_many_passages"), b""
     facts = [[chunk.start, chunk.start + len(chunk.text), chunk.heading, chunk.page] for chunk in chunks]
     answer = _as_json({"title": read.title, "chunks": facts})
     if len(answer) > limits.text:
-        return _refused("the names of its headings are too long", "unreadable"), b""
+        return _refused("the headings of the file are too long", "unreadable"), b""
     return answer, read.text.encode()
 
 

@@ -1,4 +1,4 @@
-"""Cuts a text into chunks: within a section, where a paragraph, a line, a sentence or at least a word ends."""
+"""Cuts a text into chunks, within sections, at the end of a paragraph, a line, a sentence or a word."""
 
 import re
 from collections.abc import Iterator
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from library_search.model import Chunk, DocumentText, Section
 
 SIZE = 1000
-"""Characters of a chunk at most."""
+"""Maximum number of characters of a chunk."""
 OVERLAP = 150
-"""About so much of the end of a chunk is repeated at the beginning of the next one of its section."""
+"""Characters, roughly, that a chunk shares with the next one of its section."""
 
 _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?])\s"), re.compile(r"\s"))
-"""Where a text is best cut: the first kind that is found counts."""
+"""Where to cut, in order of preference."""
 
 
 def chunks_of(read: DocumentText, *, size: int = SIZE, overlap: int = OVERLAP) -> list[Chunk]:
-    """The chunks in order. Together they hold everything but white space, each is a piece of the text."""
+    """The chunks in order. Each is a substring of the text; together they cover all of it but white space."""
     return [chunk for section in read.sections for chunk in _cut(read.text, section, size, overlap)]
 
 
@@ -42,7 +42,7 @@ def _last_end(text: str, low: int, high: int) -> int | None:
 
 
 def _first_end(text: str, low: int, high: int) -> int | None:
-    """Where the repetition begins: behind the first end of a sentence, or of a word."""
+    """The start of the overlap: after the first end of a sentence, or of a word."""
     for pattern in _ENDS[2:]:
         if (found := pattern.search(text, low, high)) is not None and found.end() < high:
             return found.end()

@@ -1,4 +1,4 @@
-"""Markdown: a section for every heading, under the names of the headings that it is below."""
+"""Reads Markdown: each heading begins a section, which is named by the headings above it and its own."""
 
 import re
 from itertools import pairwise
@@ -10,12 +10,12 @@ from library_search.model import DocumentText, Section
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _LONGEST_HEADING = 200
-"""Characters of a heading. Every section repeats the headings above it, and markup takes time that grows faster."""
+"""Maximum characters of a heading. Sections repeat the headings above them, and parsing takes superlinear time."""
 _TITLE = re.compile(r"^title:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 
 
 def read_markdown(text: str) -> DocumentText:
-    """Take Markdown apart; its text stays as it is. `text` has newlines only."""
+    """Find the sections of a Markdown text, which stays as it is. Lines must end with newlines only."""
     front = _FRONT_MATTER.match(text)
     begin = front.end() if front else 0
     headings = _headings(text, begin)
@@ -32,9 +32,9 @@ def read_markdown(text: str) -> DocumentText:
 
 
 def _headings(text: str, begin: int) -> list[tuple[int, int, str]]:
-    """Where each heading begins, its level and its name. What only looks like one, in a block of code, is none."""
+    """The start, level and name of each heading. A line in a code block is not a heading."""
     lines = [begin, *(begin + found.end() for found in re.finditer("\n", text[begin:]))]
-    # Only headings are read for their markup: that takes most of the time, and of some texts hours.
+    # Inline markup is parsed in headings only: it takes most of the time, and for some texts hours.
     references: dict[str, Any] = {}
     tokens = MarkdownIt("commonmark").disable("inline").parse(text[begin:], references)
     markup = MarkdownIt("commonmark")

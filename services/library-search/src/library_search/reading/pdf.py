@@ -1,4 +1,4 @@
-"""PDF, page by page. Only the reading process does this: a file may be made to use up time and memory."""
+"""Reads PDF, page by page. Only the child process does this: a malicious file may use up time and memory."""
 
 import io
 
@@ -13,7 +13,7 @@ def read_pdf(content: bytes, longest: int) -> DocumentText:
     """Read a PDF with at most `longest` bytes of text.
 
     Raises:
-        Rejected: it is none, it is encrypted, or it takes too much to read.
+        Rejected: it is not a PDF, is encrypted, or takes too much time or memory.
         MemoryError: it takes more memory than the process may use.
     """
     from pypdf.errors import LimitReachedError
@@ -26,7 +26,7 @@ def read_pdf(content: bytes, longest: int) -> DocumentText:
         raise Rejected(TOO_MUCH, code="unreadable") from error
     except Exception as error:
         # A broken file breaks pypdf in ways that it does not list.
-        raise Rejected("this is no PDF that can be read", code="unreadable") from error
+        raise Rejected("the file is not a readable PDF", code="unreadable") from error
 
 
 def _read(content: bytes, longest: int) -> DocumentText:
@@ -42,7 +42,7 @@ def _read(content: bytes, longest: int) -> DocumentText:
         pages.append(_clean(page.extract_text()) + _BETWEEN)
         longest -= len(pages[-1].encode())
         if longest < 0:
-            raise Rejected("there is too much text in the PDF", code="unreadable")
+            raise Rejected("the PDF has too much text", code="unreadable")
         sections.append(Section(start, start + len(pages[-1]), page=number))
         start = sections[-1].end
     title = _clean((reader.metadata.title if reader.metadata else None) or "").strip() or None
@@ -50,5 +50,5 @@ def _read(content: bytes, longest: int) -> DocumentText:
 
 
 def _clean(text: str) -> str:
-    """Text that can be stored: without NUL, and with every character whole."""
+    """Text that can be stored: without NUL and unpaired surrogates."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Reads files in a child process with limits of time and memory: any file may be made to use up both."""
+"""Reads files in a child process with limits of time and memory, which a malicious file may try to use up."""
 
 import asyncio
 import json
@@ -15,11 +15,11 @@ from library_search.reading.pdf import TOO_MUCH
 from pallas_contracts.errors import Rejected, Unavailable
 
 SMALL = 1024 * 1024
-"""Bytes of a text file after which the process reads another one. After any other file it is ended."""
+"""The process is kept after text files of at most so many bytes. After any other file it is ended."""
 
 
 class Reader:
-    """Reads one file at a time, others wait. Its process is started for the first file; `close` ends it."""
+    """Reads one file at a time. The process starts with the first file; `close` ends it."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
@@ -30,7 +30,7 @@ class Reader:
         """Read a file of that media type and cut it into chunks.
 
         Raises:
-            Rejected: it cannot be read, takes too much to read, or there is no text in it.
+            Rejected: it cannot be read, takes too much time or memory, or has no text.
             Unavailable: no process can be started.
         """
         async with self._turn:
@@ -42,7 +42,7 @@ class Reader:
                 reason = f"the file could not be read within {self._limits.seconds:g} s"
                 raise Rejected(reason, code="unreadable") from error
             except (asyncio.IncompleteReadError, ConnectionError) as error:
-                # A signal ended it, which is one of the limits.
+                # The process has died: it reached a limit.
                 raise Rejected(TOO_MUCH, code="unreadable") from error
             else:
                 if kind != PDF and len(content) <= SMALL:
@@ -71,7 +71,7 @@ class Reader:
                 stderr=asyncio.subprocess.DEVNULL,
             )
         except OSError as error:
-            raise Unavailable("no file can be read right now; try again", code="no_process") from error
+            raise Unavailable("files cannot be read right now; try again", code="no_process") from error
 
 
 async def _ask(process: Process, content: bytes, kind: str) -> FileText:
@@ -82,12 +82,12 @@ async def _ask(process: Process, content: bytes, kind: str) -> FileText:
     await process.stdin.drain()
     sizes = [int(size) for size in (await process.stdout.readuntil()).split()]
     answer, encoded = [await process.stdout.readexactly(size) for size in sizes]
-    said: dict[str, Any] = json.loads(answer)
-    if "error" in said:
-        raise Rejected(said["error"], code=said["code"])
+    parsed: dict[str, Any] = json.loads(answer)
+    if "error" in parsed:
+        raise Rejected(parsed["error"], code=parsed["code"])
     text = encoded.decode()
-    chunks = tuple(Chunk(start, text[start:end], heading, page) for start, end, heading, page in said["chunks"])
-    return FileText(text, chunks, said["title"])
+    chunks = tuple(Chunk(start, text[start:end], heading, page) for start, end, heading, page in parsed["chunks"])
+    return FileText(text, chunks, parsed["title"])
 
 
 async def _end(process: Process) -> None:

@@ -1,4 +1,4 @@
-"""Opaque tokens, signing keys and the audit log over HTTP, for admins; tokens also for their users."""
+"""Routes of opaque tokens, signing keys and the audit log, for admins. Tokens are also for their users."""
 
 from functools import partial
 from typing import Annotated
@@ -35,7 +35,7 @@ def tokens_router(parts: Parts) -> APIRouter:
     async def list_all_tokens(
         who: Acting, after: After = "", limit: Limit = 100, user: Annotated[PlainId | None, Query()] = None
     ) -> Page[TokenDetail]:
-        """Tokens by id, all or those of a user."""
+        """List tokens by id, all or those of a user."""
         if user is None:
             check_admin(who)
         async with reading(parts.engine) as session:
@@ -45,7 +45,7 @@ def tokens_router(parts: Parts) -> APIRouter:
 
     @router.post("/tokens", status_code=201)
     async def create_token(body: NewToken, who: Acting) -> CreatedToken:
-        """Make a token; its text is in the answer, once."""
+        """Create a token. Only this answer has its text."""
         decide = partial(
             tokens.create_token,
             who=who,
@@ -58,20 +58,20 @@ def tokens_router(parts: Parts) -> APIRouter:
 
     @router.get("/tokens/{token_id}")
     async def show_token(token_id: TokenId, who: Acting) -> TokenDetail:
-        """A token, without its text."""
+        """Show a token, without its text."""
         async with reading(parts.engine) as session:
             return await tokens.show_token(session, who, token_id)
 
     @router.put("/tokens/{token_id}/libraries")
     async def replace_libraries(token_id: TokenId, body: AllowedLibraries, who: Acting) -> TokenDetail:
-        """Let a token read these libraries and no others."""
+        """Replace the libraries that a token may read."""
         return await make(
             who, partial(tokens.replace_libraries, who=who, token_id=token_id, libraries=body.allowed_libraries)
         )
 
     @router.delete("/tokens/{token_id}", status_code=204)
     async def revoke_token(token_id: TokenId, who: Acting) -> None:
-        """Make a token invalid, for good."""
+        """Revoke a token. This cannot be undone."""
         await make(who, partial(tokens.revoke_token, who=who, token_id=token_id))
 
     return router
@@ -84,14 +84,14 @@ def keys_router(parts: Parts) -> APIRouter:
 
     @router.get("/keys")
     async def list_all_keys(who: Acting) -> Page[KeyDetail]:
-        """All signing keys, the oldest first."""
+        """List all signing keys, the oldest first."""
         check_admin(who)
         async with reading(parts.engine) as session:
             return await list_keys(session)
 
     @router.post("/keys", status_code=201)
     async def add_key(body: NewKey, who: Acting) -> AddedKey:
-        """Make a key; the secret of one for per-turn tokens is in the answer, once."""
+        """Create a key. Only this answer has the secret of a key for per-turn tokens."""
         check_admin(who)
         algorithm = body.algorithm or (parts.algorithm if body.purpose == "team" else "HS256")
         decide = partial(keys.add_key, purpose=body.purpose, algorithm=algorithm, current=body.current, seal=parts.seal)
@@ -99,19 +99,19 @@ def keys_router(parts: Parts) -> APIRouter:
 
     @router.post("/keys/reseal", status_code=204)
     async def reseal_keys(who: Acting) -> None:
-        """Encrypt all secrets by the first Fernet key of the settings."""
+        """Encrypt all secrets again, with the first Fernet key of the settings."""
         check_admin(who)
         await make(who, partial(keys.reseal_keys, seal=parts.seal))
 
     @router.post("/keys/{kid}/current")
     async def make_current(kid: Kid, who: Acting) -> KeyDetail:
-        """Sign team JWTs by this key from now on."""
+        """Make this the key that signs team JWTs."""
         check_admin(who)
         return await make(who, partial(keys.make_current, kid=kid))
 
     @router.post("/keys/{kid}/retire")
     async def retire_key(kid: Kid, who: Acting) -> KeyDetail:
-        """Make every JWT of this key invalid, for good."""
+        """Retire a key. All JWTs signed with it become invalid. This cannot be undone."""
         check_admin(who)
         return await make(who, partial(keys.retire_key, kid=kid))
 
@@ -119,12 +119,12 @@ def keys_router(parts: Parts) -> APIRouter:
 
 
 def lists_router(parts: Parts) -> APIRouter:
-    """The list of teams, and the audit log."""
+    """The routes of the list of teams and of the audit log."""
     router = APIRouter(responses=REFUSALS)
 
     @router.get("/teams/", tags=["teams"])
     async def list_all_teams(who: Acting, after: After = "", limit: Limit = 100) -> Page[TeamDetail]:
-        """Teams by id."""
+        """List teams by id."""
         check_admin(who)
         async with reading(parts.engine) as session:
             return await list_teams(session, optional_uuid(after), limit)
@@ -133,7 +133,7 @@ def lists_router(parts: Parts) -> APIRouter:
     async def list_all_changes(
         who: Acting, after: Annotated[int, Query(ge=0, lt=2**63)] = 0, limit: Limit = 100
     ) -> Page[ChangeDetail]:
-        """Everything that has changed, by number."""
+        """List changes by number: the audit log."""
         check_admin(who)
         async with reading(parts.engine) as session:
             return await list_changes(session, after, limit)

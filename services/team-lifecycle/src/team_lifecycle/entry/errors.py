@@ -1,6 +1,6 @@
-"""Errors as HTTP answers: `{"error": sentence, "code": word}`; bad input also says which `field`, and all `faults`.
+"""Errors as HTTP answers: `{"error": sentence, "code": word}`. Bad input also has `field`, and all `faults`.
 
-Nothing of what the caller sent is repeated but names and ids.
+Answers repeat nothing of the request but names and ids.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Fault(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a request was refused. `field` and `faults` are there for bad input."""
+    """Why a request was refused. Bad input has `field` and `faults`."""
 
     error: str
     code: str
@@ -38,19 +38,19 @@ class Problem(BaseModel):
 
 
 def problem(status: int, sentence: str, code: str, **facts: Any) -> JSONResponse:
-    """An error."""
+    """An error answer."""
     return JSONResponse({"error": sentence, "code": code, **facts}, status_code=status)
 
 
 def unavailable(error: PallasError) -> Response:
-    """An answer that says when to try again."""
+    """A 503 with `Retry-After`."""
     answer = problem(503, error.message, error.code)
     answer.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
     return answer
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Answer all errors of the application."""
+    """Register the handlers of all errors."""
     app.add_exception_handler(PallasError, _any_error)
     app.add_exception_handler(RequestValidationError, _bad_input)
     app.add_exception_handler(HTTPException, _http_error)
@@ -58,7 +58,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def status_of(error: BaseException) -> int:
-    """The status that stands for an error, or for the one of ours that caused it."""
+    """The HTTP status of an error, or of the `PallasError` that caused it."""
     known = find_error(error)
     return STATUS[known.kind if known is not None else "internal"]
 
@@ -66,7 +66,7 @@ def status_of(error: BaseException) -> int:
 async def _any_error(_request: Request, error: Exception) -> Response:
     known = find_error(error)
     if known is None:
-        return problem(500, "something went wrong here", "internal")
+        return problem(500, "internal error", "internal")
     if known.kind == "unavailable":
         return unavailable(known)
     field = known.facts.get("field")
@@ -82,7 +82,7 @@ async def _bad_input(_request: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    # A stranger does not learn which routes there are.
+    # Without an account nobody learns which routes exist.
     if error.status_code == 401 or request.state.who.account == STRANGER:
         return _unauthorized()
     answer = problem(error.status_code, error.detail, "http")
@@ -92,13 +92,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _unauthorized() -> Response:
-    answer = problem(401, "name and password of the service's account are needed", "unauthorized")
+    answer = problem(401, "the name and password of an account for this route are required", "unauthorized")
     answer.headers["www-authenticate"] = 'Basic realm="pallas", charset="UTF-8"'
     return answer
 
 
 def _field(loc: Sequence[str | int]) -> str:
-    """`("body", "workspace_ids", 3)` is `workspace_ids.3`; what is no JSON at some position is `body`."""
+    """`("body", "workspace_ids", 3)` is `workspace_ids.3`; invalid JSON is `body`."""
     named = ".".join(str(part) for part in loc[1:])
     readable = named.encode(errors="replace").decode()[:LONGEST_FIELD]
     return readable if readable and not readable.isdigit() else str(loc[0])

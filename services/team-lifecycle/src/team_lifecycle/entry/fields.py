@@ -1,7 +1,7 @@
-"""What a request may hold: lengths and alphabets, checked before anything is decided.
+"""Fields of requests, with their lengths and alphabets.
 
-Names are free text of one line. Ids that stand in paths have an alphabet that needs no encoding. An id that cannot be
-one of ours is unknown where it is looked up, and bad input where it is to be made.
+Names are one line of any text. Ids in paths have an alphabet that needs no encoding. A malformed id is not found where
+it is looked up, and bad input where it is created.
 """
 
 import re
@@ -18,7 +18,7 @@ from team_lifecycle.model import Who
 from team_lifecycle.roles import check_admin
 
 MOST_IDS = 1000
-"""Ids in one list."""
+"""Maximum number of ids in a list."""
 
 LONGEST_ID = 64
 LONGEST_NAME = 200
@@ -52,26 +52,26 @@ type AnyText = Annotated[str, Path()]
 
 
 class Body(BaseModel):
-    """A body that says nothing we do not know."""
+    """A body without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class NewTeam(BaseModel):
-    """A team to make. Daedalus may send more than we know."""
+    """A team to create. Unknown fields are ignored, since Daedalus may send more."""
 
     id: UUID
     name: Name
 
 
 class NewWorkspaces(BaseModel):
-    """The workspaces to attach a team to."""
+    """The workspaces of a team."""
 
     workspace_ids: Annotated[list[WorkspaceId], Field(max_length=MOST_IDS)]
 
 
 class NewUser(Body):
-    """A user to make."""
+    """A user to create."""
 
     name: PlainId
 
@@ -83,7 +83,7 @@ class UserChange(Body):
 
 
 class NewLibrary(Body):
-    """A library to make; `owner` is a user."""
+    """A library to create. `owner` is a user."""
 
     uid: PlainId
     name: Name
@@ -105,12 +105,12 @@ class NewWorkspace(Body):
 
 def _in_the_future(value: datetime | None) -> datetime | None:
     if value is not None and not timedelta() < value - datetime.now(UTC) <= LONGEST_LIFE:
-        raise ValueError("must be in the future, and within a hundred years")
+        raise ValueError("must be in the future, and at most a hundred years ahead")
     return value
 
 
 class NewToken(Body):
-    """A token to make."""
+    """A token to create."""
 
     user: PlainId
     name: Name
@@ -125,7 +125,7 @@ class AllowedLibraries(Body):
 
 
 class NewKey(Body):
-    """A signing key to make. `algorithm` None is that of the settings for team JWTs, HS256 for per-turn tokens."""
+    """A signing key to create. `algorithm` defaults to the settings for team JWTs, to HS256 for per-turn tokens."""
 
     purpose: Literal["team", "turn"]
     algorithm: Literal["HS256", "EdDSA"] | None = None
@@ -158,15 +158,15 @@ def kid_of(kid: AnyText) -> str:
 
 
 def optional_uuid(after: str) -> str:
-    """The id after which a page begins; empty at the beginning.
+    """The id after which a page begins; empty for the first page.
 
     Raises:
-        Rejected: it is no id.
+        Rejected: it is not a UUID.
     """
     try:
         return str(UUID(after)) if after else ""
     except ValueError:
-        raise Rejected("after must be the `next` of the page before", field="after") from None
+        raise Rejected("after: must be the `next` of the previous page", field="after") from None
 
 
 def _uuid(value: str, what: str) -> str:
@@ -187,7 +187,7 @@ def _unknown(value: str, what: str) -> NotFound:
 
 
 def who_asks(request: Request) -> Who:
-    """Who asks, as the front has found."""
+    """The sender of the request, whom `Front` has identified."""
     who: Who = request.state.who
     return who
 
@@ -195,27 +195,27 @@ def who_asks(request: Request) -> Who:
 def who_asks_for(
     request: Request,
     acts_for: Annotated[
-        str | None, Header(alias="X-Pallas-User", description="act for this user: its roles decide then")
+        str | None, Header(alias="X-Pallas-User", description="act for this user, with the rights of the user")
     ] = None,
 ) -> Who:
-    """The same, for one of the users perhaps.
+    """The sender, who may act for a user.
 
     Raises:
-        Rejected: the header holds no name of a user.
+        Rejected: the header is not a valid user name.
     """
     who: Who = request.state.who
     if acts_for is None:
         return who
     if len(acts_for) > LONGEST_ID or not re.fullmatch(_PLAIN, acts_for):
-        raise Rejected("X-Pallas-User must be the name of a user", field="X-Pallas-User")
+        raise Rejected("X-Pallas-User: must be a valid user name", field="X-Pallas-User")
     return Who(who.account, who.correlation, acts_for)
 
 
 def who_administers(who: Annotated[Who, Depends(who_asks_for)]) -> None:
-    """Let admins pass who act for nobody.
+    """Refuse requests that act for a user.
 
     Raises:
-        Denied: it is done for a user.
+        Denied: the request acts for a user.
     """
     check_admin(who)
 
@@ -227,20 +227,20 @@ type Acting = Annotated[Who, Depends(who_asks_for)]
 type UserName = Annotated[str, Depends(user_of)]
 type LibraryUid = Annotated[str, Depends(library_of)]
 type Kid = Annotated[str, Depends(kid_of)]
-type After = Annotated[str, Query(max_length=256, pattern=r"^[^\x00]*$", description="`next` of the page before")]
+type After = Annotated[str, Query(max_length=256, pattern=r"^[^\x00]*$", description="`next` of the previous page")]
 type Limit = Annotated[int, Query(ge=1, le=1000)]
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": meaning}
     for status, meaning in {
         400: "The body is not complete",
-        401: "No or wrong name and password",
-        403: "The user who acts may not do this",
-        404: "What it is about does not exist",
-        408: "The body is too slow",
-        409: "The state contradicts the request",
+        401: "Name and password are missing or wrong",
+        403: "The acting user may not do this",
+        404: "Not found",
+        408: "The body did not arrive in time",
+        409: "The request conflicts with the current state",
         413: "The body is too large",
-        422: "Bad input; `field` says which",
+        422: "Bad input; `field` names the field",
         503: "Postgres or the cache cannot be used; `Retry-After` says when to try again",
     }.items()
 }

@@ -1,8 +1,8 @@
-"""What happens to a request before a route sees it: it gets a correlation id, its sender is known, its body is read.
+"""Wraps the application: gives each request a correlation id, identifies its sender and reads its body.
 
-Which account a route is for is a dependency of its router. FastAPI reads a body before it asks dependencies, so the
-sender is found out here, and the body of a stranger is not looked at. Other bodies are small; one that is large or slow
-is refused before it takes memory.
+Each router depends on the account that may use it. But FastAPI reads the body before it runs dependencies. So the
+sender is identified here, and the body of an unknown sender is not read. Large or slow bodies are refused before they
+take memory.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}"
 
 
 class Front:
-    """The ASGI application around `inner`, which finds in its state `who` asks."""
+    """The ASGI application around `inner`. It sets `who` in the state of each request."""
 
     def __init__(self, inner: ASGIApp, accounts: Accounts) -> None:
         self._inner = inner
@@ -67,7 +67,7 @@ class Front:
 
 
 def correlation_of(headers: Headers) -> str:
-    """The caller's request id, else its trace, else a new id."""
+    """The request id of the caller, else its trace id, else a new id."""
     given = headers.get(REQUEST_ID, "")
     if _ID.fullmatch(given):
         return given
@@ -76,7 +76,7 @@ def correlation_of(headers: Headers) -> str:
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes | Response:
-    """The whole body, or how it is refused."""
+    """The whole body, or the refusal."""
     declared = Headers(scope=scope).get("content-length", "0")
     too_large = problem(413, f"the body is larger than {LARGEST_BODY} bytes", "too_large")
     if not declared.isdigit() or int(declared) > LARGEST_BODY:
@@ -87,14 +87,14 @@ async def _read(scope: Scope, receive: Receive) -> bytes | Response:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    return problem(400, "the body is not complete", "incomplete")
+                    return problem(400, "the body is incomplete", "incomplete")
                 body += message.get("body", b"")
                 if len(body) > LARGEST_BODY:
                     return too_large
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        return problem(408, f"the body has not arrived within {BODY_SECONDS:g} s", "too_slow")
+        return problem(408, f"the body did not arrive within {BODY_SECONDS:g} s", "too_slow")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

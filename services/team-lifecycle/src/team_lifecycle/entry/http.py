@@ -1,4 +1,4 @@
-"""All routes, and who may use them."""
+"""The routes, and the account that each router is for."""
 
 import logging
 from typing import Any
@@ -31,20 +31,22 @@ ADMIN = "/admin/api"
 
 
 class For(HTTPBasic):
-    """Lets one account use a router. The front has checked the password."""
+    """Restricts a router to one account. `Front` has checked the password."""
 
     def __init__(self, account: str) -> None:
         super().__init__(scheme_name="HTTPBasic")
         self._account = account
 
     async def __call__(self, request: HTTPConnection) -> None:
-        """Let the account pass.
+        """Check the account.
 
         Raises:
-            HTTPException: 401, it is another one or nobody's.
+            HTTPException: 401, the request is from another account or from none.
         """
         if request.state.who.account != self._account:
-            log.warning("refused a request", extra={"account": self._account})
+            log.warning(
+                "refused a request without the name and password of the account", extra={"account": self._account}
+            )
             raise HTTPException(401)
 
 
@@ -54,7 +56,7 @@ def make_http(parts: Parts, *, service_hash: str | None, admin_hash: str | None)
 
 
 def make_app(parts: Parts) -> FastAPI:
-    """The routes, for requests of which it is known `who` has sent them."""
+    """The routes. The state of a request must have `who`."""
     app = FastAPI(title="Pallas team lifecycle", version="0.1", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.include_router(teams_router(parts), prefix=TEAMS, dependencies=[Depends(For(SERVICE_ACCOUNT))])
     app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=[Depends(For(ADMIN_ACCOUNT))])
@@ -67,7 +69,7 @@ def _admin_router(parts: Parts) -> APIRouter:
     router = APIRouter()
     for routes in (lists_router, users_router, libraries_router, memberships_router, tokens_router, keys_router):
         router.include_router(routes(parts))
-    # Daedalus uses the same routes and acts for nobody; here somebody may be named, who is no admin.
+    # Daedalus uses the same routes. Here a request may act for a user, who must not manage teams.
     router.include_router(teams_router(parts), prefix="/teams", dependencies=[Depends(who_administers)])
     return router
 
@@ -77,9 +79,9 @@ def _public_router(parts: Parts) -> APIRouter:
 
     @router.get("/.well-known/jwks.json", response_model=None)
     async def show_public_keys() -> Response:
-        """The public keys of team JWTs, in EdDSA mode; 404 otherwise, since the keys of HS256 are secret."""
+        """The public keys of team JWTs signed with EdDSA. 404 if they are signed with HS256, whose keys are secret."""
         if parts.algorithm != "EdDSA":
-            raise NotFound("team JWTs are not signed by public keys here", code="no_public_keys")
+            raise NotFound("there are no public keys: team JWTs are signed with HS256", code="no_public_keys")
         valid = SigningKey.purpose == "team", SigningKey.retired_at.is_(None), SigningKey.public.is_not(None)
         async with reading(parts.engine) as session:
             found = (await session.scalars(select(SigningKey).where(*valid).order_by(SigningKey.created_at))).all()

@@ -1,4 +1,4 @@
-"""What the routes are given."""
+"""The dependencies of the routes."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from team_lifecycle.signing import Algorithm, Seal
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Postgres to read from, the way to change it, and how keys are kept and used."""
+    """Postgres for reading, `changes` for writing, and the encryption and algorithm of signing keys."""
 
     engine: AsyncEngine
     changes: Changes

@@ -1,4 +1,4 @@
-"""Users, libraries and roles over HTTP, for admins; with `X-Pallas-User` for one of the users."""
+"""Routes of users, libraries and roles, for admins, who may act for a user with `X-Pallas-User`."""
 
 from functools import partial
 from typing import Annotated
@@ -36,14 +36,14 @@ def users_router(parts: Parts) -> APIRouter:
 
     @router.get("/users")
     async def list_all_users(who: Acting, after: After = "", limit: Limit = 100) -> Page[UserDetail]:
-        """Users by name."""
+        """List users by name."""
         check_admin(who)
         async with reading(parts.engine) as session:
             return await list_users(session, after, limit)
 
-    @router.post("/users", status_code=201, responses={200: {"description": "It was there already"}})
+    @router.post("/users", status_code=201, responses={200: {"description": "It existed already"}})
     async def create_user(body: NewUser, who: Acting, response: Response) -> UserDetail:
-        """Make a user."""
+        """Create a user."""
         check_admin(who)
         user, new = await make(who, partial(users.create_user, name=body.name))
         response.status_code = 201 if new else 200
@@ -51,13 +51,13 @@ def users_router(parts: Parts) -> APIRouter:
 
     @router.patch("/users/{user}")
     async def change_user(user: UserName, body: UserChange, who: Acting) -> UserDetail:
-        """Let a user's tokens in, or keep all of them out."""
+        """Activate or deactivate a user. The tokens of an inactive user are refused."""
         check_admin(who)
         return await make(who, partial(users.set_user_active, name=user, active=body.active))
 
     @router.get("/users/{user}/scopes")
     async def list_scopes(user: UserName, who: Acting) -> list[str]:
-        """The libraries that may go into tokens of this user: those that it owns or manages."""
+        """List the libraries that tokens of this user may have: those that the user owns or manages."""
         async with reading(parts.engine) as session:
             await check_self(session, who, user)
             await users.find_user(session, user)
@@ -78,14 +78,14 @@ def libraries_router(parts: Parts) -> APIRouter:
         limit: Limit = 100,
         workspace_id: Annotated[WorkspaceId | None, Query()] = None,
     ) -> Page[LibraryDetail]:
-        """Libraries by uid, all or those of a workspace."""
+        """List libraries by uid, all or those of a workspace."""
         check_admin(who)
         async with reading(parts.engine) as session:
             return await list_libraries(session, after, limit, workspace_id)
 
-    @router.post("/libraries", status_code=201, responses={200: {"description": "It was there already"}})
+    @router.post("/libraries", status_code=201, responses={200: {"description": "It existed already"}})
     async def create_library(body: NewLibrary, who: Acting, response: Response) -> LibraryDetail:
-        """Make a library. Only an admin who acts for nobody puts it under a workspace."""
+        """Create a library. With `workspace_id`, the request must not act for a user."""
         decide = partial(
             libraries.create_library,
             who=who,
@@ -100,17 +100,17 @@ def libraries_router(parts: Parts) -> APIRouter:
 
     @router.put("/libraries/{library}/name")
     async def rename_library(library: LibraryUid, body: NewName, who: Acting) -> LibraryDetail:
-        """Give a library another name."""
+        """Rename a library."""
         return await make(who, partial(libraries.rename_library, who=who, uid=library, name=body.name))
 
     @router.put("/libraries/{library}/workspace")
     async def move_library(library: LibraryUid, body: NewWorkspace, who: Acting) -> LibraryDetail:
-        """Put a library into another workspace, or into none; for admins who act for nobody."""
+        """Move a library to another workspace, or to none. The request must not act for a user."""
         return await make(who, partial(libraries.move_library, who=who, uid=library, workspace_id=body.workspace_id))
 
     @router.delete("/libraries/{library}", status_code=204)
     async def delete_library(library: LibraryUid, who: Acting) -> None:
-        """Remove a library, with all roles on it and from all tokens."""
+        """Delete a library, with all roles on it, and remove it from all tokens."""
         await make(who, partial(libraries.delete_library, who=who, uid=library))
 
     return router
@@ -129,7 +129,7 @@ def memberships_router(parts: Parts) -> APIRouter:
         library: Annotated[PlainId | None, Query()] = None,
         user: Annotated[PlainId | None, Query()] = None,
     ) -> Page[MembershipDetail]:
-        """Who has which role, all or those of a library or a user."""
+        """List roles, all or those of a library or a user."""
         check_admin(who)
         async with reading(parts.engine) as session:
             return await list_memberships(session, after, limit, library, user)
@@ -137,19 +137,19 @@ def memberships_router(parts: Parts) -> APIRouter:
     @router.put(
         "/memberships/{library}/{user}/{role}",
         status_code=201,
-        responses={200: {"description": "The user had it already"}},
+        responses={200: {"description": "The user had the role already"}},
     )
     async def grant_role(
         library: LibraryUid, user: UserName, role: Role, who: Acting, response: Response
     ) -> MembershipDetail:
-        """Give a user a role on a library."""
+        """Grant a user a role on a library."""
         held, new = await make(who, partial(memberships.grant_role, who=who, library_uid=library, user=user, role=role))
         response.status_code = 201 if new else 200
         return held
 
     @router.delete("/memberships/{library}/{user}/{role}", status_code=204)
     async def revoke_role(library: LibraryUid, user: UserName, role: Role, who: Acting) -> None:
-        """Take a role from a user, and the library out of the tokens that needed it."""
+        """Revoke a role of a user, and remove the library from the tokens that needed the role."""
         await make(who, partial(memberships.revoke_role, who=who, library_uid=library, user=user, role=role))
 
     return router

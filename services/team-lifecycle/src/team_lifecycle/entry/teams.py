@@ -1,4 +1,4 @@
-"""Teams over HTTP (contract, section 7), for Daedalus at `/mcp_server/api/teams/` and for admins at their own path."""
+"""Routes of teams (contract, section 7): `/mcp_server/api/teams/` for Daedalus, `/admin/api/teams/` for admins."""
 
 from functools import partial
 
@@ -16,9 +16,9 @@ def teams_router(parts: Parts) -> APIRouter:
     router = APIRouter(tags=["teams"], responses=REFUSALS)
     make = parts.changes.make
 
-    @router.post("/", status_code=201, responses={200: {"model": TeamDetail, "description": "It was there already"}})
+    @router.post("/", status_code=201, responses={200: {"model": TeamDetail, "description": "It existed already"}})
     async def create_team(body: NewTeam, who: Asking, response: Response) -> CreatedTeam | TeamDetail:
-        """Make a team; its JWT is in the answer, once."""
+        """Create a team. Only this answer has its JWT."""
         answer = await make(who, partial(teams.create_team, team_id=str(body.id), name=body.name, seal=parts.seal))
         if isinstance(answer, TeamDetail):
             response.status_code = 200
@@ -26,23 +26,23 @@ def teams_router(parts: Parts) -> APIRouter:
 
     @router.get("/{team_id}/")
     async def show_team(team_id: TeamId) -> TeamDetail:
-        """A team as it is, without its JWT."""
+        """Show a team, without its JWT."""
         async with reading(parts.engine) as session:
             return await teams.show_team(session, team_id)
 
     @router.delete("/{team_id}/", status_code=204)
     async def delete_team(team_id: TeamId, who: Asking) -> None:
-        """Make a team inactive: its JWT is refused from now on."""
+        """Make a team inactive. Its JWT is refused from now on."""
         await make(who, partial(teams.delete_team, team_id=team_id))
 
     @router.put("/{team_id}/workspaces/")
     async def replace_workspaces(team_id: TeamId, body: NewWorkspaces, who: Asking) -> Workspaces:
-        """Attach a team to these workspaces and no others."""
+        """Replace the workspaces that a team is attached to."""
         return await make(who, partial(teams.replace_workspaces, team_id=team_id, workspace_ids=body.workspace_ids))
 
     @router.post("/{team_id}/rotate/")
     async def rotate_team(team_id: TeamId, who: Asking) -> RotatedTeam:
-        """Make another JWT for a team; the old one is refused from now on."""
+        """Create a new JWT for a team. The old one is refused from now on."""
         return await make(who, partial(teams.rotate_team, team_id=team_id, seal=parts.seal))
 
     return router

@@ -1,6 +1,6 @@
-"""Signing keys. One current key signs team JWTs here; keys for per-turn tokens sign at Daedalus.
+"""Signing keys. The current key signs team JWTs here. Daedalus signs with the keys for per-turn tokens.
 
-A key is for one of the two. With one key for both, Daedalus could sign JWTs of teams.
+A key is for one of the two: with a key for both, Daedalus could sign team JWTs.
 """
 
 from uuid import uuid4
@@ -20,7 +20,7 @@ from team_lifecycle.tables import SigningKey
 async def add_key(
     session: AsyncSession, purpose: KeyPurpose, algorithm: Algorithm, *, current: bool, seal: Seal
 ) -> Decision[AddedKey]:
-    """Make a key. The secret of one for per-turn tokens is in the answer, and nowhere else again.
+    """Create a key. Only this answer has the secret of a key for per-turn tokens.
 
     Raises:
         Conflict: a key for per-turn tokens cannot be current.
@@ -34,7 +34,7 @@ async def add_key(
         kid=f"{purpose}-{uuid4().hex[:16]}",
         purpose=purpose,
         algorithm=algorithm,
-        # Whoever only verifies needs the secret of HS256, but of EdDSA just the public key.
+        # Verifying takes the secret with HS256, but only the public key with EdDSA.
         sealed=None if (purpose, algorithm) == ("turn", "EdDSA") else seal.close(made.secret),
         public=made.public,
         current=current,
@@ -44,16 +44,16 @@ async def add_key(
     await session.flush()
     detail = KeyDetail.model_validate(key)
     added = AddedKey(**dict(detail), secret=made.secret if purpose == "turn" else None)
-    # Nobody can have looked up a key that was just made: there is nothing to invalidate.
+    # Nobody can have looked up a new key, so there is nothing to invalidate.
     return Decision(added, _event("added", key))
 
 
 async def make_current(session: AsyncSession, kid: str) -> Decision[KeyDetail]:
-    """Sign team JWTs by this key from now on; those of other keys stay valid.
+    """Make this the key that signs team JWTs. JWTs signed with other keys stay valid.
 
     Raises:
         NotFound: there is no such key.
-        Conflict: it is retired, or for per-turn tokens.
+        Conflict: the key is retired, or is for per-turn tokens.
     """
     key = await _find(session, kid)
     if key.purpose == "turn":
@@ -69,24 +69,24 @@ async def make_current(session: AsyncSession, kid: str) -> Decision[KeyDetail]:
 
 
 async def retire_key(session: AsyncSession, kid: str) -> Decision[KeyDetail]:
-    """Make every JWT of this key invalid, for good.
+    """Retire a key: all JWTs signed with it become invalid. This cannot be undone.
 
     Raises:
         NotFound: there is no such key.
-        Conflict: it is the one that signs: another has to be current first.
+        Conflict: the key is current; make another one current first.
     """
     key, keys = await _find(session, kid), frozenset({signing_key(kid)})
     if key.retired_at is not None:
         return Decision(KeyDetail.model_validate(key), keys=keys)
     if key.current:
-        raise Conflict(f"key {kid!r} signs team JWTs: make another one current first", code="key_current")
+        raise Conflict(f"key {kid!r} is the current one; make another one current first", code="key_current")
     key.retired_at = utc_now()
     await session.flush()
     return Decision(KeyDetail.model_validate(key), _event("retired", key), keys)
 
 
 async def reseal_keys(session: AsyncSession, *, seal: Seal) -> Decision[None]:
-    """Encrypt all secrets by the first of the Fernet keys, so that the others can go."""
+    """Encrypt all secrets with the first Fernet key, so that the others can be removed."""
     found = list(await session.scalars(select(SigningKey).where(SigningKey.sealed.is_not(None))))
     for key in found:
         key.sealed = seal.reseal(key.sealed or "")
@@ -95,7 +95,7 @@ async def reseal_keys(session: AsyncSession, *, seal: Seal) -> Decision[None]:
 
 
 async def ensure_current_key(session: AsyncSession, algorithm: Algorithm, *, seal: Seal) -> Decision[None]:
-    """See to it that team JWTs can be signed by the algorithm of the settings."""
+    """Create a current key, unless there is one for the algorithm of the settings."""
     key = await session.scalar(select(SigningKey).where(SigningKey.current))
     if key is not None and key.algorithm == algorithm:
         return Decision(None)
@@ -119,4 +119,4 @@ def _event(action: str, key: SigningKey) -> Event:
 
 
 def _signs_elsewhere() -> Conflict:
-    return Conflict("keys for per-turn tokens sign at Daedalus; none of them is current here", code="key_purpose")
+    return Conflict("a key for per-turn tokens cannot be current: Daedalus signs with it", code="key_purpose")

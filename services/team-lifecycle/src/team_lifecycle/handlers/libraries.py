@@ -1,4 +1,4 @@
-"""Libraries. A change of workspace touches the teams of both."""
+"""Libraries. A move touches the look-ups of the teams of both workspaces."""
 
 import secrets
 from typing import Any
@@ -19,12 +19,12 @@ from team_lifecycle.tables import Library, Membership, OpaqueToken, TeamWorkspac
 async def create_library(
     session: AsyncSession, who: Who, uid: str, name: str, workspace_id: str | None, owner: str | None
 ) -> Decision[tuple[LibraryDetail, bool]]:
-    """Make a library; return it and whether it is new. A user who makes one owns it.
+    """Create a library. Returns it, and whether it is new. A user who creates one owns it.
 
     Raises:
         NotFound: there is no such owner.
-        Denied: a user cannot make somebody else an owner, nor put a library under a workspace.
-        Conflict: there is another library of that uid.
+        Denied: the acting user names another owner, or a workspace.
+        Conflict: another library has that uid.
     """
     if workspace_id is not None:
         check_places(who)
@@ -34,7 +34,7 @@ async def create_library(
         await find_user(session, owner)
     if (library := await session.get(Library, uid)) is not None:
         if (library.name, library.workspace_id) != (name, workspace_id):
-            raise Conflict(f"there is another library {uid!r}", code="library_exists")
+            raise Conflict(f"library {uid!r} exists already, with another name or workspace", code="library_exists")
         return Decision((LibraryDetail.model_validate(library), False), keys=await _readers(session, workspace_id))
     identity = secrets.token_hex(8)
     library = Library(uid=uid, name=name, workspace_id=workspace_id, identity=identity, created_at=utc_now())
@@ -47,7 +47,7 @@ async def create_library(
 
 
 async def rename_library(session: AsyncSession, who: Who, uid: str, name: str) -> Decision[LibraryDetail]:
-    """Give a library another name.
+    """Rename a library.
 
     Raises:
         NotFound: there is no such library.
@@ -62,11 +62,11 @@ async def rename_library(session: AsyncSession, who: Who, uid: str, name: str) -
 
 
 async def move_library(session: AsyncSession, who: Who, uid: str, workspace_id: str | None) -> Decision[LibraryDetail]:
-    """Put a library into another workspace, or into none: other teams read it from now on.
+    """Move a library to another workspace, or to none. Other teams read it from now on.
 
     Raises:
         NotFound: there is no such library.
-        Denied: it is done for a user.
+        Denied: the request acts for a user.
     """
     check_places(who)
     library = await find_library(session, uid)
@@ -79,7 +79,7 @@ async def move_library(session: AsyncSession, who: Who, uid: str, workspace_id: 
 
 
 async def delete_library(session: AsyncSession, who: Who, uid: str) -> Decision[None]:
-    """Remove a library with all roles on it, and from all tokens.
+    """Delete a library with all roles on it, and remove it from all tokens.
 
     Raises:
         NotFound: there is no such library.

@@ -1,4 +1,4 @@
-"""Roles on libraries: granted, revoked, and what that takes out of tokens."""
+"""Roles on libraries. Revoking one may remove the library from tokens."""
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -17,11 +17,11 @@ from team_lifecycle.tables import Membership, OpaqueToken, TokenLibrary
 async def grant_role(
     session: AsyncSession, who: Who, library_uid: str, user: str, role: Role
 ) -> Decision[tuple[MembershipDetail, bool]]:
-    """Give a user a role; return it and whether it is new.
+    """Grant a role. Returns it, and whether it is new.
 
     Raises:
         NotFound: there is no such library or user.
-        Denied: the user who acts may not grant it.
+        Denied: the acting user may not grant it.
     """
     await find_library(session, library_uid)
     await check_grants(session, who, library_uid, role)
@@ -34,12 +34,12 @@ async def grant_role(
 
 
 async def revoke_role(session: AsyncSession, who: Who, library_uid: str, user: str, role: Role) -> Decision[None]:
-    """Take a role from a user, and the library out of those of the user's tokens that needed the role.
+    """Revoke a role of a user, and remove the library from the tokens of the user that needed the role.
 
     Raises:
         NotFound: there is no such library, or the user does not hold the role.
-        Denied: the user who acts may not revoke it; everybody may give up an own role.
-        Conflict: nobody would own the library.
+        Denied: the acting user may not revoke it. Users may always give up their own roles.
+        Conflict: the library would have no owner.
     """
     await find_library(session, library_uid)
     if who.user == user:
@@ -62,7 +62,7 @@ async def _owners(session: AsyncSession, library_uid: str) -> int:
 
 
 async def _withdraw(session: AsyncSession, library_uid: str, user: str) -> frozenset[LookupKey]:
-    """Take the library out of the user's tokens, unless another role still allows it there."""
+    """Remove the library from the tokens of the user, unless another role allows it."""
     if library_uid in await scoped_libraries(session, user):
         return frozenset()
     found = select(OpaqueToken.id, OpaqueToken.digest).join(TokenLibrary, TokenLibrary.token_id == OpaqueToken.id)

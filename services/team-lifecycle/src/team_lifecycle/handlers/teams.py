@@ -18,7 +18,7 @@ from team_lifecycle.tables import SigningKey, Team, TeamWorkspace
 async def create_team(
     session: AsyncSession, team_id: str, name: str, *, seal: Seal
 ) -> Decision[CreatedTeam | TeamDetail]:
-    """Make a team and its JWT; one that is there already is left as it is, and its JWT is not shown again."""
+    """Create a team and its JWT. An existing team is left as it is, and its JWT is not shown again."""
     keys = frozenset({team_key(team_id)})
     if (team := await session.get(Team, team_id)) is not None:
         return Decision(await _detail(session, team), keys=keys)
@@ -29,7 +29,7 @@ async def create_team(
 
 
 async def delete_team(session: AsyncSession, team_id: str) -> Decision[None]:
-    """Make a team inactive; nothing revives it.
+    """Make a team inactive. This cannot be undone.
 
     Raises:
         NotFound: there is no such team.
@@ -42,11 +42,11 @@ async def delete_team(session: AsyncSession, team_id: str) -> Decision[None]:
 
 
 async def rotate_team(session: AsyncSession, team_id: str, *, seal: Seal) -> Decision[RotatedTeam]:
-    """Give a team another JWT in place of the one it had.
+    """Replace the JWT of a team.
 
     Raises:
         NotFound: there is no such team.
-        Conflict: it was deleted.
+        Conflict: the team was deleted.
     """
     team = await _find_active(session, team_id)
     rotated = RotatedTeam(jwt=await _sign(session, team, seal))
@@ -57,11 +57,11 @@ async def rotate_team(session: AsyncSession, team_id: str, *, seal: Seal) -> Dec
 async def replace_workspaces(
     session: AsyncSession, team_id: str, workspace_ids: Collection[str]
 ) -> Decision[Workspaces]:
-    """Attach a team to these workspaces and no others, whether or not they have libraries yet.
+    """Replace the workspaces of a team. They need not have libraries.
 
     Raises:
         NotFound: there is no such team.
-        Conflict: it was deleted.
+        Conflict: the team was deleted.
     """
     team, keys = await _find_active(session, team_id), frozenset({team_key(team_id)})
     before, after = set(await _workspaces(session, team_id)), set(workspace_ids)
@@ -75,7 +75,7 @@ async def replace_workspaces(
 
 
 async def show_team(session: AsyncSession, team_id: str) -> TeamDetail:
-    """A team as it is.
+    """Show a team.
 
     Raises:
         NotFound: there is no such team.
@@ -97,7 +97,7 @@ async def _find_active(session: AsyncSession, team_id: str) -> Team:
 
 
 async def _sign(session: AsyncSession, team: Team, seal: Seal) -> str:
-    """Make the only JWT that is valid for the team."""
+    """Sign a JWT and make it the only valid one of the team."""
     key = await session.scalar(select(SigningKey).where(SigningKey.current, SigningKey.purpose == "team"))
     if key is None or key.sealed is None:
         raise PallasError("there is no current signing key", code="no_signing_key")

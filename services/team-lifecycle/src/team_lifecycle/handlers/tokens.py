@@ -1,4 +1,4 @@
-"""Opaque tokens (contract, sections 4.1 and 9.6): only their digest is stored."""
+"""Opaque tokens (contract, sections 4.1 and 9.6). Only their digests are stored."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -21,11 +21,11 @@ from team_lifecycle.tables import OpaqueToken, TokenLibrary
 async def create_token(
     session: AsyncSession, who: Who, user: str, name: str, libraries: Collection[str], expires_at: datetime | None
 ) -> Decision[CreatedToken]:
-    """Make a token of a user; its text is in the answer, and nowhere else again.
+    """Create a token of a user. Only this answer has its text.
 
     Raises:
         NotFound: there is no such user.
-        Denied: the user neither owns nor manages one of the libraries, or a user asks for somebody else's token.
+        Denied: the user neither owns nor manages one of the libraries, or acts for another user.
     """
     await check_self(session, who, user)
     await find_user(session, user)
@@ -45,19 +45,19 @@ async def create_token(
     await session.flush()
     detail = await _detail(session, token)
     created = CreatedToken(**dict(detail), token=text)
-    # Nobody can have looked up a token that was just made: there is nothing to invalidate.
+    # Nobody can have looked up a new token, so there is nothing to invalidate.
     return Decision(created, Event("token", "created", token.id, _data(detail)))
 
 
 async def replace_libraries(
     session: AsyncSession, who: Who, token_id: str, libraries: Collection[str]
 ) -> Decision[TokenDetail]:
-    """Let a token read these libraries and no others.
+    """Replace the libraries that a token may read.
 
     Raises:
         NotFound: there is no such token.
-        Conflict: it was revoked.
-        Denied: its user neither owns nor manages one of the libraries, or it is somebody else's.
+        Conflict: the token was revoked.
+        Denied: its user neither owns nor manages one of the libraries, or the token is another user's.
     """
     token = await _find(session, who, token_id)
     if token.revoked_at is not None:
@@ -74,11 +74,11 @@ async def replace_libraries(
 
 
 async def revoke_token(session: AsyncSession, who: Who, token_id: str) -> Decision[None]:
-    """Make a token invalid, for good.
+    """Revoke a token. This cannot be undone.
 
     Raises:
         NotFound: there is no such token.
-        Denied: it is somebody else's.
+        Denied: the token is another user's.
     """
     token = await _find(session, who, token_id)
     keys = frozenset({token_key(token.digest)})
@@ -89,17 +89,17 @@ async def revoke_token(session: AsyncSession, who: Who, token_id: str) -> Decisi
 
 
 async def show_token(session: AsyncSession, who: Who, token_id: str) -> TokenDetail:
-    """A token without its text.
+    """Show a token, without its text.
 
     Raises:
         NotFound: there is no such token.
-        Denied: it is somebody else's.
+        Denied: the token is another user's.
     """
     return await _detail(session, await _find(session, who, token_id))
 
 
 def detail_of(token: OpaqueToken, libraries: list[str]) -> TokenDetail:
-    """What may be shown of a token that may read these libraries."""
+    """The details of a token and its libraries."""
     return TokenDetail(
         id=token.id,
         name=token.name,

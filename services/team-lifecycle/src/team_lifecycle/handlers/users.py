@@ -12,7 +12,7 @@ from team_lifecycle.tables import OpaqueToken, User
 
 
 async def create_user(session: AsyncSession, name: str) -> Decision[tuple[UserDetail, bool]]:
-    """Make a user; return it and whether it is new. One that is there already is left as it is."""
+    """Create a user. Returns it, and whether it is new. An existing user is left as it is."""
     if (user := await session.get(User, name)) is not None:
         return Decision((UserDetail.model_validate(user), False))
     user = User(name=name, active=True, created_at=utc_now())
@@ -21,7 +21,7 @@ async def create_user(session: AsyncSession, name: str) -> Decision[tuple[UserDe
 
 
 async def set_user_active(session: AsyncSession, name: str, *, active: bool) -> Decision[UserDetail]:
-    """Let a user's tokens in, or keep all of them out.
+    """Activate or deactivate a user. The tokens of an inactive user are refused.
 
     Raises:
         NotFound: there is no such user.

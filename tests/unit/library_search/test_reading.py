@@ -82,7 +82,7 @@ def test_a_mark_of_byte_order_and_foreign_ends_of_lines_are_taken_off() -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"\xff\xfe", "not UTF-8 text .byte 0."), (b"a\0b", "a NUL character"), (b" \n\t", "no text in it")],
+    [(b"\xff\xfe", "not UTF-8 text .byte 0."), (b"a\0b", "a NUL character"), (b" \n\t", "the file has no text")],
 )
 def test_what_is_no_text_is_refused_with_the_reason(content: bytes, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):

@@ -10,7 +10,7 @@ from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_executor.metrics import make_metrics
+from agent_worker.metrics import make_metrics
 from pallas_runtime.run import BROKER, Process
 
 

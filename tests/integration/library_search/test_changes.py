@@ -143,7 +143,7 @@ async def test_an_event_that_cannot_be_read_holds_nothing_up(
     await truth.bus.put("pallas.v1.lifecycle.library.created", b"no json")
     await truth.say("created", "l0")
     await until(lambda: _has(search, "l0"))
-    assert "a change of a library cannot be read" in caplog.text
+    assert "a change of a library cannot be decoded" in caplog.text
 
 
 async def test_a_broker_that_was_away_costs_no_event(

@@ -103,7 +103,7 @@ async def test_a_small_file_with_very_much_text_or_long_headings_is_refused() ->
     async with a_reader(text=1500) as reader:
         with pytest.raises(Rejected, match="too much text"):
             await reader.read(a_pdf(*["x" * 100] * 20), PDF)
-        with pytest.raises(Rejected, match="headings are too long"):
+        with pytest.raises(Rejected, match="headings of the file are too long"):
             await reader.read(f"# {'x' * 150}\n".encode() * 10, MARKDOWN)
 
 

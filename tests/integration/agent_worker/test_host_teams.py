@@ -199,7 +199,7 @@ async def test_an_agent_added_to_the_folder_is_published_and_takes_turns(lab: Ho
 async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     lab: Hosting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "BEAT", 0.05)
+    monkeypatch.setattr(running, "IN_PROGRESS_SECONDS", 0.05)
     await lab.worker()
     file, beats = lab.file(), Collected[bytes]()
     turn = await lab.ask("wait", file=file)

@@ -268,7 +268,7 @@ async def test_a_cancel_stops_a_turn_that_runs(lab: Lab) -> None:
 async def test_a_cancel_right_behind_the_claim_stops_the_turn_before_it_runs(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard, take_news = Collected[TurnClaim](), Running.heard
+    heard, take_news = Collected[TurnClaim](), Running.on_claim
 
     def hear(running: Running, said: TurnClaim, seq: int) -> None:
         take_news(running, said, seq)
@@ -280,7 +280,7 @@ async def test_a_cancel_right_behind_the_claim_stops_the_turn_before_it_runs(
         await heard.until(lambda said: any(isinstance(each.claim, CancelRequested) for each in said))
         return fence
 
-    monkeypatch.setattr(Running, "heard", hear)
+    monkeypatch.setattr(Running, "on_claim", hear)
     monkeypatch.setattr(claim_turn, "claim", claim_and_be_cancelled)
     await lab.worker()
     turn = await lab.ask("wait", file=lab.file())

@@ -36,7 +36,7 @@ async def running() -> tuple[Running, RunningTurn]:
 @pytest.mark.parametrize("claim", [CANCEL, NEWER], ids=["cancel", "newer claim"])
 async def test_news_about_a_turn_stops_it(claim: Claimed | CancelRequested) -> None:
     known, turn = await running()
-    known.heard(said(claim), 11)
+    known.on_claim(said(claim), 11)
     await asyncio.wait({turn.task})
     assert turn.task.cancelled()
 
@@ -48,8 +48,8 @@ async def test_news_that_comes_before_the_claim_is_known_to_be_stored_stops_the_
     _, turn = await running()
     known = Running()
     with known.taking(TURN):
-        known.heard(said(claim), 11)
-        known.heard(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
+        known.on_claim(said(claim), 11)
+        known.on_claim(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
         known.begin(turn)
         await asyncio.wait({turn.task})
     assert turn.task.cancelled()
@@ -60,10 +60,10 @@ async def test_a_turn_is_not_stopped_by_its_own_claim_heard_before_it_runs() -> 
     _, turn = await running()
     known = Running()
     with known.taking(TURN):
-        known.heard(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
+        known.on_claim(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
         known.begin(turn)
         assert not turn.stopped
-        known.heard(said(CANCEL), 11)
+        known.on_claim(said(CANCEL), 11)
         assert turn.stopped
     await asyncio.wait({turn.task})
 
@@ -71,8 +71,8 @@ async def test_a_turn_is_not_stopped_by_its_own_claim_heard_before_it_runs() -> 
 @pytest.mark.parametrize("position", [9, 10])
 async def test_what_was_said_before_the_attempts_own_claim_is_no_news(position: int) -> None:
     known, turn = await running()
-    known.heard(said(CANCEL), position)
-    known.heard(said(CANCEL, new_turn_id()), 11)
+    known.on_claim(said(CANCEL), position)
+    known.on_claim(said(CANCEL, new_turn_id()), 11)
     assert not turn.task.cancelling()
     turn.task.cancel()
     await asyncio.wait({turn.task})

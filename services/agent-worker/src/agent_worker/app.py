@@ -1,8 +1,9 @@
-"""The worker, put together: team folders in, an executor of their agents' turns out."""
+"""Builds the worker: it hosts team folders and executes the turns of their agents."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from agent_worker.metrics import make_metrics
 from agent_worker.settings import WorkerSettings
 from agent_worker.teams.host_teams import HostTeams
 from pallas_bus.transport.access import Access
@@ -10,7 +11,6 @@ from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
-from agent_worker.metrics import make_metrics
 from pallas_runtime.run import BROKER, Process
 
 

@@ -1,4 +1,4 @@
-"""What the worker can be told."""
+"""The settings of the worker."""
 
 from pydantic import Field
 

@@ -1,7 +1,7 @@
-"""What the worker wants of an agent runtime, and what it gives it. The one seam between a turn and how it is executed.
+"""The interface between an executor and an agent runtime.
 
-A runtime knows nothing of NATS: it is handed a turn and something to say events to, and returns how the turn ended.
-Cancellation is ordinary task cancellation: a runtime lets `CancelledError` pass, after its clean-up.
+A runtime knows nothing of NATS: it gets a turn and an emitter of events, and returns how the turn ended.
+Cancellation is ordinary task cancellation: a runtime cleans up and lets `CancelledError` pass.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from pallas_contracts.turns import ClientContext, InputRequired, KnownEvent, Res
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One attempt at one call. `remaining` is how many seconds the turn may still take.
+    """One attempt at one call. `remaining` is the time in seconds that is left for the turn.
 
-    `model` is the model (`PROVIDER.NAME`) to execute it with instead of the agent's own.
+    `model` (`PROVIDER.NAME`) replaces the agent's own model.
     """
 
     turn_id: str
@@ -33,14 +33,14 @@ class Turn:
 
 
 class Emitter(Protocol):
-    """Where a runtime says what happens. Events are numbered and timed here; leave `seq` and `at` alone."""
+    """Publishes the events of a turn. It sets `seq` and `at`; runtimes leave them alone."""
 
     def emit(self, event: KnownEvent) -> None:
-        """Say it and go on at once. Never fails."""
+        """Publish an event without waiting. Never fails."""
         ...
 
     async def tool_starting(self, event: ToolStarted) -> None:
-        """Say that a tool is about to be called, and wait until the log has it. Call the tool only after this returns.
+        """Publish that a tool is about to be called, and wait until that is stored. Then call the tool.
 
         Raises:
             Superseded: this attempt has been superseded or cancelled; the tool must not be called.
@@ -71,7 +71,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class NeedsInput:
-    """The tool needs more from its caller, who calls again with it."""
+    """The tool needs more input; its caller calls again with it."""
 
     ask: InputRequired
 
@@ -80,7 +80,7 @@ type Outcome = Completed | Failed | NeedsInput
 
 
 class AgentRuntime(Protocol):
-    """Executes turns of one agent; shared by all its turns, so it holds nothing of any of them."""
+    """Executes turns of one agent. All turns share it, so it keeps no state of a turn."""
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt.

@@ -1,7 +1,7 @@
-"""Decide whether a delivered turn is executed, by this worker, now.
+"""Decide whether this worker executes a delivered turn now.
 
-The first delivery simply claims. Any other finds a claim already there and asks the log what became of it: a turn that
-ended is done, a cancelled one stays cancelled, and one whose worker was lost is executed again only where that is safe.
+The first delivery claims the turn. A later one finds a claim and reads from the log what became of it: a turn that
+ended is done, a cancelled turn stays cancelled, and one whose worker was lost is executed again only if that is safe.
 """
 
 import logging
@@ -34,7 +34,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Do not execute it: end it like this. `why` None means it was cancelled; `used_up`, that no attempt is left."""
+    """End it without executing it. `why` None: it was cancelled. `used_up`: no attempt is left."""
 
     attempt: int
     fence: int
@@ -49,7 +49,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """It cannot be executed again, but the worker that has it may still live: look again later."""
+    """It cannot be executed again, but the worker that claimed it may still live: check again later."""
 
 
 type Verdict = Run | Conclude | Over | NotYet
@@ -57,7 +57,7 @@ type Verdict = Run | Conclude | Over | NotYet
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """Who claims what: a worker, a turn, and where the broker delivered it."""
+    """A worker, the turn that it claims, and the reply subject of its delivery."""
 
     bus: Bus
     worker: str
@@ -70,10 +70,10 @@ class Claimant:
         return TurnRef.of(self.request)
 
     async def claim(self, attempt: int, after: int, *, ends: bool) -> int:
-        """Claim the turn behind position `after`, maybe only to end it; returns the claim's own position.
+        """Claim the turn behind position `after`; returns the position of the claim. `ends`: only to end the turn.
 
-        A claim that is not confirmed is made once more, and what is found in its place then may be itself: a
-        confirmation that was lost uses up no attempt.
+        A claim that is not acknowledged is made once more. The claim found then may be this one, so a lost
+        acknowledgement does not use up an attempt.
 
         Raises:
             Conflict: somebody else was first.
@@ -95,7 +95,7 @@ class Claimant:
         try:
             return await claim(self.bus, self.ref, claimed, after=after)
         except Unavailable as error:
-            log.warning("a claim was not confirmed", extra={"attempt": attempt, "reason": error.message})
+            log.warning("a claim was not acknowledged", extra={"attempt": attempt, "reason": error.message})
         try:
             return await claim(self.bus, self.ref, claimed, after=after)
         except Conflict:
@@ -106,7 +106,7 @@ class Claimant:
 
 
 async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict:
-    """Claim the turn, or say what else is to be done with it.
+    """Claim the turn, or return what else to do with it.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -120,7 +120,7 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
 
 
 async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
-    """Claim the turn only to end it like this, unless it has come to another end.
+    """Claim the turn only to end it with `why`, unless it has ended already.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -134,17 +134,17 @@ async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Why a turn is not executed by whoever claims it next."""
+    """Why a turn must not be executed again."""
 
     why: Failed
     used_up: bool = False
 
 
 async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], Awaitable[_Lost | None]]) -> Verdict:
-    """Claim the turn to execute it, or to end it when it is `lost`; for a second and later attempt `judge` says which.
+    """Claim the turn to execute it, or to end it when it is `lost`. For later attempts, `judge` decides which.
 
-    An attempt that is not the first looks for an outcome after its claim too, and judges again: the one before it may
-    have started a tool meanwhile, and can do no more from now on.
+    A later attempt checks the outcome and judges again after its claim: until then, the attempt before it could still
+    start a tool or end the turn.
     """
     bus, ref = claimant.bus, claimant.ref
     attempt, after = 1, 0
@@ -172,12 +172,12 @@ async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], 
                 pass
         attempt, after = claim.attempt + 1, state.seq
         lost = await judge(attempt)
-        if lost is not None and await _lives(claimant, claim.worker):
+        if lost is not None and await _may_live(claimant, claim.worker):
             return NotYet()
 
 
-async def _lives(claimant: Claimant, worker: str) -> bool:
-    """Whether the worker that has the turn may only be slow. To end its turn is for good, so silence must be long."""
+async def _may_live(claimant: Claimant, worker: str) -> bool:
+    """Whether the presence of the worker that claimed the turn has not expired: it may only be slow."""
     return worker != claimant.worker and await kv.get(claimant.bus, WORKERS, worker=worker) is not None
 
 

@@ -1,4 +1,4 @@
-"""End a turn: its last event says what the caller gets, its outcome says how it ended, once."""
+"""End a turn: publish the answer as its last event, then its one outcome."""
 
 import logging
 from collections.abc import Callable
@@ -37,15 +37,15 @@ async def conclude_turn(
 ) -> TurnOutcome:
     """Write the end of the turn and return what was written; None means it was cancelled.
 
-    `ended(outcome)` is told if this was the end, and nobody else's was before it.
+    `ended(outcome)` is called if the turn had no outcome before.
 
-    Waits for the broker as long as it takes: the turn has been executed, and nobody else may do it again.
+    Retries while the broker is unavailable, without a deadline: the turn was executed and must not be executed again.
 
     Raises:
         Superseded: this attempt does not have the turn any more.
-        Rejected: the broker refuses whatever is said, for good.
+        Rejected: the broker refuses the outcome for good.
     """
-    outcome = await _light(writer, outcome)
+    outcome = await _offloaded(writer, outcome)
     while True:
         _emit_answer(writer, outcome)
         written = _outcome(writer, request, outcome, started_at)
@@ -64,7 +64,7 @@ async def conclude_turn(
             return written
 
 
-async def _light(writer: TurnWriter, outcome: Outcome | None) -> Outcome | None:
+async def _offloaded(writer: TurnWriter, outcome: Outcome | None) -> Outcome | None:
     """The outcome as it is published: an answer that is too large for a message is offloaded first."""
     if not isinstance(outcome, Completed):
         return outcome
@@ -82,7 +82,7 @@ def _not_stored(error: Rejected) -> Failed:
 
 
 def kept_request(request: TurnRequested, definition: AgentDefinition) -> TurnRequested:
-    """What is kept of a request when its turn has ended: all but the caller's own id of its conversation."""
+    """The request as it is kept after its turn's end: without the caller's conversation id."""
     tool = definition.tool(request.tool)
     name = tool.correlation if tool is not None else None
     arguments = {key: value for key, value in request.arguments.items() if key != name}
@@ -107,7 +107,7 @@ def _outcome(writer: TurnWriter, request: TurnRequested, outcome: Outcome | None
 
 
 def _facts(written: TurnOutcome, first: bool) -> dict[str, object]:
-    """What the log line of an ended turn says; times are seconds."""
+    """The fields of the log line of an ended turn; times in seconds."""
     began = written.started_at or written.requested_at
     return {
         "status": written.status,

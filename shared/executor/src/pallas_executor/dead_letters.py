@@ -1,4 +1,4 @@
-"""What this worker could not handle: kept as dead letters, logged and counted."""
+"""Stores dead letters: messages that this worker could not handle. Logs and counts them."""
 
 import logging
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Keeps letters, their originals for `content_seconds`."""
+    """Stores letters; their originals expire after `content_seconds`."""
 
     bus: Bus
     content_seconds: float
@@ -31,7 +31,7 @@ class DeadLetters:
         *,
         attempts: int = 0,
     ) -> None:
-        """Keep a delivered message, once, however often it is tried. `reason` holds no content.
+        """Store a delivered message as a dead letter; repeating this stores no second one. `reason` holds no content.
 
         Raises:
             Unavailable: the broker does not answer.

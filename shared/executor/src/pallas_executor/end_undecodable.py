@@ -1,7 +1,7 @@
-"""End a turn whose message cannot be read: a dead letter for people, an outcome for its caller.
+"""End a turn whose message cannot be decoded: a dead letter for operators, an outcome for its caller.
 
-Each step can be done again by another worker when this one dies between two: the letter is kept once, the outcome is
-fenced, and only then does the message leave its queue.
+Every step can be repeated by another worker if this one dies: the letter is stored once, the outcome is fenced, and the
+message leaves its queue last.
 """
 
 from opentelemetry.trace import SpanKind
@@ -31,7 +31,7 @@ _WHY = Failed("undecodable", TURN_ERRORS["undecodable"])
 async def end_undecodable(
     bus: Bus, letters: DeadLetters, worker: str, key: str, delivery: Delivery, error: ValidationError
 ) -> bool:
-    """Keep the message and end its turn, when it tells which that is. False: a worker that lives has the turn.
+    """Store a dead letter and end the turn, if its id is known. False: a live worker has claimed the turn.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
@@ -42,19 +42,19 @@ async def end_undecodable(
         await letters.keep(delivery, team, agent, turn_id, "undecodable", faults_of(error))
         if turn_id is None:
             return True
-        request = _as_far_as_known(delivery, team, agent, turn_id)
+        request = _minimal_request(delivery, team, agent, turn_id)
         verdict = await claim_to_end(Claimant(bus, worker, request, delivery.reply), _WHY)
         if isinstance(verdict, Conclude):
             kept = max(letters.content_seconds, DELIVERY)
-            # Whether something was stowed for the turn cannot be read either.
+            # Whether content of the turn was offloaded is not known either.
             ref = TurnRef.of(request)
             writer = TurnWriter(bus, ref, verdict.attempt, verdict.fence, kept, early_content=True)
             await conclude_turn(writer, request, verdict.why, started_at, letters.metrics.turns.ended)
         return not isinstance(verdict, NotYet)
 
 
-def _as_far_as_known(delivery: Delivery, team: str, agent: str, turn_id: str) -> TurnRequested:
-    """A request that has the turn's name and the time at which it was put into its queue, and nothing else."""
+def _minimal_request(delivery: Delivery, team: str, agent: str, turn_id: str) -> TurnRequested:
+    """A request with the turn's id and the time at which it was queued, and nothing else."""
     return TurnRequested(
         turn_id=turn_id,
         team=team,

@@ -1,7 +1,7 @@
 """Executes the turns of hosted agents in a bounded number of slots.
 
-A service hosts agents with `host`; the executor pulls their turns, takes each through `take_turn`, answers reads of
-prompts and resources, and says in its presence what it hosts.
+A service hosts agents with `host`. The executor pulls and executes their turns, answers reads of prompts and resources,
+and publishes its presence with what it hosts.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ HEARTBEATS = "heartbeats"
 """What no executor can do `without`: gateways nak the turns of one that sends none."""
 
 _CLAIMS_POLL_SECONDS = 15.0
-"""One poll asks about every turn that runs. It only saves work: the broker refuses a superseded attempt anyway."""
+"""A poll reads the claims of all running turns. It only saves work: the broker refuses a superseded attempt anyway."""
 
 _NAK_SECONDS = 2.0
 """Seconds in which a turn is nak'ed when this executor ends."""
@@ -45,7 +45,7 @@ _NAK_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Troubles:
-    """What an executor cannot do: `failed` agents with the reason; `stdio` dependencies by key, None when well."""
+    """Problems of an executor: `failed` agents with the reason; `stdio` dependencies by key, None when healthy."""
 
     failed: Callable[[], dict[str, str]] = dict
     stdio: Callable[[], dict[str, str | None]] = dict
@@ -53,7 +53,7 @@ class Troubles:
 
 @dataclass
 class Executor:
-    """Made by `execute_turns`. Turns run as tasks of their own; `idle` is set while there is none."""
+    """Made by `execute_turns`. Each turn runs in its own task; `idle` is set while there is none."""
 
     bus: Bus
     slots: Slots
@@ -74,13 +74,13 @@ class Executor:
         self.puller = TurnPuller(self.bus, self.slots.room, self.take)
 
     def replace(self, agents: Iterable[HostedAgent]) -> None:
-        """Execute turns of agents that are hosted already with these from now on."""
+        """Replace hosted agents by these; turns that run keep the agents they started with."""
         self.agents |= {hosted.key: hosted for hosted in agents if hosted.key in self.agents}
 
     async def watch(self, team: str) -> None:
-        """Learn from now on of claims and cancels of a team's turns."""
+        """Subscribe to claims and cancels of a team's turns."""
         if team not in self._watched:
-            await self._watching.enter_async_context(watch_claims(self.bus, self.running.heard, team=team))
+            await self._watching.enter_async_context(watch_claims(self.bus, self.running.on_claim, team=team))
             self._watched.add(team)
 
     async def host(self, team: str, agents: Sequence[HostedAgent]) -> None:
@@ -114,7 +114,7 @@ class Executor:
         return AgentReadAnswer(result=await agent.runtime.read(question))
 
     def take(self, key: str, delivery: Delivery) -> bool:
-        """Start a delivered turn if there is a slot for it."""
+        """Start a delivered turn; False when there is no slot for it."""
         if not self.slots.take(key):
             return False
         self.idle.clear()
@@ -133,7 +133,7 @@ class Executor:
             await self.puller.refill()
 
     async def start(self) -> None:
-        """Answer reads and pull turns of whatever is hosted from now on."""
+        """Begin to answer reads and to pull turns of hosted agents."""
         self._service = await ask.answering(self.bus, description="executes turns of agents")
         await self.puller.start()
 
@@ -192,7 +192,7 @@ async def execute_turns(
     ):
         bus.on_reconnect(reread)
         await executor.start()
-        keeping = process.vital(bus.spawn(running.beat()))
+        keeping = process.vital(bus.spawn(running.send_in_progress()))
         try:
             yield executor
         finally:

@@ -1,4 +1,4 @@
-"""What the worker measures: its slots, the attempts that it makes, and the turns that it ends."""
+"""The metrics of an executor: its slots, its attempts, and the turns that it ends."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, ByAgent, En
 
 @dataclass(frozen=True)
 class Metrics:
-    """The instruments. Made by `make_metrics`; what is counted by agent is counted for those that are hosted here."""
+    """The instruments, made by `make_metrics`. Series by agent exist for agents that are hosted here."""
 
     agents: AgentSeries
     turns: EndedTurns
@@ -23,12 +23,12 @@ class Metrics:
     _letters: ByAgent[Counter]
 
     def watch(self, slots: Slots) -> None:
-        """Show the slots as they are when somebody looks."""
+        """Report these slots at every scrape."""
         self._slots.set_function(lambda: slots.total)
         self._busy.set_function(lambda: slots.busy)
 
     def attempt_begins(self, request: TurnRequested, attempt: int, at: datetime) -> None:
-        """Count an attempt; the first one ends the turn's wait."""
+        """Count an attempt; the first one also observes the turn's time in the queue."""
         agent = request.team, request.agent
         count(self._attempts.of(*agent, "first" if attempt == 1 else "again"))
         if attempt == 1 and (waited := self._waited.of(*agent)) is not None:

@@ -1,6 +1,6 @@
-"""Make the catalogue say what a team folder says: new and changed agents in, those that are gone out.
+"""Publish the definitions of a team folder: add new and changed agents, retire those that are gone.
 
-An older version never replaces a newer one, so a worker that was left behind cannot undo a roll-out.
+An older version never replaces a newer one, so a worker with an old folder cannot undo a roll-out.
 """
 
 import hashlib
@@ -25,19 +25,19 @@ log = logging.getLogger(__name__)
 _NUMBER = re.compile(r"\d+")
 
 type _Published = tuple[AgentDefinition | None, int]
-"""What is published of an agent, None when nothing is (any more), and the position of that."""
+"""The published definition of an agent, None when there is none, and the position of its entry."""
 
 _UNKNOWN: _Published = (None, 0)
 
 
 def version_key(version: str) -> tuple[tuple[int, ...], bool]:
-    """What versions are compared by: the numbers of the release, then a pre-release before its release."""
+    """The sort key of a version: the numbers of its release; a pre-release sorts before its release."""
     release, _, rest = version.partition("+")[0].partition("-")
     return tuple(int(number) for number in _NUMBER.findall(release)), not rest
 
 
 def revision_of(definition: AgentDefinition) -> str:
-    """A digest of all that matters in a definition."""
+    """A digest of a definition without its revision and its time."""
     said = definition.model_copy(update={"revision": ""}).model_dump_json(exclude={"updated_at"})
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
@@ -52,8 +52,8 @@ async def publish_definitions(
 ) -> None:
     """Publish a team's whole set.
 
-    Agents that could not be started are the team's too, so that their health can be seen: what is published of them is
-    kept, and when nothing is, what is known of them is published.
+    Agents that failed to start stay published, so that their health can be seen: their published definition is kept; if
+    there is none, `unstarted` is published.
 
     Raises:
         Unavailable: the catalogue cannot be written now.
@@ -64,7 +64,7 @@ async def publish_definitions(
         wanted[definition.agent] = published.get(definition.agent, _UNKNOWN)[0] or definition
     for agent, definition in wanted.items():
         while not await _publish(bus, definition, published.get(agent, _UNKNOWN)):
-            # Somebody else has published this agent just now: compare with that.
+            # Another worker has just published this agent: compare with its definition.
             published[agent] = await get_entry(bus, AGENTS, team=team, agent=agent)
     for known, _ in published.values():
         if known is None or known.agent in wanted:
@@ -77,13 +77,13 @@ async def publish_definitions(
 
 
 async def _published(bus: Bus, team: str) -> dict[str, _Published]:
-    """What is published of a team, by agent."""
+    """The published definitions of a team, by agent."""
     entries = await get_entries(bus, AGENTS, team=team)
     return {key.partition(".")[2]: entry for key, entry in entries.items()}
 
 
 async def _publish(bus: Bus, wanted: AgentDefinition, published: _Published) -> bool:
-    """Publish one agent unless what is published is the same or newer. False: it has changed meanwhile."""
+    """Publish one agent unless the published definition is the same or newer. False: it has changed meanwhile."""
     revision = revision_of(wanted)
     known, position = published
     if known is not None and known.revision == revision:

@@ -25,7 +25,7 @@ _INTERNAL = TURN_ERRORS["internal"]
 
 
 async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
-    """Return how the attempt ended.
+    """Execute the attempt and return how it ended.
 
     Raises:
         Superseded: the attempt does not have the turn any more.

@@ -1,4 +1,4 @@
-"""The attempts that run in this worker: who may stop them, and the heartbeat that keeps them ours."""
+"""The attempts that run in this worker: what stops them, and the progress acks that keep their deliveries here."""
 
 import asyncio
 from collections.abc import Generator
@@ -13,13 +13,13 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import TurnClaim
 from pallas_executor.agent_runtime import Outcome
 
-BEAT = ACK_WAIT / 5
-"""Seconds between two heartbeats of a delivery; the broker waits for several before it delivers the turn again."""
+IN_PROGRESS_SECONDS = ACK_WAIT / 5
+"""Seconds between two progress acks of a delivery; the broker delivers the turn again after `ACK_WAIT` without one."""
 
 
 @dataclass(slots=True)
 class RunningTurn:
-    """An attempt that runs here. `stopped` means that it has lost the turn, to a newer attempt or to a cancel."""
+    """An attempt that runs here. `stopped`: it was superseded by a newer attempt or a cancel."""
 
     ref: TurnRef
     fence: int
@@ -34,10 +34,10 @@ class RunningTurn:
 
 @dataclass
 class Running:
-    """The attempts of this worker by turn, and all deliveries in its hands.
+    """The attempts of this worker by turn, and all its deliveries.
 
-    `claiming` has the turns that are being taken, with the position of the last claim or cancel that was heard of each:
-    that may be behind the claim of the attempt, and come before whoever made it knows that it is stored.
+    `claiming` maps turns that are being claimed to the position of the last claim or cancel received. A later claim may
+    arrive before this worker knows that its own is stored.
     """
 
     turns: dict[str, RunningTurn] = field(default_factory=dict[str, RunningTurn])
@@ -46,7 +46,7 @@ class Running:
 
     @contextmanager
     def taking(self, turn_id: str) -> Generator[None]:
-        """Inside the block the turn is being taken: hear of it from before it is claimed."""
+        """Inside the block, receive claims of the turn, from before it is claimed here."""
         self.claiming[turn_id] = 0
         try:
             yield
@@ -55,18 +55,18 @@ class Running:
             self.turns.pop(turn_id, None)
 
     def has(self, turn_id: str) -> bool:
-        """Whether the turn is in this worker's hands already."""
+        """Whether this worker has the turn already."""
         return turn_id in self.claiming or turn_id in self.turns
 
     def begin(self, running: RunningTurn) -> None:
-        """The turn has been claimed and runs; what was heard of it meanwhile counts."""
+        """The claimed turn runs now; a later claim that was received meanwhile stops it."""
         turn_id = running.ref.turn_id
         self.turns[turn_id] = running
         if self.claiming.pop(turn_id, 0) > running.fence:
             running.stop()
 
-    def heard(self, said: TurnClaim, seq: int) -> None:
-        """Somebody claimed or cancelled a turn: if it runs here and this is news, stop it."""
+    def on_claim(self, said: TurnClaim, seq: int) -> None:
+        """Stop the turn of this claim or cancel if it runs here under an earlier claim."""
         if said.turn_id in self.claiming:
             self.claiming[said.turn_id] = max(seq, self.claiming[said.turn_id])
         running = self.turns.get(said.turn_id)
@@ -83,10 +83,10 @@ class Running:
             if not running.task.done() and (await claim_state(bus, running.ref)).seq > running.fence:
                 running.stop()
 
-    async def beat(self) -> None:
-        """Tell the broker every few seconds, for ever, that what is in hand is still being worked on."""
+    async def send_in_progress(self) -> None:
+        """Send a progress ack for every delivery every few seconds, for ever."""
         while True:
-            await asyncio.sleep(BEAT)
+            await asyncio.sleep(IN_PROGRESS_SECONDS)
             for delivery in list(self.deliveries):
                 with suppress(PallasError):
                     await delivery.working()

@@ -1,7 +1,7 @@
-"""The permits of one worker: how many turns run, of which agent.
+"""The slots of one worker: how many turns of which agent may run.
 
-One slot is kept for agents that run nothing here, so that a busy agent cannot shut the others out; a worker with only
-one agent keeps none.
+One slot is reserved for agents with no running turn, so that a busy agent cannot starve the others. A worker with a
+single agent reserves none.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Slots:
-    """`total` permits for `agents()` agents. Nothing here waits: a permit is there or it is not."""
+    """`total` slots for `agents()` agents. Nothing here waits."""
 
     total: int
     agents: Callable[[], int] = lambda: 1
@@ -30,14 +30,14 @@ class Slots:
         return max(0, free)
 
     def take(self, agent: str) -> bool:
-        """Take a permit for a turn of `agent`; False when there is none."""
+        """Take a slot for a turn of `agent`; False when there is none."""
         if not self.room(agent):
             return False
         self._running[agent] += 1
         return True
 
     def give(self, agent: str) -> None:
-        """Give a permit back."""
+        """Free a slot."""
         self._running[agent] -= 1
         if self._running[agent] <= 0:
             del self._running[agent]

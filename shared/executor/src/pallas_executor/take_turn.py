@@ -1,6 +1,6 @@
-"""Take a delivered turn through its life here: claim, run, conclude, settle.
+"""Execute a delivered turn: claim, run, conclude, settle.
 
-Nothing but the end of this function settles a delivery. When the worker dies in it, the broker delivers the turn again.
+A delivery is settled (ack, nak, reject) only at the end. If the worker dies before, the broker delivers the turn again.
 """
 
 import asyncio
@@ -48,23 +48,22 @@ from pallas_runtime.telemetry import of_turn, tracer
 
 log = logging.getLogger(__name__)
 
-NOT_NOW = 1.0
-"""Seconds until a turn that cannot be taken now is delivered again, the first time.
+NAK_DELAY = 1.0
+"""Seconds until a turn that cannot be executed now is delivered again, the first time.
 
-A turn that another worker may still have is looked at as often as this until that one's presence has expired.
+A turn that another worker may still have is delivered at this interval until the presence of that worker expires.
 """
 
-MUCH_LATER = 30.0
-"""And at most."""
-
+MAX_NAK_DELAY = 30.0
+"""The longest such delay in seconds; it grows with every delivery."""
 
 CLEAN_UP = 4.0
-"""Seconds that a turn has to clean up when this worker ends, before it is given back."""
+"""Seconds that a turn has to clean up when this worker ends, before its delivery is nak'ed."""
 
 
 @dataclass(frozen=True)
 class TakeTurn:
-    """What is needed to take turns; `host` finds the hosted agent by `{team}.{agent}`."""
+    """Executes delivered turns. `host` returns the hosted agent of `{team}.{agent}`, or None."""
 
     bus: Bus
     worker: str
@@ -75,14 +74,14 @@ class TakeTurn:
     metrics: Metrics
 
     async def take_turn(self, key: str, delivery: Delivery) -> None:
-        """Execute the delivered turn, or find that there is nothing to execute, and settle the delivery."""
+        """Execute the delivered turn unless it is over already, and settle the delivery."""
         with continued(delivery.headers):
             try:
                 request = TurnRequested.model_validate_json(delivery.data)
             except ValidationError as error:
                 team, _, agent = key.partition(".")
                 with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
-                    await self._settle(self._bury(key, delivery, error), delivery)
+                    await self._settle(self._end_undecodable(key, delivery, error), delivery)
                 return
             names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
             with of_turn(**names, conversation=request.correlation):
@@ -91,7 +90,7 @@ class TakeTurn:
     async def _take(self, key: str, request: TurnRequested, delivery: Delivery) -> None:
         hosted = self.host(key)
         if hosted is None:
-            await delivery.nak(NOT_NOW)
+            await delivery.nak(NAK_DELAY)
         elif not self.running.has(request.turn_id):  # else it was delivered again to the worker that runs it
             about = about_queue(request, "process") | {"pallas.tool": request.tool}
             with tracer.start_as_current_span("take_turn", kind=SpanKind.CONSUMER, attributes=about):
@@ -120,16 +119,16 @@ class TakeTurn:
                 case _End.CONCLUDED:
                     await delivery.ack()
                 case _End.HELD:
-                    await delivery.nak(NOT_NOW)
+                    await delivery.nak(NAK_DELAY)
                 case _End.LATER:
-                    await delivery.nak(min(NOT_NOW * delivery.delivered, MUCH_LATER))
+                    await delivery.nak(min(NAK_DELAY * delivery.delivered, MAX_NAK_DELAY))
                 case _End.DEAD:
                     await delivery.reject()
                 case _End.ELSEWHERE:
                     pass
 
-    async def _bury(self, key: str, delivery: Delivery, error: ValidationError) -> "_End":
-        """Keep what cannot be read as a dead letter, and end its turn."""
+    async def _end_undecodable(self, key: str, delivery: Delivery, error: ValidationError) -> "_End":
+        """Store a message that cannot be decoded as a dead letter, and end its turn."""
         ended = await end_undecodable(self.bus, self.letters, self.worker, key, delivery, error)
         return _End.DEAD if ended else _End.LATER
 
@@ -180,7 +179,7 @@ class TakeTurn:
     def _writer(
         self, hosted: HostedAgent, request: TurnRequested, attempt: int, fence: int, *, again: bool = False
     ) -> TurnWriter:
-        """What writes for a claim; `again` when another claim of the turn may have had content."""
+        """The writer for a claim; `again`: an earlier claim of the turn may have written content."""
         return TurnWriter(
             self.bus,
             TurnRef.of(request),
@@ -194,7 +193,7 @@ class TakeTurn:
 
 
 def _taken(delivery: Delivery, attempt: int) -> None:
-    """Say of the span which attempt it is, and beside it how long the turn has waited for the first one."""
+    """Set the attempt on the span; for the first attempt, add a span of the time in the queue."""
     trace.get_current_span().set_attribute("pallas.attempt", attempt)
     if attempt > 1:
         return
@@ -204,7 +203,7 @@ def _taken(delivery: Delivery, attempt: int) -> None:
 
 
 async def _outcome_of(running: RunningTurn) -> Outcome:
-    """Wait for an attempt that a cancel or a newer claim may stop.
+    """Return the outcome of an attempt, which a cancel or a newer claim may stop.
 
     Raises:
         Superseded: this attempt does not have the turn any more.
@@ -225,13 +224,13 @@ async def _outcome_of(running: RunningTurn) -> Outcome:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody has cancelled what runs here: this worker ends."""
+    """Whether the current task is being cancelled because this worker ends."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
 
 
 class _End(Enum):
-    """What becomes of a delivery."""
+    """How a delivery ends."""
 
     CONCLUDED = "concluded"
     HELD = "held"

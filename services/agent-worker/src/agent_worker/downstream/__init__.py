@@ -1,1 +1,1 @@
-"""Pooled clients of the MCP servers that agents call: one for each server and credential, shared by all turns."""
+"""Pooled clients of the MCP servers that agents call: one per address and credential, shared by all turns."""

@@ -1,6 +1,6 @@
-"""Keeps one MCP client connected: connects, holds, and begins anew with a growing pause after a failure.
+"""Keeps one MCP client connected, and reconnects with growing delays after failures.
 
-One task enters and leaves the client, as the SDK's cancel scopes demand; everybody else only borrows it.
+A single task enters and exits the client, as the SDK's cancel scopes require; all others only use it.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ CONNECT_TIMEOUT = 5.0
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 30.0
 COOL_DOWN = 1.0
-"""Seconds after a failed attempt in which nobody waits for another one."""
+"""Seconds after a failed attempt in which calls fail at once instead of waiting for another attempt."""
 _STEADY = 10.0
-"""Seconds after which a connection counts as a good one; losing it is no reason to wait longer."""
+"""Seconds after which a connection counts as stable: when it is lost, delays start from the shortest again."""
 _CLOSE_TIMEOUT = 8.0
 
 # By name, because the classes come with imports that cost a second.
@@ -61,7 +61,7 @@ class Connection:
     def start(self) -> None:
         """Connect in the background and stay connected, without waiting for a first call."""
         if self._owner is None:
-            # It outlives the turn that wants it first, so nothing of that turn's context is its own.
+            # It outlives the first turn that uses it, so it must not have that turn's context.
             self._owner = asyncio.create_task(self._own(), name=f"mcp-client {self._name}", context=Context())
 
     async def get(self) -> "Client":
@@ -84,14 +84,14 @@ class Connection:
         return self.client
 
     def lose(self, client: "Client") -> None:
-        """Have the connection made anew, unless that has happened already."""
+        """Reconnect, unless `client` has been replaced already."""
         if self.client is client:
             self.client = None
             self.error = "connection lost"
             self._ended.set()
 
     async def close(self) -> None:
-        """Say goodbye to the server and end its process, if it has one."""
+        """Disconnect from the server and end its process, if it has one."""
         self._closing = True
         if self._owner is None:
             return
@@ -103,7 +103,7 @@ class Connection:
             await asyncio.wait({task})
 
     async def _own(self) -> None:
-        """Connect, hold the connection until it ends, and begin anew: at once when wanted, else after a pause."""
+        """Connect, hold the connection until it ends, and reconnect: at once when a call waits, else after a delay."""
         delay = _FIRST_DELAY
         while not self._closing:
             self._ended.clear()
@@ -131,7 +131,9 @@ class Connection:
         async with AsyncExitStack() as stack:
             transport = open_transport(self._config, self._ended.set)
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                client = await stack.enter_async_context(Client(transport, cache=None, message_handler=self._hear))
+                client = await stack.enter_async_context(
+                    Client(transport, cache=None, message_handler=self._on_message)
+                )
             self.client, self.error, self._up_since = client, None, time.monotonic()
             self._on_change()
             self._settled.set()
@@ -144,7 +146,7 @@ class Connection:
                 self.error = self.error or "connection lost"
 
     async def _watch(self, client: "Client") -> None:
-        """Follow changes of the tool list where the revision has a stream for them, for as long as it is wanted."""
+        """Subscribe to changes of the tool list, where the protocol revision has a stream for them."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
         from mcp_types import METHOD_NOT_FOUND
@@ -154,7 +156,7 @@ class Connection:
         while offered and offered.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
-                    # A change while nobody listened has been missed.
+                    # A change before the subscription was missed.
                     self._on_change()
                     async for _ in changes:
                         self._on_change()
@@ -168,7 +170,7 @@ class Connection:
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
-    async def _hear(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         from mcp_types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
@@ -185,7 +187,7 @@ class Connection:
 
 
 def _reason(error: BaseException) -> str:
-    """Say what went wrong without addresses or credentials: the kind of the innermost first error."""
+    """What went wrong, without addresses or credentials: the type of the innermost first error."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return _REASONS.get(type(error).__name__, type(error).__name__)

@@ -1,6 +1,6 @@
-"""One downstream MCP server as agents use it: its tools, and calls of them by any number of turns at once.
+"""A downstream MCP server: its tools, which any number of turns can call at once.
 
-A turn that is cancelled in the middle of a call cancels that call and nothing else.
+A turn that is cancelled during a call cancels that call and nothing else.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from pallas_teams.model import ServerConfig
 
-# What happened to a request over HTTP is told by words only: by the SDK's own, or by those of the server's refusal.
-_FORGOTTEN = re.compile(
+# Only the text of an error says what happened to a request over HTTP: the SDK's text, or that of the server.
+_SESSION_GONE = re.compile(
     r"(?i)\bsession (?:id )?(?:was )?(?:terminated|not found|expired)|\b(?:no valid|unknown|invalid) session"
 )
 _NO_ANSWER = "Server returned an error response"
 
 
 class OnProgress(Protocol):
-    """Hears the progress of one call."""
+    """Receives the progress of one call."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """Take one report; `total` is None when it is not known."""
@@ -35,7 +35,7 @@ class OnProgress(Protocol):
 
 
 class DownstreamServer:
-    """The pooled server. `name` is what logs and errors call it; no address ever is in either."""
+    """The pooled server. Logs and errors show its `name`, never its address."""
 
     def __init__(self, config: "ServerConfig", name: str) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class DownstreamServer:
 
     @property
     def error(self) -> str | None:
-        """What is wrong with the connection; None when it is there."""
+        """What is wrong with the connection; None while it is up."""
         return self._connection.error
 
     def start(self) -> None:
@@ -64,17 +64,16 @@ class DownstreamServer:
         await self._connection.close()
 
     async def tools(self) -> "list[Tool]":
-        """Return the server's tools; the last known ones while it is away, or does not answer.
+        """Return the server's tools; while it does not answer, the last known ones.
 
-        However many ask at once, the server is asked once, and not again for a moment when it has kept them waiting for
-        nothing.
+        Concurrent calls share one request. After a request that timed out, none is sent for `COOL_DOWN` seconds.
 
         Raises:
             Unavailable: it cannot be reached and never could.
         """
         if self._tools is None or (self._stale and self._connection.client is not None):
             failed_before = self._failure is not None
-            listing = self._ask()
+            listing = self._list_request()
             if listing is not None and (self._tools is None or not failed_before):
                 await asyncio.wait({listing})
         if self._tools is None:
@@ -86,13 +85,13 @@ class DownstreamServer:
 
         Raises:
             Unavailable: the server cannot be reached, or went away during the call.
-            Exception: whatever else the SDK has to say about the call; the connection is fine.
+            Exception: any other error of the SDK for this call; the connection is fine.
         """
         client = await self._connection.get()
         try:
             return await self._call(client, tool, arguments, on_progress)
         except _SessionGone:
-            # The server refused the call because it does not know our session, so it has not been executed.
+            # The server does not know our session: it has not executed the call.
             self._connection.lose(client)
             return await self._call(await self._connection.get(), tool, arguments, on_progress)
 
@@ -107,21 +106,21 @@ class DownstreamServer:
             return await client.call_tool(tool, arguments, progress_callback=on_progress)
         except MCPError as error:
             modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-            if not modern and _FORGOTTEN.search(error.message):
-                raise _SessionGone(f"{self.name!r} has forgotten the session") from error
+            if not modern and _SESSION_GONE.search(error.message):
+                raise _SessionGone(f"{self.name!r} no longer knows the session") from error
             if error.code != CONNECTION_CLOSED and error.message != _NO_ANSWER:
                 raise
             raise Unavailable(f"{self.name!r} did not answer the call", code="unreachable") from error
 
-    def _ask(self) -> "asyncio.Task[list[Tool]] | None":
-        """The question for the list that is under way, or a new one; None where one got no answer a moment ago."""
+    def _list_request(self) -> "asyncio.Task[list[Tool]] | None":
+        """The running request for the list, or a new one; None right after one that timed out."""
         if self._listing is None and time.monotonic() - self._failed_at > COOL_DOWN:
-            # It is for whoever asks meanwhile, too, so nothing of this turn's context is its own.
+            # Other turns share it, so it must not have this turn's context.
             self._listing = asyncio.create_task(self._list_tools(), name=f"mcp-tools {self.name}", context=Context())
-            self._listing.add_done_callback(self._asked)
+            self._listing.add_done_callback(self._listed)
         return self._listing
 
-    def _asked(self, listing: "asyncio.Task[list[Tool]]") -> None:
+    def _listed(self, listing: "asyncio.Task[list[Tool]]") -> None:
         self._listing = None
         if listing.cancelled():
             return
@@ -142,12 +141,12 @@ class DownstreamServer:
             raise Unavailable(f"{self.name!r} does not list its tools", code="unreachable") from error
 
     def _forget_tools(self) -> None:
-        """The list may have changed, or the connection is a new one."""
+        """List the tools again: they may have changed, or the connection is new."""
         self._stale, self._failed_at = True, -COOL_DOWN
 
 
 class _SessionGone(Unavailable):
-    """The server answers, but not to our session any more."""
+    """The server no longer knows our session."""
 
 
 async def _all_tools(client: "Client") -> "list[Tool]":

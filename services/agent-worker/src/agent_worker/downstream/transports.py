@@ -1,6 +1,6 @@
-"""How a downstream server is reached: Streamable HTTP with static headers, or a child process on stdio.
+"""The transports to downstream servers: Streamable HTTP with static headers, or a child process over stdio.
 
-Importing this module imports the MCP SDK, which costs a second; so only opening a connection does it.
+This module imports the MCP SDK, which takes a second, so it is imported only to open a connection.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -17,27 +17,27 @@ from opentelemetry import propagate
 from pallas_teams.model import HttpServer, ServerConfig, StdioServer, reveal
 
 _HTTP_TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
-"""Seconds. Reading has no limit of its own: how long a tool may take is bounded by the turn."""
+"""Seconds. Reads have no timeout: the time limit of the turn bounds a tool call."""
 
 _HTTP_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
 
 type Streams = tuple[Any, Any]
-"""What a transport yields, to read from and to write to; the SDK does not export the type."""
+"""The read and write streams of a transport; the SDK does not export their type."""
 
 
 def open_transport(server: ServerConfig, on_end: Callable[[], None]) -> AbstractAsyncContextManager[Streams]:
     """Return the transport of `server`, not yet entered.
 
-    `on_end` is called when a child process ends its output. HTTP has no connection to lose: a server that is away
-    fails requests and nothing else.
+    `on_end` is called when a child process closes its output. Over HTTP there is no connection to lose: only requests
+    fail.
     """
     return _stdio(server, on_end) if isinstance(server, StdioServer) else _http(server)
 
 
 class _Contained(httpx2.AsyncHTTPTransport):
-    """Makes a lost connection the failure of one request, once the server has been met.
+    """Turns a transport error into a 503 of that request, once the server has answered a first request.
 
-    The SDK ends the whole client, and with it the calls of all other turns, when a single request raises.
+    When a request raises, the SDK ends the whole client, and with it the calls of all other turns.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class _Contained(httpx2.AsyncHTTPTransport):
         self._met = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request, with the trace it belongs to; after the first answer a transport error is a 503."""
+        """Send a request with its trace context."""
         propagate.inject(request.headers)
         try:
             response = await super().handle_async_request(request)

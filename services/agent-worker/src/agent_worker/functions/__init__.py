@@ -1,4 +1,4 @@
-"""The path by which the modules of team folders import what is in `pallas_executor.functions`."""
+"""The import path of `pallas_executor.functions` for the modules of team folders."""
 
 from pallas_executor.functions import (
     CallContext,

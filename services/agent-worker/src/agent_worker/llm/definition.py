@@ -1,6 +1,6 @@
 """The definition of an LLM agent: one tool named after it, and a history prompt that is always empty.
 
-Needs no LLM library, so a gateway's tests and a validator can make definitions too.
+This module imports no LLM library.
 """
 
 from pallas_contracts.agents import JsonObject, PromptDefinition, ToolDefinition
@@ -24,7 +24,7 @@ INPUT_SCHEMA: JsonObject = {
             "items": _IMAGE_SCHEMA,
             "description": "Images of this turn only; needs a model with vision",
         },
-        # A list of anything: a bad row is skipped with a warning, so that it cannot cost the whole conversation.
+        # Items of any type: an invalid row is skipped with a warning instead of failing the call.
         "history": {
             "type": "array",
             "description": "The conversation so far, oldest first: {role: user|assistant, content, images?}",
@@ -49,7 +49,7 @@ def agent_tool(agent: AgentConfig) -> ToolDefinition:
 
 
 def history_prompt(agent: AgentConfig) -> PromptDefinition:
-    """The prompt that older clients ask for the history; it is theirs, so there is none here."""
+    """The prompt with which older clients read the history. It is empty, because callers keep the history."""
     return PromptDefinition(
         name=f"{agent.name}_history",
         title=f"{agent.title} history",

@@ -1,7 +1,7 @@
-"""The little language of the offline model: directives, one a line, read from the user's message.
+"""The directives of the offline model, one per line of the user's message.
 
-`plan` turns a message into steps. A step is one answer of the model and ends where tools have to be called, because
-their results are only known in the next one.
+`plan` turns a message into steps. A step is one response of the model. It ends where tools are called, because the next
+response needs their results.
 """
 
 import json
@@ -16,7 +16,7 @@ _LINE = re.compile(r"^/(tool|sleep|say|history|images|fail|parallel)(?:[ \t]+(.*
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Put this text into the answer."""
+    """Add this text to the answer."""
 
     text: str
 
@@ -30,14 +30,14 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Answer with what the agent was seeded with."""
+    """Answer with the history or the images of the call."""
 
     what: Literal["history", "images"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Let the call of the model fail."""
+    """Fail the request to the model."""
 
     text: str
 
@@ -55,14 +55,14 @@ type Action = Say | Sleep | Report | Fail
 
 @dataclass(slots=True)
 class Step:
-    """What one answer does, in order, and the tools it then calls at once."""
+    """The actions of one response, in order, and the tools that it then calls in parallel."""
 
     actions: list[Action] = field(default_factory=list[Action])
     tools: list[UseTool] = field(default_factory=list[UseTool])
 
 
 def plan(message: str) -> list[Step]:
-    """Return the steps of a message; the last one calls no tools. Lines that are no directive are ignored.
+    """Return the steps of a message; the last one calls no tools. Lines without a directive are ignored.
 
     A message without any directive is answered with an echo of its first line.
     """

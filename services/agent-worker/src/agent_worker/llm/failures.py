@@ -1,6 +1,6 @@
-"""How errors of a run become failures of a turn, and what of their texts a caller may see.
+"""Maps errors of a run to failures of a turn.
 
-Providers quote requests, addresses and parts of keys in their errors; `redact` takes those out.
+Providers quote requests, addresses and parts of keys in their errors; `redact` removes them.
 """
 
 import re
@@ -33,7 +33,7 @@ _OVERFLOW = re.compile(
 
 
 class RunFailed(Exception):
-    """A run of an agent ended without an answer; `failed` says how."""
+    """A run of an agent ended without an answer; `failed` is the reason."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.code)
@@ -41,7 +41,7 @@ class RunFailed(Exception):
 
 
 def run_failure(error: AgentRunError, model: str) -> Failed:
-    """Say what an error of pydantic-ai means for the turn."""
+    """The failure of the turn that an error of pydantic-ai causes."""
     if isinstance(error, ModelContextWindowExceededError) or _says_overflow(error):
         text = "message and history do not fit the model's context window; send less of the history"
         return Failed("context_overflow", text)
@@ -49,14 +49,14 @@ def run_failure(error: AgentRunError, model: str) -> Failed:
 
 
 def redact(text: str) -> str:
-    """Take credentials and addresses out of a text, and shorten it."""
+    """Remove credentials and addresses from a text, and shorten it."""
     text = _SECRETS.sub(lambda found: f"{found['keep'] or ''}[redacted]", text)
     text = _ADDRESS.sub("[address]", text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _says_overflow(error: AgentRunError) -> bool:
-    # Local servers behind an OpenAI-compatible address answer overflow in their own words, with a 400 or even a 500.
+    # OpenAI-compatible local servers report overflow in various words, with a 400 or even a 500.
     return isinstance(error, ModelHTTPError) and bool(_OVERFLOW.search(str(error.body)))
 
 

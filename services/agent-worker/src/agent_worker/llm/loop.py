@@ -1,7 +1,7 @@
-"""One run of one agent: model and tools in turn, until the model answers without calling a tool.
+"""One run of one agent: model and tools alternate until the model answers without calling a tool.
 
-pydantic-ai walks the graph; this drives it a node at a time, because that is where the step lines, the usage and the
-limit on iterations belong. Everything here is made for one run and thrown away after it.
+It steps through pydantic-ai's graph one node at a time, to emit steps and usage and to limit iterations. All objects
+here belong to one run.
 """
 
 import time
@@ -59,8 +59,8 @@ class AgentLoop:
         self._scope = scope
         self._max_iterations = max_iterations
         self._iterations = 0
-        self._said: list[str] = []
-        # Running out of iterations is what ends a loop of refused tool calls, not a count of retries.
+        self._texts: list[str] = []
+        # A loop of refused tool calls ends when the iterations are used up, not by a count of retries.
         self._agent: Agent[object, str] = Agent(
             model.model,
             name=name,
@@ -72,11 +72,11 @@ class AgentLoop:
         )
 
     async def run(self, seed: Seed) -> str:
-        """Return all that the model said, the text before tool calls included.
+        """Return all text of the model, including the text before tool calls.
 
         Raises:
             RunFailed: `iterations_exceeded`.
-            AgentRunError: of pydantic-ai, when the model could not be called or made no sense.
+            AgentRunError: the model could not be called, or its response is invalid.
             Superseded: the attempt has been superseded.
         """
         history = seed_history(seed.history)
@@ -90,7 +90,7 @@ class AgentLoop:
                     node = await self._use_tools(run, node)
                 else:
                     node = await run.next(node)
-        return "\n\n".join(self._said)
+        return "\n\n".join(self._texts)
 
     async def _ask_model(self, run: AgentRun[object, str], node: "ModelRequestNode[object, str]") -> "Node":
         self._iterations += 1
@@ -103,11 +103,11 @@ class AgentLoop:
             await self._follow(run, node)
         after = await run.next(node)
         if Agent.is_call_tools_node(after):
-            self._hear(after.model_response, began)
+            self._record(after.model_response, began)
         return after
 
     async def _follow(self, run: AgentRun[object, str], node: "ModelRequestNode[object, str]") -> None:
-        """Say the text while it comes."""
+        """Emit the text as it is generated."""
         text = TextStream(self._name, self._scope)
         async with node.stream(run.ctx) as events:
             async for event in events:
@@ -120,15 +120,15 @@ class AgentLoop:
                         pass
         text.flush()
 
-    def _hear(self, response: ModelResponse, began: float) -> None:
+    def _record(self, response: ModelResponse, began: float) -> None:
         text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
         if text.strip():
-            self._said.append(text)
+            self._texts.append(text)
         if text and not self._model.streams:
             whole = TextStream(self._name, self._scope)
             whole.add(text)
             whole.flush()
-        self._scope.say(
+        self._scope.emit(
             ModelCalled(
                 agent=self._name,
                 model=self._model.name,
@@ -146,12 +146,12 @@ class AgentLoop:
         return await run.next(node)
 
     def _report_unknown(self, calls: Sequence[ToolCallPart]) -> None:
-        """Say that a tool nobody offered has failed; pydantic-ai tells the model. No leaf has started by that."""
+        """Emit the failure of a tool that does not exist; pydantic-ai informs the model. No leaf tool has started."""
         for part in calls:
             if self._tools.knows(part.tool_name):
                 continue
             call = self._scope.new_call()
             server, _, tool = part.tool_name.partition("__")
             server, tool = (server, tool) if tool else (self._name, server)
-            self._scope.say(ToolStarted(call=call, server=server, tool=tool, leaf=False))
-            self._scope.say(ToolFailed(call=call, server=server, tool=tool, duration_ms=0.0, code="unknown_tool"))
+            self._scope.emit(ToolStarted(call=call, server=server, tool=tool, leaf=False))
+            self._scope.emit(ToolFailed(call=call, server=server, tool=tool, duration_ms=0.0, code="unknown_tool"))

@@ -1,4 +1,4 @@
-"""A seed as pydantic-ai messages."""
+"""Converts a seed to pydantic-ai messages."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,6 @@
-"""The offline model: deterministic, needs no network and no key, and does what the message's directives say.
+"""The offline model: deterministic, without network or key; it follows the directives in the user's message.
 
-It keeps no state between its answers. Which step comes next follows from how often it has already answered since the
-last user prompt, so one instance serves all turns at once.
+It keeps no state: the number of responses since the last user prompt gives the next step. All turns share one instance.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 def offline_model(context_window: int | None = None) -> FunctionModel:
-    """Make the model. `context_window` is in tokens, taken as four characters each; None means without end."""
+    """Make the model. `context_window` is in tokens, taken as four characters each; None: no limit."""
     offline = _Offline(context_window)
     return FunctionModel(offline.answer, stream_function=offline.stream, model_name=NAME)
 
@@ -40,7 +39,7 @@ class _Offline:
     context_window: int | None
 
     async def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        """Do the next step of the plan and answer with what it says and the tools it calls."""
+        """Execute the next step of the plan: respond with its text and its tool calls."""
         self._check_window(messages)
         talk = _Talk.read(messages)
         steps = plan(talk.message)
@@ -83,7 +82,7 @@ class _Offline:
 
 @dataclass(frozen=True, slots=True)
 class _Talk:
-    """The conversation as the model sees it: what is asked, what it was seeded with, how far it has come."""
+    """The conversation as the model sees it: prompt, history, and the responses so far."""
 
     message: str
     answered: int
@@ -97,7 +96,7 @@ class _Talk:
         asked = max(index for index, part in enumerate(parts) if isinstance(part, UserPromptPart))
         prompt = parts[asked]
         seeded = [row for part in parts[:asked] if (row := _row(part))]
-        # A caller may send rows of one role in a row; the model is asked once for each response all the same.
+        # Not by rows: a caller may send several rows of one role in sequence.
         after = _messages_after(messages, prompt)
         images = [*_images([prompt], "turn"), *_images(parts[:asked], "history")]
         last = messages[-1].parts if after else ()
@@ -156,7 +155,7 @@ def _call(tool: UseTool, info: AgentInfo) -> ToolCallPart:
 
 
 def _resolve(name: str, known: Sequence[str]) -> str:
-    """Find the tool meant by `server/tool`, `server__tool`, a tool's or sub-agent's bare name that is unique."""
+    """Resolve `server/tool`, `server__tool`, or the unique bare name of a tool or sub-agent."""
     full = name.replace("/", "__", 1)
     if full in known:
         return full

@@ -1,4 +1,4 @@
-"""What of an MCP tool result a model is told. Structured content counts only when there is no other."""
+"""Converts MCP tool results for the model. Structured content is used only when there is no other content."""
 
 import base64
 import binascii
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def model_content(result: "CallToolResult", *, vision: bool) -> str | list[str | BinaryContent]:
-    """Return the result for the model: a text, with images beside it if the model can see them.
+    """Return the result for the model: text, and images if the model has vision.
 
     Raises:
-        ValueError: an image is not what it should be.
+        ValueError: an image is not valid base64.
     """
     images = [_image(block) for block in result.content if vision and isinstance(block, ImageContent)]
     text = result_text(result)
@@ -27,7 +27,7 @@ def _image(block: ImageContent) -> BinaryContent:
     try:
         return BinaryContent(base64.b64decode(block.data), media_type=block.mime_type)
     except binascii.Error as error:
-        raise ValueError("the tool answered with an image that is not base64") from error
+        raise ValueError("the tool returned an image that is not valid base64") from error
 
 
 def result_text(result: "CallToolResult") -> str:

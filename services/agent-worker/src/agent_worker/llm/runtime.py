@@ -1,7 +1,7 @@
-"""`LlmRuntime` executes turns of an LLM agent. A fresh agent is built for every turn; nothing of a turn outlives it.
+"""`LlmRuntime` executes turns of an LLM agent. Every turn gets a new agent; no state outlives its turn.
 
-Sub-agents run inside their caller's turn and slot, so waiting for a slot cannot deadlock; `depends_on` has no cycles,
-which bounds how deep they nest.
+Sub-agents run in their caller's turn and slot, so waiting for slots cannot deadlock. `depends_on` has no cycles, which
+bounds their nesting.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from pallas_executor.agent_runtime import (
 
 @dataclass(frozen=True, slots=True)
 class LlmRuntime:
-    """An LLM agent: what all its turns share. Holds configuration and pooled clients, never anything of a turn."""
+    """An LLM agent: the configuration and pooled clients that its turns share. It keeps no state of a turn."""
 
     name: str
     description: str
@@ -42,7 +42,7 @@ class LlmRuntime:
     servers: Mapping[str, DownstreamServer]
     agents: tuple["LlmRuntime", ...] = ()
     instead: Callable[[str], AgentModel] | None = None
-    """Finds the model that a turn names for itself; raises `Rejected` when the agent cannot be executed with it."""
+    """Returns the model that a turn names instead of the agent's own; raises `Rejected` when it cannot be used."""
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -65,7 +65,7 @@ class LlmRuntime:
         return Completed(Result(content=({"type": "text", "text": text},)))
 
     async def read(self, question: AgentRead) -> JsonObject:
-        """LLM agents have nothing to read: their one prompt is answered from the definition.
+        """Refuse: the only prompt of an LLM agent is answered from its definition.
 
         Raises:
             NotFound: always.
@@ -82,7 +82,7 @@ class LlmRuntime:
             return self.model
         if self.instead is None:
             raise Rejected(f"agent {self.name!r} cannot use another model", code="unknown_model")
-        return await asyncio.to_thread(self.instead, named)  # it may import a provider's library, which takes seconds
+        return await asyncio.to_thread(self.instead, named)  # importing a provider's library takes seconds
 
     async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel) -> str:
         agents = (SubAgent(agent.name, agent.description, self._ask(agent, scope)) for agent in self.agents)

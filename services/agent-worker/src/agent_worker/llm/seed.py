@@ -1,7 +1,7 @@
-"""What a call seeds a fresh agent with: the prompt, its images and the caller's history.
+"""The input of a run: the prompt, its images and the caller's history.
 
-A bad row of the history is skipped with a warning, because one bad row must not cost a whole conversation; nothing is
-ever trimmed. A bad image of the call itself is refused, because leaving it out would be silence.
+An invalid row of the history is skipped with a warning, so that it does not fail the whole conversation; rows are never
+trimmed. An invalid image of the call itself is refused.
 """
 
 import base64
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """All that one run of an agent begins with. Immutable, so nothing of a turn can reach another."""
+    """The input of one run of an agent. Immutable, so that turns cannot share state through it."""
 
     message: str
     images: tuple[Image, ...] = ()
@@ -47,8 +47,8 @@ def read_seed(arguments: JsonObject, *, vision: bool) -> Seed:
     """Read the arguments of a call of an LLM agent.
 
     Raises:
-        Rejected: `vision_required` when images are sent to a model that cannot see, `invalid_arguments` when the
-            message is no text or an image cannot be decoded.
+        Rejected: `vision_required` when images are sent to a model without vision, `invalid_arguments` when the
+            message is not a string or an image cannot be decoded.
     """
     message = arguments.get("message")
     if not isinstance(message, str):
@@ -68,7 +68,7 @@ def _read_call_images(sent: Sequence[object]) -> tuple[Image, ...]:
 
 
 def read_history(rows: Sequence[object], *, vision: bool) -> tuple[Row, ...]:
-    """Read the rows that can be used, in order. Images are left out, with a warning, for a model that cannot see."""
+    """Parse the valid rows, in order. Without vision, images are left out with a warning."""
     read: list[Row] = []
     for number, row in enumerate(rows):
         try:

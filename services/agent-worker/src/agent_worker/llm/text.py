@@ -1,16 +1,16 @@
-"""A model's text as events: pieces are gathered, so that a fast model does not fill the log with single words."""
+"""Emits a model's text as events. Pieces are buffered, so that a fast model does not fill the log with single words."""
 
 import time
 
 from agent_worker.llm.scope import TurnScope
 from pallas_contracts.turns import TextDelta
 
-_LONGEST_WAIT = 0.2
-_ENOUGH = 400
+_MAX_DELAY = 0.2
+_MAX_CHARACTERS = 400
 
 
 class TextStream:
-    """Gathers the pieces of one answer until there are 400 characters or 0.2 s have passed."""
+    """Buffers the pieces of one answer until there are 400 characters or 0.2 s have passed."""
 
     def __init__(self, agent: str, scope: TurnScope) -> None:
         self._agent = agent
@@ -20,19 +20,19 @@ class TextStream:
         self._since = time.monotonic()
 
     def add(self, piece: str) -> None:
-        """Add a piece, and say what has gathered if it is time."""
+        """Add a piece; emit the buffer when it is full or old enough."""
         if not piece:
             return
         if not self._pieces:
             self._since = time.monotonic()
         self._pieces.append(piece)
         self._length += len(piece)
-        if self._length >= _ENOUGH or time.monotonic() - self._since >= _LONGEST_WAIT:
+        if self._length >= _MAX_CHARACTERS or time.monotonic() - self._since >= _MAX_DELAY:
             self.flush()
 
     def flush(self) -> None:
-        """Say what has gathered."""
+        """Emit the buffer."""
         if self._pieces:
-            self._scope.say(TextDelta(agent=self._agent, text="".join(self._pieces)))
+            self._scope.emit(TextDelta(agent=self._agent, text="".join(self._pieces)))
             self._pieces.clear()
             self._length = 0

@@ -1,7 +1,7 @@
 """The tools of one run of an agent: those of its downstream servers and its sub-agents, as one pydantic-ai toolset.
 
-A toolset belongs to one run, so it may hold that run's scope; the servers behind it are pooled and shared. An error of
-a tool goes back to the model; only a superseded attempt (`Superseded`) ends the run.
+A toolset belongs to one run and holds its scope; the servers are pooled and shared. The model gets the error of a tool;
+only a superseded attempt (`Superseded`) ends the run.
 """
 
 import logging
@@ -44,7 +44,7 @@ type AskAgent = Callable[[str], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
-    """An agent that another one can call as a tool; `ask` runs it in the same turn."""
+    """An agent that another agent can call as a tool; `ask` runs it in the same turn."""
 
     name: str
     description: str
@@ -53,7 +53,7 @@ class SubAgent:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What stands behind a tool's name: exactly one of `server` and `agent`."""
+    """The implementation of a tool: exactly one of `server` and `agent`."""
 
     tool: ToolsetTool[object]
     server_name: str
@@ -76,11 +76,11 @@ class AgentTools(AbstractToolset[object]):
 
     @property
     def id(self) -> str | None:
-        """No id: nothing addresses this toolset from outside of its run."""
+        """None: nothing refers to this toolset."""
         return None
 
     async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
-        """List the tools once for the run; a server that cannot be reached and never could is left out."""
+        """List the tools once per run, without those of a server that was never reachable."""
         if self._bound is None:
             self._bound = await self._bind()
         return {name: bound.tool for name, bound in self._bound.items()}
@@ -92,11 +92,11 @@ class AgentTools(AbstractToolset[object]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[object], tool: ToolsetTool[object]
     ) -> object:
-        """Call a tool, with its events.
+        """Call a tool and emit its events.
 
         Raises:
             Superseded: the attempt has been superseded; the tool has not been called.
-            ToolFailedForModel: the tool failed, in words for the model.
+            ToolFailedForModel: the tool failed; the text is for the model.
         """
         bound = (self._bound or {})[name]
         call = self._scope.new_call()
@@ -104,20 +104,20 @@ class AgentTools(AbstractToolset[object]):
         started = ToolStarted(call=call, server=bound.server_name, tool=bound.tool_name, leaf=leaf)
         began = time.perf_counter()
         if bound.server is not None:
-            await self._scope.emit.tool_starting(started)
+            await self._scope.emitter.tool_starting(started)
             answer = await self._call_server(bound, bound.server, call, tool_args, began)
         else:
-            self._scope.say(started)
+            self._scope.emit(started)
             answer = await self._ask_agent(bound, call, tool_args, began)
         took = _milliseconds(began)
-        self._scope.say(ToolCompleted(call=call, server=bound.server_name, tool=bound.tool_name, duration_ms=took))
+        self._scope.emit(ToolCompleted(call=call, server=bound.server_name, tool=bound.tool_name, duration_ms=took))
         return answer
 
     async def _call_server(
         self, bound: _Bound, server: DownstreamServer, call: str, arguments: JsonObject, began: float
     ) -> object:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            self._scope.say(
+            self._scope.emit(
                 ToolProgress(
                     call=call,
                     server=bound.server_name,
@@ -133,7 +133,7 @@ class AgentTools(AbstractToolset[object]):
             content = "" if result.is_error else model_content(result, vision=self._vision)
         except Unavailable as error:
             self._fail(bound, call, began, "unreachable", error.message)
-        except Exception as error:  # noqa: BLE001 - whatever the SDK says about this one call, or its result has, is that tool's failure
+        except Exception as error:  # noqa: BLE001 - any other error of the SDK, or of the result, is a failure of this tool
             self._fail(bound, call, began, "tool_error", redact(str(error)) or type(error).__name__)
         if result.is_error:
             self._fail(bound, call, began, "tool_error", result_text(result))
@@ -150,7 +150,7 @@ class AgentTools(AbstractToolset[object]):
             self._fail(bound, call, began, error.failed.code, error.failed.message)
 
     def _fail(self, bound: _Bound, call: str, began: float, code: str, text: str) -> NoReturn:
-        self._scope.say(
+        self._scope.emit(
             ToolFailed(
                 call=call,
                 server=bound.server_name,
@@ -184,7 +184,7 @@ class AgentTools(AbstractToolset[object]):
         found[name] = bound
 
     def _server_tool(self, server: str, tool: "Tool") -> ToolsetTool[object]:
-        # Model providers allow fewer characters in a name than MCP does.
+        # Model providers allow fewer characters in a name than MCP.
         name = _ILLEGAL.sub("_", f"{server}__{tool.name}")[:_LONGEST_NAME]
         return self._tool(name, tool.description or tool.title or "", tool.input_schema)
 

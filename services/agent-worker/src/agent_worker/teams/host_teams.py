@@ -1,7 +1,7 @@
-"""Host the team folders this worker was given, and follow their changes.
+"""Host the configured team folders, and reload folders that change.
 
-A changed folder is loaded beside the old one: turns that run keep the agents they started with, new ones get the new.
-A folder that has become bad changes nothing; what it said before goes on.
+Running turns keep the agents they started with; new turns get the reloaded ones. A changed folder that has faults is
+refused; its team stays as it was.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ WATCH_INTERVAL = 0.5
 
 @dataclass
 class HostTeams:
-    """Keeps the agents of `executor` as the folders say, and the catalogue with them."""
+    """Keeps the agents of `executor`, and their published definitions, in step with the folders."""
 
     executor: Executor
     folders: tuple[Path, ...]
@@ -50,11 +50,11 @@ class HostTeams:
         return {f"{team}.{agent}": why for team, hosted in self.hosted.items() for agent, why in hosted.failed.items()}
 
     def stdio(self) -> dict[str, str | None]:
-        """The health of stdio dependencies by their key."""
+        """What is wrong with each stdio dependency, by its key; None when it answers."""
         return {key: why for hosted in self.hosted.values() for key, why in hosted.shared.stdio_health().items()}
 
     async def close(self) -> None:
-        """End what the teams share. No turn runs any more."""
+        """Close what the teams share. No turn may run."""
         for hosted in self.hosted.values():
             await hosted.shared.close()
 
@@ -74,7 +74,7 @@ class HostTeams:
     async def follow_changes(self) -> None:
         """Load a folder again whenever a file in it has changed, for ever.
 
-        Folders that were refused are tried again with every change: the fault may have been another's.
+        Refused folders are loaded again with every change: the fault may have been in another folder.
         """
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
@@ -87,13 +87,13 @@ class HostTeams:
         try:
             with self._changes.reading(folder):
                 loaded = dict(zip(self.folders, load_teams(self.folders, self.environ), strict=True))
-                await self._host(loaded[folder], self._take_over_in_the_end)
+                await self._host(loaded[folder], self._retry_take_over)
         except PallasError as error:
             self._refused.add(folder)
             log.error("the changed folder is not taken", extra={"folder": folder.name, "reason": error.message})
 
     async def _host(self, loaded: TeamFolder, take_over: Callable[[HostedTeam], Awaitable[None]]) -> None:
-        """Make the team and have it `take_over`; whatever comes of that, what is not hosted then gets closed."""
+        """Make the team and call `take_over` with it. Afterwards, the team that is not hosted is closed."""
         from agent_worker.teams.make_agents import host_team
 
         fresh = await host_team(loaded, self.environ, trace_content=self.trace_content)
@@ -108,14 +108,14 @@ class HostTeams:
                 self.bus.spawn(_close_when_idle(before))
         log.info("team hosted", extra={"team": fresh.team, "agents": len(fresh.agents), "failed": len(fresh.failed)})
 
-    async def _take_over_in_the_end(self, fresh: HostedTeam) -> None:
+    async def _retry_take_over(self, fresh: HostedTeam) -> None:
         """Retry with the team that is made already: making it again would start its servers and modules once more."""
         what, facts = "publish the changed team", {"team": fresh.team}
         await retry_while_unavailable(lambda: self._take_over(fresh), what, deadline=None, facts=facts)
 
     async def _take_over(self, fresh: HostedTeam) -> None:
         definitions = [hosted.definition for hosted in fresh.agents]
-        # Whoever hears of a change must find it made.
+        # Replaced before it is published: who sees the new definition must reach the new agent.
         self.executor.replace(fresh.agents)
         await publish_definitions(self.bus, fresh.team, fresh.version, definitions, unstarted=fresh.unstarted)
         await self.executor.watch(fresh.team)

@@ -12,11 +12,11 @@ class TeamRuntime(Protocol):
     """What all agents of a team share: pooled connections and model clients."""
 
     async def close(self) -> None:
-        """End it all; turns are over by then."""
+        """Close everything. No turn may run."""
         ...
 
     def stdio_health(self) -> dict[str, str | None]:
-        """The key of each stdio dependency, with None when it answers and else with what is wrong."""
+        """What is wrong with each stdio dependency, by its key; None when it answers."""
         ...
 
 
@@ -24,7 +24,7 @@ class TeamRuntime(Protocol):
 class HostedTeam:
     """The agents of one team folder. `failed` maps agents that could not be started to the reason.
 
-    `unstarted` are their definitions as far as they are known (the tools of a module that cannot be loaded are not).
+    `unstarted` are their definitions as far as known: without the tools of a module that cannot be loaded.
     """
 
     team: str

@@ -1,7 +1,6 @@
-"""`FunctionAgent`: what an agent written in Python can be asked, and the functions that answer.
+"""`FunctionAgent`: the tools, prompts, resources and completions of an agent written in Python.
 
-Registration happens when the module is imported, in a thread without an event loop. Functions are async and share no
-state between calls unless they mean to.
+Functions are registered while their module is imported, in a thread without an event loop.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,17 +15,17 @@ from pallas_executor.functions.context import CallContext, ReadContext
 from pallas_executor.functions.templates import UriTemplate
 
 type Answer = str | Result | InputRequired | Completed | Failed | NeedsInput
-"""A text is a result with one text block; the others are what they say."""
+"""A string is a result with one text block."""
 
 type ToolFunction = Callable[[CallContext, JsonObject], Awaitable[Answer]]
 type PromptFunction = Callable[[ReadContext, dict[str, str]], Awaitable[str | Sequence[JsonObject] | JsonObject]]
-"""Answers a text (one user message), the MCP messages, or the whole MCP result."""
+"""Returns a text (one user message), the MCP messages, or the whole MCP result."""
 
 type ResourceFunction = Callable[[ReadContext, dict[str, str]], Awaitable[str | bytes | JsonObject]]
-"""Answers the resource's text, its bytes, or the whole MCP result. Handed the values of a template's variables."""
+"""Gets the values of the template's variables. Returns text, bytes, or the whole MCP result."""
 
 type CompletionFunction = Callable[[ReadContext, str, str], Awaitable[Sequence[str]]]
-"""Completes: handed the name of the argument and what has been typed of it. `ctx.params` has the reference."""
+"""Gets the name of an argument and the text typed so far; returns completions. `ctx.params` has the reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class FunctionAgent:
         aliases: Sequence[str] = (),
         correlation: str | None = None,
     ) -> Callable[[ToolFunction], ToolFunction]:
-        """Register a tool. Arguments reach it validated against `input_schema`; without one it takes none.
+        """Register a tool. Its arguments are validated against `input_schema`; without one it takes none.
 
         Raises:
             Rejected: the name is taken.
@@ -153,7 +152,7 @@ class FunctionAgent:
         return register
 
     def completion(self, reference: str) -> Callable[[CompletionFunction], CompletionFunction]:
-        """Register who completes the arguments of a prompt (its name) or a resource template (its URI)."""
+        """Register the completions of a prompt (by its name) or a resource template (by its URI)."""
 
         def register(function: CompletionFunction) -> CompletionFunction:
             _add(self.completers, reference, Completer(reference, function), "completion")

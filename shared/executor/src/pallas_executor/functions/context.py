@@ -1,4 +1,4 @@
-"""What a function is handed besides its arguments, and how it refuses in the protocol's own words."""
+"""What a function gets besides its arguments, and the exception that answers with a JSON-RPC error."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ class ProtocolFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """One call of a tool. Nothing here outlives the call."""
+    """One call of a tool."""
 
     turn: Turn
     emit: Emitter
@@ -38,7 +38,7 @@ class CallContext:
 
     @property
     def input_responses(self) -> JsonObject | None:
-        """What the caller answered to the `InputRequired` of the call before; None on a first call."""
+        """The caller's answers to the `InputRequired` of its previous call; None on a first call."""
         return self.turn.input_responses
 
     @property
@@ -47,7 +47,7 @@ class CallContext:
         return self.turn.request_state
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress to the caller; values must rise."""
+        """Report progress to the caller; values must increase."""
         self.emit.emit(Progress(progress=progress, total=total, message=message))
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
@@ -58,7 +58,7 @@ class CallContext:
         self.emit.emit(LogMessage(level=level, data=data, logger=logger))
 
     async def side_effect(self, name: str) -> None:
-        """Say that something begins that must not happen twice. After this a lost worker ends the turn for good.
+        """Record that something begins that must not happen twice. If the worker is lost after this, the turn fails.
 
         Raises:
             Superseded: another attempt has taken over; do nothing.
@@ -68,7 +68,7 @@ class CallContext:
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """One read of a prompt, resource or completion. `params` are the MCP params as they came."""
+    """One read of a prompt, resource or completion. `params` are the MCP params as received."""
 
     team: str
     agent: str

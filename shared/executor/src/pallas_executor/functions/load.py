@@ -16,11 +16,11 @@ from pallas_executor.functions.agent import FunctionAgent
 async def load_function_agent(team: str, agent: str, module: Path | str | None) -> FunctionAgent:
     """Import the module and return its `agent`.
 
-    The import runs in a thread, where no event loop runs: it may take long, and heartbeats and turns go on meanwhile.
-    The thread is a daemon, so an import that never ends does not hold up the end of the process.
+    The import runs in a daemon thread: a slow import delays no heartbeats and no turns, and one that never ends does
+    not keep the process from ending.
 
-    A file is imported under a name of its own, so that files of the same name in two teams do not meet, and anew each
-    time, so that a changed folder brings changed code. An `__init__.py` is the package of the files beside it.
+    A file is imported under a unique module name, so that teams may have files of the same name, and again each time,
+    so that a changed folder brings changed code. An `__init__.py` is the package of the files beside it.
 
     Raises:
         Rejected: there is no module, or it has no `agent`.
@@ -32,7 +32,7 @@ async def load_function_agent(team: str, agent: str, module: Path | str | None) 
     def load() -> None:
         try:
             loaded.set_result(_load(team, agent, module))
-        except BaseException as error:  # noqa: BLE001 - it is raised again where this is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again by `wrap_future`
             wanted_end = Rejected(f"its module could not be loaded: {type(error).__name__}")
             loaded.set_exception(error if isinstance(error, Exception) else wanted_end)
 

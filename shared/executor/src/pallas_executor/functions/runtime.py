@@ -1,6 +1,6 @@
 """`FunctionRuntime` executes turns of an agent written in Python. An exception of a function is a tool error.
 
-Nothing the exception says reaches the caller: it may hold anything. The log has it under the turn's id.
+The text of the exception may hold secrets, so it is logged with the turn's id and never sent to the caller.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _MOST_COMPLETIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class FunctionRuntime:
-    """A function agent under the name its team gave it. What it is asked besides turns takes `read_seconds` at most."""
+    """A function agent and its name in the team. `read_seconds` is the timeout of reads."""
 
     name: str
     agent: FunctionAgent
@@ -67,7 +67,7 @@ class FunctionRuntime:
         Raises:
             NotFound: there is no such prompt or resource.
             Rejected: the function refused (`ProtocolFault`); `facts` has `protocol_code` and `data`.
-            Unavailable: it took longer than anybody waits for it.
+            Unavailable: it took longer than `read_seconds`.
         """
         ctx = ReadContext(question.team, question.agent, question.params)
         limit = asyncio.timeout(self.read_seconds)

@@ -1,4 +1,4 @@
-"""Puts the health monitor together: definitions and presence in, probes out to the world, health into the broker."""
+"""Builds the health monitor: it reads definitions and presence, probes dependencies, and publishes health."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ class HealthMonitor:
     http: ASGIApp | None = None
 
     async def drain(self) -> None:
-        """Start no more rounds and end the probes under way."""
+        """Start no more rounds and cancel the running probes."""
         for loop in self.loops:
             loop.cancel()
         await self.monitor.close()
@@ -84,7 +84,7 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
 
 @asynccontextmanager
 async def _started(bus: Bus, monitor: Monitor, process: Process) -> AsyncGenerator[HealthMonitor]:
-    """The first round, and then the loops and the answers to questions."""
+    """Run the first round, then start the loops and answer questions."""
     await monitor.run_round()
     loops = [process.vital(bus.spawn(loop)) for loop in (_run_rounds(monitor), _follow_changes(monitor))]
     service = HealthMonitor(monitor, loops)

@@ -1,7 +1,7 @@
-"""The health of an agent out of everything known about it. Pure.
+"""Computes the health of an agent from everything that is known about it. Pure.
 
-Callers refuse to talk to an agent in `error`, so nothing that a next turn might still mend may end there: unreachable
-servers, however many, and a missing worker are `degraded`.
+Callers do not call an agent in `error`, so nothing that the next turn might repair leads there: unreachable servers,
+however many, and a missing worker are `degraded`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ NO_WORKER = "no worker is running; starts on the next turn"
 class Evidence:
     """What is known at one moment.
 
-    `probes` are the last results by key. `unknown` are keys of dependencies that nobody here has the address of.
-    `workers` are alive. `waited` is for how many seconds the oldest turn has waited without a worker.
+    `probes` are the last results by key. `unknown` are keys of dependencies without an address in the team folders.
+    `workers` are the present ones. `waited` is the seconds that the oldest turn has waited without a worker.
     """
 
     probes: Mapping[str, ProbeResult]
@@ -90,7 +90,7 @@ def _model_issue(model: ModelDependency, evidence: Evidence, slow: float) -> str
 
 
 def stdio_error(key: str, workers: Sequence[WorkerPresence]) -> str | None:
-    """What the first worker with trouble says of a stdio server; None when there is none, or no report."""
+    """The first error that a worker reports for a stdio server; None without an error or a report."""
     return next((error for worker in workers if (error := worker.stdio.get(key)) is not None), None)
 
 

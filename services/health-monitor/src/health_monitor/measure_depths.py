@@ -1,6 +1,6 @@
-"""Measure, every few seconds, how much lies in the broker: turns by agent, messages by stream.
+"""Measures every few seconds what the broker holds: turns by agent, messages by stream.
 
-A broker that does not answer has no depths: the last ones would look as if all were well.
+While the broker does not answer there are no series: the last values would look as if all were well.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pallas_contracts.errors import PallasError
 log = logging.getLogger(__name__)
 
 INTERVAL = 5.0
-"""Seconds between two looks."""
+"""Seconds between two measurements."""
 
 
 async def measure_depths(bus: Bus, agents: Container[str], metrics: Metrics) -> None:

@@ -1,4 +1,4 @@
-"""What the monitor measures, of things that there are once: over its replicas take the worst, not the sum."""
+"""Metrics of the monitor. They describe the whole platform, so take the worst over its replicas, not the sum."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Metrics:
             metric.remove_by_labels({"team": team, "agent": agent})
 
     def forget_probe(self, key: str) -> None:
-        """A dependency is nobody's any more."""
+        """No agent has the dependency any more."""
         self.probe_up.remove_by_labels({"key": key})
 
     def folder_read(self, folder: str, faults: int) -> None:

@@ -1,7 +1,7 @@
-"""What the monitor does: a round of probes every interval, a new judgement when something changed, a check on demand.
+"""The monitor: a round of probes every interval, a new judgement after each change, and checks on demand.
 
-It mirrors the agents and workers of the broker's tables. Health is published only after every dependency of the agent
-has been probed once, so a restart of the monitor changes nobody's badge.
+It mirrors the tables of agents and workers. The health of an agent is published only after every dependency of the
+agent has been probed once, so a restart of the monitor does not change what callers see.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from pallas_contracts.message import utc_now
 from pallas_schemas import check_definition
 
 ON_DEMAND = 0.7
-"""Seconds a check on demand waits for probes; its asker has 0.9 s in all."""
+"""Seconds that a check on demand waits for probes; the caller's timeout is 0.9 s."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Monitor:
         self.changed.set()
 
     def worker_changed(self, key: str, presence: WorkerPresence | None) -> None:
-        """A worker came, beat or went."""
+        """A worker came, published its presence again, or went."""
         known = self._workers.pop(key, None)
         if presence is not None:
             self._workers[key] = presence
@@ -85,8 +85,8 @@ class Monitor:
     async def check_health(self, asked: HealthAsked) -> AgentHealth:
         """Probe an agent's servers now and judge it.
 
-        Results that are not there in time are those of the last probe; `at` then tells their age. A provider is not
-        asked more often than once an interval.
+        Where a probe takes too long, the last result counts; `at` tells its age. A provider is probed at most once per
+        interval.
 
         Raises:
             NotFound: there is no such agent.
@@ -108,7 +108,7 @@ class Monitor:
         await asyncio.gather(*self._publishing, return_exceptions=True)
 
     def _note_workers(self) -> None:
-        """Remember who hosts what, and since when an agent has had no worker: its turns count as stuck from then on."""
+        """Record which workers host which agents, and since when an agent has none: its turns wait from then on."""
         hosts: dict[str, list[WorkerPresence]] = {}
         for worker in self._workers.values():
             for key in {*worker.agents, *worker.failed}:

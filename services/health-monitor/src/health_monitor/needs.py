@@ -1,4 +1,4 @@
-"""What an agent depends on: its own servers and model, and those of the agents it calls, however deep."""
+"""The dependencies of an agent: its own servers and model, and those of all agents that it calls, at any depth."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ OFFLINE = "offline"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The dependencies of an agent and its sub-agents, each once, in the order in which they were met."""
+    """The dependencies of an agent and its sub-agents, each once, in the order in which they were found."""
 
     servers: tuple[Dependency, ...] = ()
     models: tuple[ModelDependency, ...] = ()
@@ -20,7 +20,7 @@ class Needs:
 def needs_of(definition: AgentDefinition, agents: Mapping[str, AgentDefinition]) -> Needs:
     """Collect over the agents of the same team; `agents` is keyed `{team}.{agent}`.
 
-    A sub-agent that is not there adds nothing, and a circle of agents ends. The offline model needs nothing.
+    A missing sub-agent is skipped, and each agent of a cycle is visited once. The offline model has no dependency.
     """
     servers: dict[str, Dependency] = {}
     models: dict[str, ModelDependency] = {}

@@ -1,4 +1,4 @@
-"""What the monitor wants of the world outside."""
+"""The interfaces through which the monitor uses other systems."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -48,18 +48,18 @@ type Target = McpTarget | ModelTarget
 
 
 class Addresses(Protocol):
-    """Where dependencies are and with what credential, by the keys that definitions name them by."""
+    """The addresses and credentials of dependencies, by the keys in the agents' definitions."""
 
     async def reload(self) -> None:
-        """Notice changes. Never fails: what cannot be read any more stays as it was."""
+        """Read what has changed. Never fails: what cannot be read any more stays as it was."""
         ...
 
     def server(self, key: str) -> HttpServer | None:
-        """The server, or None when nobody here knows it."""
+        """The server, or None when it is not known here."""
         ...
 
     def provider(self, key: str) -> ProviderConfig | None:
-        """The provider, or None when nobody here knows it."""
+        """The provider, or None when it is not known here."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The last result of every probe. A probe that is under way is shared by all who want it."""
+"""The last result of every probe. Concurrent callers share a running probe (single flight)."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from pallas_contracts.message import utc_now
 
 @dataclass
 class SharedProbes:
-    """Runs probes, keeps and publishes what they find; `results` is by key."""
+    """Runs probes, stores and publishes their results; `results` is by key."""
 
     prober: Prober
     publications: Publications
@@ -22,13 +22,13 @@ class SharedProbes:
     _under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
 
     async def run(self, targets: Iterable[Target], *, within: float | None = None) -> None:
-        """Probe all targets at once and wait for them, at most `within` seconds; what takes longer goes on."""
+        """Probe all targets at once and wait for them, at most `within` seconds; slower probes continue."""
         tasks = {self._start(target) for target in targets}
         if tasks:
             await asyncio.wait(tasks, timeout=within)
 
     async def note(self, result: ProbeResult) -> None:
-        """Take a result that somebody else found."""
+        """Store and publish a result, also one that a worker reported."""
         self.results[result.key] = result
         self.metrics.probed(result)
         await self.publications.probe(result)
@@ -40,7 +40,7 @@ class SharedProbes:
             self.metrics.forget_probe(key)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the running probes."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()

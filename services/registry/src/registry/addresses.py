@@ -1,4 +1,4 @@
-"""Where an agent is reached: its own port where a gateway has bound it, else its path on the public address."""
+"""The URL of an agent: its dedicated port where a gateway has bound it, else its path at the public URL."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, no
 
 
 def bound_ports(gateways: Mapping[str, GatewayPresence]) -> dict[str, tuple[str, int]]:
-    """Map `{team}.{agent}` to the host and port of the first gateway, by name, that has bound its port."""
+    """Map `{team}.{agent}` to the host and port of the first gateway, by name, that has bound its dedicated port."""
     bound: dict[str, tuple[str, int]] = {}
     for name in sorted(gateways):
         for agent, port in gateways[name].ports.items():
@@ -20,7 +20,7 @@ def bound_ports(gateways: Mapping[str, GatewayPresence]) -> dict[str, tuple[str,
 def agent_url(definition: AgentDefinition, bound: Mapping[str, tuple[str, int]], public_url: str) -> str:
     """The agent's MCP endpoint.
 
-    A gateway that listens on every address is reached under the public host name.
+    A gateway that listens on all addresses is reached at the public host name.
     """
     found = bound.get(f"{definition.team}.{definition.agent}")
     if found is None:

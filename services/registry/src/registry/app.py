@@ -1,4 +1,4 @@
-"""Puts the registry together: three tables in, one listing out over HTTP."""
+"""Builds the registry: it reads three buckets of the broker and serves one listing over HTTP."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,14 +26,14 @@ class Registry:
     http: ASGIApp | None
 
     async def drain(self) -> None:
-        """Nothing is under way but requests, which the HTTP server finishes."""
+        """Nothing to do: the HTTP server finishes the requests."""
 
 
 @asynccontextmanager
 async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[Registry]:
     """Connect, and yield the registry once it knows the agents.
 
-    Until then the process answers 503: an empty list would tell callers that every agent is gone.
+    Until then the process answers 503: with an empty list callers would believe that all agents are gone.
     """
     from registry.entry.http import make_http
 

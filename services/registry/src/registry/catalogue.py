@@ -1,7 +1,7 @@
-"""The current listing, kept ready: what the tables say changes it, a request only reads it.
+"""The current listing, cached between changes of the tables.
 
-A change makes the next request compile anew. A health check that found nothing new does so at most once a second,
-because with many agents there is always one that has just been checked.
+After a change the next request compiles the listing again. Health checks that found nothing new invalidate it at most
+once a second, because with many agents there is always one that has just been checked.
 """
 
 import logging
@@ -19,7 +19,7 @@ STALE_AFTER_INTERVALS = 2
 
 @dataclass
 class Catalogue:
-    """Takes changes from the tables and gives out the listing. Keys are `{team}.{agent}`; of gateways, their name."""
+    """Receives changes of the tables and returns the listing. Keys are `{team}.{agent}`, or a gateway's name."""
 
     public_url: str
     _agents: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
@@ -53,7 +53,7 @@ class Catalogue:
             self._listing = None
 
     def tick(self, now: datetime) -> None:
-        """Once a second: show new check times, and which checks nobody has repeated for two intervals."""
+        """Once a second: show new check times, and mark checks that are older than two intervals as stale."""
         stale = frozenset(key for key, health in self._health.items() if _is_stale(health, now))
         if stale != self._stale or self._rechecked:
             self._stale, self._rechecked, self._listing = stale, False, None
@@ -64,10 +64,10 @@ class Catalogue:
             self._listing = compile_listing(
                 self._agents, self._health, self._gateways, public_url=self.public_url, stale=self._stale
             )
-            self._tell_shadowed(self._listing.shadowed)
+            self._log_shadowed(self._listing.shadowed)
         return self._listing
 
-    def _tell_shadowed(self, shadowed: tuple[str, ...]) -> None:
+    def _log_shadowed(self, shadowed: tuple[str, ...]) -> None:
         for key in set(shadowed) - set(self._shadowed):
             log.warning("server name used by another team; agent listed for its own team only", extra={"agent": key})
         self._shadowed = shadowed

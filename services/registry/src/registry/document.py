@@ -1,7 +1,8 @@
 """One agent as the registry lists it: a `server.json` document with its metadata.
 
-The schema of 2025-12-11 wins over the interface contract's example: icon sizes are a list, and a description of 1 to
-100 characters and a version are always there. What would not fit the schema is shortened or left out, never refused.
+The schema of 2025-12-11 takes precedence over the interface contract's example: icon sizes are a list, and a
+description of 1 to 100 characters and a version are always present. Values that violate the schema are shortened or
+left out, never refused.
 """
 
 import re
@@ -29,7 +30,7 @@ def server_name(definition: AgentDefinition) -> str:
 
 
 def is_server_name(name: str) -> bool:
-    """Whether the schema takes `name`."""
+    """Whether `name` is valid in the schema."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -43,7 +44,7 @@ def describe(
 ) -> JsonObject:
     """Return the agent's entry, `{"server": …, "_meta": …}`.
 
-    `url` is its MCP endpoint; `public_url` completes relative icons; `stale` says that nobody keeps `health` current.
+    `url` is its MCP endpoint; relative icon URLs are resolved against `public_url`; `stale`: `health` is out of date.
     """
     updated = timestamp(definition.updated_at)
     meta: JsonObject = {

@@ -1,7 +1,7 @@
-"""Everything the registry can answer at one moment, made from what the tables hold. Pure.
+"""Everything that the registry can answer at one moment, compiled from the tables. Pure.
 
-A server name is listed once. Of two teams that use the same one, the agent that changed last keeps it; the other is
-found under its own team's address only.
+A server name is listed once. When two teams use the same one, the agent that changed last keeps it; the other is listed
+at its own team's address only.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An agent's entry with what it is found by."""
+    """An agent's entry, and the fields that queries select by."""
 
     team: str
     name: str

@@ -1,6 +1,6 @@
 """The query of `GET /v0.1/servers`, and the page it selects.
 
-A cursor is the last name of the page before, in a form that survives a client that does not URL-encode it.
+A cursor is the last name of the previous page, encoded so that it needs no URL-encoding.
 """
 
 import base64
@@ -21,7 +21,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to select: `after` is a server name, `search` a part of one, `version` exact or `latest`."""
+    """A query: `after` is a server name, `search` a part of one, `version` exact or `latest`."""
 
     limit: int = DEFAULT_LIMIT
     after: str = ""
@@ -46,10 +46,10 @@ def parse_query(
     version: str | None = None,
     updated_since: str | None = None,
 ) -> Query:
-    """Read the parameters as they came; None and, of all but `limit`, an empty one count as not given.
+    """Validate the parameters. None, and empty for all but `limit`, means not given.
 
     Raises:
-        Rejected: naming the parameter, also in `facts["parameter"]`.
+        Rejected: names the invalid parameter, also in `facts["parameter"]`.
     """
     return Query(
         limit=DEFAULT_LIMIT if limit is None else _limit(limit),

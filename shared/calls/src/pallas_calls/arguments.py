@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pallas_calls.admission.failed_agents import RETRY_AFTER_MS
-from pallas_calls.model import Refusal
+from pallas_calls.model import AGENT_RETRY_AFTER_MS, Refusal
+
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_schemas import ToolSchema
@@ -38,7 +38,7 @@ def _compile(tool: ToolDefinition) -> ToolSchema | Refusal:
 
 def unusable(reason: str) -> Refusal:
     """The refusal of a call whose agent has a definition that cannot be used."""
-    return Refusal("agent_failed", f"The agent's definition cannot be used: {reason}", RETRY_AFTER_MS)
+    return Refusal("agent_failed", f"The agent's definition cannot be used: {reason}", AGENT_RETRY_AFTER_MS)
 
 
 def find_tool(definition: AgentDefinition, name: str) -> ToolDefinition:

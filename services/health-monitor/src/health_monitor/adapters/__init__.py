@@ -1,1 +1,1 @@
-"""How the monitor reaches out."""
+"""The monitor's adapters: probes, team folders, buckets, the turn queue."""

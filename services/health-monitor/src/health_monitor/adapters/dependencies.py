@@ -1,4 +1,4 @@
-"""Probes whatever kind of dependency it is given."""
+"""Probes a dependency of either kind."""
 
 from dataclasses import dataclass
 

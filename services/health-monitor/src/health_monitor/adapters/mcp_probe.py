@@ -1,6 +1,6 @@
-"""Probes a downstream MCP server: `initialize`, and `DELETE` of the session that this may have opened.
+"""Probes a downstream MCP server: `initialize`, then `DELETE` of the session if there is one.
 
-A server that speaks only the stateless revision of 2026-07-28 refuses `initialize`; it is asked `server/discover`.
+A server that supports only the stateless revision 2026-07-28 refuses `initialize`; it gets `server/discover`.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 _ID = 1
 _LARGEST_ANSWER = 1024 * 1024
 _LINGER = 0.2
-"""Seconds in which a server may end its stream by itself; some log an error when it is cut off."""
+"""Seconds in which a server may end its stream; some log an error when the client closes it."""
 _REFUSALS = frozenset({-32022, -32020, -32602, -32601, -32600})
-"""Errors by which a server says that it knows no handshake; -32022 is the one that it should use."""
+"""Errors of a server that does not support the handshake; -32022 is the specified one."""
 
 _INITIALIZE: JsonObject = {
     "jsonrpc": "2.0",
@@ -80,24 +80,24 @@ class _Reply:
 
 @dataclass
 class McpProbe:
-    """Probes over `http`; each exchange, and each goodbye after it, may take `timeout` seconds."""
+    """Probes over `http`; each exchange, and each `DELETE` after it, may take `timeout` seconds."""
 
     http: httpx.AsyncClient
     timeout: float
-    _goodbyes: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    _deletes: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     async def probe(self, server: HttpServer) -> str | None:
         """Return None when the server answers, else why not. The session is ended in the background."""
         return await reason_of(self._exchange(server), self.timeout)
 
     async def close(self) -> None:
-        """Wait for the goodbyes."""
-        await asyncio.gather(*self._goodbyes)
+        """Wait until the sessions are deleted."""
+        await asyncio.gather(*self._deletes)
 
     async def _exchange(self, server: HttpServer) -> str | None:
         reply = await self._post(server, _INITIALIZE, {})
         if reply.session is not None:
-            self._say_goodbye(server, reply)
+            self._start_delete(server, reply)
         if reply.knows_no_handshake:
             headers = {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": "server/discover"}
             reply = await self._post(server, _DISCOVER, headers)
@@ -109,26 +109,26 @@ class McpProbe:
             message = await _answer(response)
             return _Reply(response.status_code, response.headers.get(SESSION), message)
 
-    def _say_goodbye(self, server: HttpServer, reply: _Reply) -> None:
+    def _start_delete(self, server: HttpServer, reply: _Reply) -> None:
         task = asyncio.create_task(self._delete(server, reply))
-        self._goodbyes.add(task)
-        task.add_done_callback(self._goodbyes.discard)
+        self._deletes.add(task)
+        task.add_done_callback(self._deletes.discard)
 
     async def _delete(self, server: HttpServer, reply: _Reply) -> None:
         result: Any = (reply.message or {}).get("result")
         version: Any = cast("JsonObject", result).get("protocolVersion") if isinstance(result, dict) else None
-        ours = {SESSION: reply.session or "", "MCP-Protocol-Version": str(version or HANDSHAKE_VERSION)}
+        protocol = {SESSION: reply.session or "", "MCP-Protocol-Version": str(version or HANDSHAKE_VERSION)}
 
         async def delete() -> None:
-            await self.http.delete(server.url.get_secret_value(), headers=_headers(server, ours))
+            await self.http.delete(server.url.get_secret_value(), headers=_headers(server, protocol))
 
         await reason_of(delete(), self.timeout)
 
 
-def _headers(server: HttpServer, ours: Mapping[str, str]) -> httpx.Headers:
-    """The server's configured headers, and over them those of the protocol."""
+def _headers(server: HttpServer, protocol: Mapping[str, str]) -> httpx.Headers:
+    """The server's configured headers, overridden by those of the protocol."""
     headers = httpx.Headers(reveal(server.headers))
-    headers.update({**_ACCEPT, **ours})
+    headers.update({**_ACCEPT, **protocol})
     return headers
 
 

@@ -1,4 +1,4 @@
-"""Preflight of a model's provider: does it answer, take the credential and know the model. Never an inference."""
+"""Preflight of a model's provider: it answers, accepts the credential and has the model. Never an inference."""
 
 from dataclasses import dataclass
 from typing import Any, cast

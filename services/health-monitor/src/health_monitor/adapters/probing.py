@@ -1,6 +1,6 @@
-"""What all probes share: one HTTP client, a time limit, and reasons that give nothing away.
+"""Shared by all probes: the HTTP client, the timeout, and reasons without secrets.
 
-The texts of httpx's own errors may hold an address, so they are never passed on.
+The texts of httpx's errors may contain an address, so they are never passed on.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def make_http(timeout: float) -> httpx.AsyncClient:
-    """The client of all probes. Every probe connects anew: whether that works is what it is there to find out."""
+    """The client of all probes. Every probe makes a new connection, because it has to find out whether that works."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx.AsyncClient(timeout=timeout, limits=limits)
 

@@ -1,4 +1,4 @@
-"""Writes results to their buckets: whatever changed at once, and everything once an interval so that it stays fresh."""
+"""Writes results to their buckets: changes at once, and everything once per interval so that it stays fresh."""
 
 import logging
 from collections.abc import Coroutine
@@ -47,7 +47,7 @@ class Buckets:
             self._probes[result.key] = result
 
     async def keep(self, agents: set[str], probes: set[str]) -> None:
-        """Remove what belongs to nobody any more."""
+        """Remove the health of agents, and the results of dependencies, that are gone."""
         for key in {key for key, _ in self.health_table.items()} - agents:
             team, _, agent = key.partition(".")
             self._health.pop(key, None)
@@ -60,7 +60,7 @@ class Buckets:
         return (new.at - known.at).total_seconds() >= self.interval * FRESH
 
     async def _written(self, writing: Coroutine[None, None, None]) -> bool:
-        """Whether it worked. Without a connection nothing is tried: each attempt would wait for its time-out."""
+        """Whether the write succeeded. Without a connection nothing is tried: it would only wait for a timeout."""
         if not self.bus.connected:
             writing.close()
             return False

@@ -1,7 +1,7 @@
-"""The addresses and credentials of dependencies, out of the team folders that the workers read too.
+"""The addresses and credentials of dependencies, from the team folders that the workers read too.
 
-A folder that turns bad keeps what it last said; one that was never good says nothing, and the agents of its team are
-judged without their HTTP servers.
+When a folder becomes invalid, its last valid state counts. A folder that was never valid has no addresses, and the
+agents of its team are judged without their HTTP servers.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class TeamFolders:
-    """The folders at `paths`. `on_read(folder, faults)` is told of each reading, with the number of faults."""
+    """The folders at `paths`. `on_read(folder, faults)` is called after each read, with the number of faults."""
 
     paths: Sequence[Path]
     environ: Mapping[str, str]
@@ -32,7 +32,7 @@ class TeamFolders:
         self._changes = FolderChanges(self.paths)
 
     async def reload(self) -> None:
-        """Read the folders that have changed; whoever comes meanwhile waits until that is done."""
+        """Read the folders that have changed; concurrent callers wait until that is done."""
         async with self._reading:
             await self._reload()
 

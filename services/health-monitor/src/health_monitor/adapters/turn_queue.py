@@ -1,4 +1,4 @@
-"""The turns that wait for a worker: since when there are some, but not what they ask."""
+"""Since when turns wait for a worker. The requests themselves are not read."""
 
 import time
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from pallas_contracts.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class TurnQueue:
-    """The queue on `bus`. A turn leaves the stream when it is concluded, so what is there waits or runs."""
+    """The queue on `bus`. A turn leaves the stream when it has ended, so the turns in it wait or run."""
 
     bus: Bus
     _since: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
 
     async def waiting_since(self, team: str, agent: str) -> float | None:
-        """When turns of the agent were first seen, in seconds since the epoch; None for none, or if nobody can say."""
+        """When turns of the agent were first seen, in seconds since the epoch; None without turns or without broker."""
         try:
             waiting = await turns_by_caller(self.bus, team, agent)
         except Unavailable:

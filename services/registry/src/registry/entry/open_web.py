@@ -1,6 +1,6 @@
-"""Lets any web page read what the inner application serves, and answers HEAD wherever it answers GET.
+"""Allows any web page to read the inner application (CORS), and answers HEAD wherever it answers GET.
 
-The headers are there whether or not the request names an origin, so a shared cache may keep the answer.
+The headers are sent with and without an `Origin`, so that a shared cache may keep the answer.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send

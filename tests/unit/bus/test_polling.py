@@ -6,7 +6,7 @@ import pytest
 from tests.waiting import Collected, soon
 
 from pallas_bus.transport.polling import keep_polling, poll_now
-from pallas_bus.transport.retry import retry_while_unavailable
+from pallas_bus.transport.retry import RETRYING, retry_while_unavailable
 from pallas_contracts.errors import Unavailable
 
 
@@ -63,7 +63,8 @@ async def test_retrying_logs_the_first_failure_and_no_other(caplog: pytest.LogCa
     broker = _Broker(Unavailable("away"), Unavailable("away"))
     await soon(retry_while_unavailable(broker.poll, "write", facts={"turn": "t1"}))
     [record] = caplog.records
-    assert (record.getMessage(), vars(record)["turn"], vars(record)["reason"]) == ("cannot write yet", "t1", "away")
+    assert record.getMessage() == RETRYING
+    assert (vars(record)["attempted"], vars(record)["turn"], vars(record)["reason"]) == ("write", "t1", "away")
 
 
 async def test_retrying_ends_with_the_failure_that_comes_after_the_deadline(pauses: list[float]) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pallas_calls.model import AGENT_RETRY_AFTER_MS, Refusal
-
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_schemas import ToolSchema

@@ -46,3 +46,7 @@ class Refusal:
     retry_after_ms: int | None = None
     turn_id: str | None = None
     limit: Limit | None = None
+
+
+AGENT_RETRY_AFTER_MS = 5000
+"""Milliseconds in which a worker reads a corrected folder and publishes its agents."""

@@ -8,6 +8,8 @@ from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
+RETRYING = "the broker is unavailable; retrying"
+
 
 async def retry_while_unavailable[T](
     attempt: Callable[[], Awaitable[T]],
@@ -19,8 +21,8 @@ async def retry_while_unavailable[T](
 ) -> T:
     """Return what `attempt()` returns; call it again, `pause` seconds later, whenever it raises `Unavailable`.
 
-    `deadline` is in seconds from now; None retries for ever. The first failure is logged as "cannot {what} yet" with
-    `facts`.
+    `deadline` is in seconds from now; None retries for ever. The first failure is logged as `RETRYING`, with `what` was
+    attempted and `facts`.
 
     Raises:
         Unavailable: the last attempt failed after the deadline, or while this task was being cancelled.
@@ -35,7 +37,7 @@ async def retry_while_unavailable[T](
                 raise
             if not logged:
                 logged = True
-                log.log(_level(error), f"cannot {what} yet", extra={**(facts or {}), "reason": error.message})
+                log.log(_level(error), RETRYING, extra={**(facts or {}), "attempted": what, "reason": error.message})
         await asyncio.sleep(pause)
 
 

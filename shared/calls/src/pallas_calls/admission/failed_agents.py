@@ -1,11 +1,8 @@
 """Refuse calls of an agent that failed to start. An agent that no worker hosts is not refused: it may get a worker."""
 
 from pallas_bus.transport.kv import Table
-from pallas_calls.model import Refusal
+from pallas_calls.model import AGENT_RETRY_AFTER_MS, Refusal
 from pallas_contracts.agents import WorkerPresence
-
-RETRY_AFTER_MS = 5000
-"""Long enough for a worker to read a corrected folder and publish the result."""
 
 
 def failed_to_start(workers: Table[WorkerPresence], team: str, agent: str) -> Refusal | None:
@@ -18,4 +15,4 @@ def failed_to_start(workers: Table[WorkerPresence], team: str, agent: str) -> Re
         reason = reason or worker.failed.get(key)
     if reason is None:
         return None
-    return Refusal("agent_failed", f"The agent could not be started: {reason}", RETRY_AFTER_MS)
+    return Refusal("agent_failed", f"The agent could not be started: {reason}", AGENT_RETRY_AFTER_MS)

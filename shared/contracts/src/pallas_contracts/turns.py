@@ -398,7 +398,7 @@ TURN_ERRORS: dict[str, str] = {
     "worker_lost": "The worker died and the turn cannot safely be executed again.",
     "cancelled": "The turn was cancelled.",
     "busy": "Too many turns are waiting.",
-    "agent_failed": "The agent could not be started.",
+    "agent_failed": "The agent could not be started, or its definition cannot be used.",
     "invalid_arguments": "The arguments do not fit the tool's schema.",
     "result_too_large": "The answer is larger than the platform takes.",
     "undecodable": "The turn's message could not be read; it is kept as a dead letter.",

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tests.hostile import SCHEMAS, doubling, nested, schemas
 
+from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_schemas import ToolSchema
 
@@ -108,3 +109,12 @@ def test_what_is_taken_is_what_a_checker_of_other_make_takes(schema: dict[str, A
     assume(faults != [TOO_MUCH] and schema not in SCHEMAS)
     other: Any = Draft202012Validator({name: value for name, value in schema.items() if name != "$id"})
     assert (faults == []) == other.is_valid(arguments)
+
+
+def test_a_schema_may_name_an_anchor_that_nothing_refers_to() -> None:
+    schema: JsonObject = {
+        "$defs": {"x": {"$anchor": "x", "type": "string"}},
+        "properties": {"y": {"$ref": "#/$defs/x"}},
+    }
+    assert ToolSchema(schema).faults({"y": "text"}) == []
+    assert ToolSchema(schema).faults({"y": 1}) == ["y must be of type string"]

@@ -96,7 +96,7 @@ class Parts:
 
     def _take(self, part: Part, keyword: str, value: Any, place: str) -> None:
         match keyword:
-            case "$dynamicRef" | "$recursiveRef" | "$id" | "$anchor" | "$dynamicAnchor":
+            case "$dynamicRef" | "$recursiveRef" | "$id" | "$dynamicAnchor":
                 raise Rejected(f"{place}: only a $ref to a place in the same schema is taken, such as #/$defs/x")
             case "$ref":
                 part.same.append(self._number(self._target(value, place), place))

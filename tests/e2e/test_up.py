@@ -214,7 +214,7 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
         data = Path(ready["data"])
         assert [name for name in FILES if (data / name).stat().st_mode & 0o077] == []
         assert readers(ready["pids"], secrets) == READERS
-        wait_until(lambda: "Ctrl-C stops everything" in stack.text(), "the end of the first turn")
+        wait_until(lambda: "Press Ctrl-C to stop everything" in stack.text(), "the end of the first turn")
         assert stack.interrupt() == 0
     assert stack.left_over() == []
     text = stack.text()

@@ -221,7 +221,7 @@ async def test_a_target_that_any_stream_of_the_broker_would_store_is_refused(pla
     for target, reason in (
         ("foreign.>", "the stream FOREIGN"),
         ("pallas.v1.turn.claim.red.harper.t1", "as if it had happened"),
-        ("$SYS.x", "keeps such subjects"),
+        ("$SYS.x", "reserved for the broker"),
     ):
         with pytest.raises(Refused, match=reason):
             await publish(platform, to=target)

@@ -71,7 +71,7 @@ async def test_a_token_may_be_given_other_libraries_or_none(pallas: Pallas) -> N
 async def test_what_cannot_be_is_refused_with_its_field(pallas: Pallas) -> None:
     issue = ("tokens", "issue")
     past = await pallas.refused(*issue, "Cline", "--user", "ann", "--expires", "2020-01-01")
-    assert past == ["pallas: expires_at: Value error, must be in the future, and within a hundred years"]
+    assert past == ["pallas: expires_at: Value error, must be in the future, and at most a hundred years ahead"]
     both = await pallas.refused(*issue, " ", "--user", "a b")
     assert [line.partition(": ")[2].partition(":")[0] for line in both] == ["user", "name"]
     never = await pallas.refused(*issue, "Cline", "--user", "ann", "--expires", "soon", code=2)

@@ -150,7 +150,7 @@ async def test_an_image_that_cannot_be_read_is_that_tools_failure_and_the_turn_g
     said = text_of(await team.agents[0].runtime.run_turn(a_turn(message="/tool toolbox/smear\n/say on"), events))
     assert said.endswith("on")
     assert [event.code for event in events.of(ToolFailed)] == ["tool_error"]
-    assert "not base64" in said
+    assert "not valid base64" in said
     await team.shared.close()
 
 

@@ -1,4 +1,4 @@
-"""Who may import whom. A workspace does not stop a package from importing what only another one declared; this does."""
+"""Which package may import which. A workspace does not stop imports of undeclared packages; this does."""
 
 import sys
 from importlib.metadata import packages_distributions
@@ -23,26 +23,26 @@ each_package = pytest.mark.parametrize("package", packages(), ids=lambda package
 
 
 @each_package
-def test_no_service_is_imported_by_anybody_else(package: Package) -> None:
+def test_no_service_is_imported_by_another_package(package: Package) -> None:
     wrong = [(name, str(path)) for name, path in package.imports() if name in SERVICES - {package.module}]
     assert wrong == []
 
 
 @requirement("K-pkg-1")
 @each_package
-def test_the_bus_and_nothing_else_imports_nats(package: Package) -> None:
+def test_only_the_bus_imports_nats(package: Package) -> None:
     found = [str(path) for name, path in package.imports() if name == "nats"]
     assert bool(found) == (package.module == "pallas_bus"), found
 
 
 @requirement("K-pkg-1")
-def test_the_contracts_need_pydantic_and_nothing_else() -> None:
+def test_the_contracts_import_only_pydantic_and_the_standard_library() -> None:
     [contracts] = [package for package in packages() if package.module == "pallas_contracts"]
     foreign = {name for name, _ in contracts.imports() if name not in sys.stdlib_module_names}
     assert foreign == {"pydantic", "pallas_contracts"}
 
 
-def test_shared_packages_know_only_what_is_below_them() -> None:
+def test_shared_packages_import_only_the_packages_below_them() -> None:
     allowed = {
         "pallas_contracts": set[str](),
         "pallas_bus": {"pallas_contracts"},
@@ -64,7 +64,7 @@ def test_shared_packages_know_only_what_is_below_them() -> None:
 
 
 @each_package
-def test_what_a_package_imports_it_declares(package: Package) -> None:
+def test_a_package_declares_what_it_imports(package: Package) -> None:
     missing = {
         (name, str(path))
         for name, path in package.imports()

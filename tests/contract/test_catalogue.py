@@ -1,4 +1,4 @@
-"""Everything in the catalogue says who says it and who hears it, so that the broker's users follow from it."""
+"""Every entry of the catalogue names its writers and readers, from which the rights of the broker's users follow."""
 
 from tests.contract.tree import packages
 
@@ -18,18 +18,18 @@ def test_the_services_of_the_catalogue_are_those_of_the_repository() -> None:
     assert set(SPEAKERS) == {*SERVICES, CLI}
 
 
-def test_everything_is_said_by_somebody_and_heard_by_somebody() -> None:
-    assert [name for name, (speakers, hearers) in ENDS.items() if not speakers or not hearers] == []
+def test_every_entry_has_a_writer_and_a_reader() -> None:
+    assert [name for name, (writers, readers) in ENDS.items() if not writers or not readers] == []
 
 
-def test_everybody_who_says_or_hears_something_is_a_service_or_the_command() -> None:
+def test_writers_and_readers_are_services_or_the_cli() -> None:
     named = {who for ends in ENDS.values() for side in ends for who in side}
     named |= {thing.owner for thing in (*STREAMS, *BUCKETS)}
     named |= {who for stream in STREAMS for who in (*stream.removers, *stream.counters)}
     assert named <= set(SPEAKERS)
 
 
-def test_a_worker_of_one_team_has_rights_to_no_other() -> None:
+def test_a_worker_of_one_team_has_no_rights_on_turns_of_another() -> None:
     rights = rights_of("agent-worker", {"alpha": ["x"]})
     of_every_team = {subject for subject in rights_of("agent-worker").publish if ".turn." in subject}
     assert of_every_team.isdisjoint(rights.publish)

@@ -1,4 +1,4 @@
-"""The demo team's files fit what `pallas up` starts, also where nothing is in the environment."""
+"""The defaults in the demo team's files match what `pallas up` starts on its default ports."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,12 @@ DEFAULTS = DemoServers.at(Ports(StackOptions(Path()).port_base))
 _DEFAULT = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 
-def test_the_servers_of_the_demo_team_are_by_default_where_a_stack_with_the_default_ports_has_them() -> None:
+def test_the_default_urls_of_the_demo_team_match_the_default_ports_of_a_stack() -> None:
     servers = yaml.safe_load((DEMO / "fastagent.config.yaml").read_text("utf-8"))["mcp"]["servers"]
     written = [_DEFAULT.fullmatch(server["url"]) for server in servers.values()]
     defaults = {found[1]: found[2] for found in written if found}
     assert defaults == DEFAULTS.environ()
 
 
-def test_the_demo_server_listens_by_default_where_the_demo_team_looks_for_it() -> None:
+def test_the_demo_server_listens_on_the_default_port_of_the_demo_team() -> None:
     assert DEFAULTS.tools_port == DEFAULT_PORT

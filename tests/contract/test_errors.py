@@ -1,6 +1,6 @@
-"""Every error of ours means something at every boundary, bare or wrapped.
+"""Every Pallas error keeps its meaning at every boundary, bare or wrapped.
 
-A boundary that answers with errors adds its map to `BOUNDARIES`: a function from an exception to what is said there.
+A boundary that answers with errors adds its map to `BOUNDARIES`: a function from an exception to the answer there.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,29 +27,29 @@ def bus_kind(error: BaseException) -> type[PallasError]:
 
 
 BOUNDARIES: dict[str, Callable[[BaseException], object]] = {"bus": bus_kind, "team-lifecycle over HTTP": status_of}
-"""The maps from an error to what its boundary says. To come: the gateway's MCP errors."""
+"""From the name of a boundary to its map. The gateway's MCP errors have tests of their own."""
 
 each_kind = pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.__name__)
-each_boundary = pytest.mark.parametrize("said", BOUNDARIES.values(), ids=BOUNDARIES)
+each_boundary = pytest.mark.parametrize("answer_of", BOUNDARIES.values(), ids=BOUNDARIES)
 
 
 @each_kind
 @each_boundary
 def test_an_error_keeps_its_meaning_when_it_is_wrapped(
-    kind: type[PallasError], said: Callable[[BaseException], object]
+    kind: type[PallasError], answer_of: Callable[[BaseException], object]
 ) -> None:
     bare = kind("no")
     wrapped = RuntimeError("wrapped")
     wrapped.__cause__ = bare
-    assert said(wrapped) == said(bare)
+    assert answer_of(wrapped) == answer_of(bare)
 
 
 @each_boundary
-def test_errors_of_different_kinds_are_told_apart(said: Callable[[BaseException], object]) -> None:
-    answers = {kind.kind: said(kind("no")) for kind in kinds()}
+def test_errors_of_different_kinds_get_different_answers(answer_of: Callable[[BaseException], object]) -> None:
+    answers = {kind.kind: answer_of(kind("no")) for kind in kinds()}
     assert len(set(map(str, answers.values()))) == len(answers)
 
 
 @each_kind
-def test_an_error_reaches_the_asker_as_the_kind_it_has(kind: type[PallasError]) -> None:
+def test_the_bus_passes_on_the_kind_of_an_error(kind: type[PallasError]) -> None:
     assert bus_kind(kind("no")).kind == kind.kind

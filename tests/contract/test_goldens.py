@@ -1,4 +1,4 @@
-"""Payloads as earlier releases wrote them: a later release still reads them, and means the same.
+"""Payloads as earlier releases wrote them: a later release still reads them with the same meaning.
 
 Goldens are added to, never edited: a payload that is stored somewhere does not change either.
 """
@@ -16,7 +16,7 @@ from pallas_contracts.message import Message
 
 GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.json"))
 
-SAID: dict[str, type[Message]] = {
+MESSAGE_TYPES: dict[str, type[Message]] = {
     **{contract.name: contract.message for contract in CONTRACTS},
     **{bucket.name: bucket.message for bucket in BUCKETS},
     **{f"{question.name}.question": question.question for question in QUESTIONS},
@@ -24,7 +24,7 @@ SAID: dict[str, type[Message]] = {
 }
 """What a golden's name stands for: a contract, a bucket, or a question's two sides."""
 
-golden = pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+each_golden = pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 
 
 def name_of(path: Path) -> str:
@@ -32,7 +32,7 @@ def name_of(path: Path) -> str:
 
 
 def parsed(path: Path) -> Message:
-    return SAID[name_of(path)].model_validate_json(path.read_bytes())
+    return MESSAGE_TYPES[name_of(path)].model_validate_json(path.read_bytes())
 
 
 def inside(value: Message) -> Iterator[Message]:
@@ -51,7 +51,7 @@ def messages_of(value: object) -> list[Message]:
     return [each for each in several if isinstance(each, Message)]
 
 
-@golden
+@each_golden
 def test_a_golden_is_read_and_written_with_the_same_meaning(path: Path) -> None:
     message = parsed(path)
     assert type(message).model_validate_json(message.model_dump_json()) == message
@@ -59,26 +59,26 @@ def test_a_golden_is_read_and_written_with_the_same_meaning(path: Path) -> None:
     assert written == given
 
 
-@golden
+@each_golden
 def test_fields_of_a_later_release_are_ignored_at_every_depth(path: Path) -> None:
-    later = with_news(json.loads(path.read_bytes()), parsed(path))
+    later = with_unknown_fields(json.loads(path.read_bytes()), parsed(path))
     assert type(parsed(path)).model_validate_json(json.dumps(later)) == parsed(path)
 
 
-def with_news(given: dict[str, Any], message: Message) -> dict[str, Any]:
-    """The payload with a field nobody knows in it and in every message inside it."""
+def with_unknown_fields(given: dict[str, Any], message: Message) -> dict[str, Any]:
+    """The payload with an unknown field in it and in every message inside it."""
     grown = {**given, "of_a_later_release": {"x": [1]}}
     for name in given:
         held = getattr(message, name)
         if isinstance(held, Message):
-            grown[name] = with_news(given[name], held)
+            grown[name] = with_unknown_fields(given[name], held)
         elif several := messages_of(held):
-            grown[name] = [with_news(given[name][place], each) for place, each in enumerate(several)]
+            grown[name] = [with_unknown_fields(given[name][place], each) for place, each in enumerate(several)]
     return grown
 
 
-def test_everything_that_is_said_has_a_golden() -> None:
-    assert {name_of(path) for path in GOLDENS} == set(SAID)
+def test_every_message_type_has_a_golden() -> None:
+    assert {name_of(path) for path in GOLDENS} == set(MESSAGE_TYPES)
 
 
 def test_every_field_of_every_message_is_given_in_a_golden() -> None:

@@ -1,4 +1,4 @@
-"""How often the checkers are overruled. The numbers may only fall: lower them in `ignores.json` when they do."""
+"""How often checks are suppressed. The numbers may only fall: lower them in `ignores.json` when they do."""
 
 import json
 import re
@@ -33,13 +33,13 @@ def _texts(folders: tuple[str, ...]) -> list[str]:
     return [path.read_text("utf-8") for path in source_files(*folders) if path != Path(__file__)]
 
 
-def test_checkers_are_overruled_no_more_often_than_recorded_and_the_record_is_kept_low() -> None:
+def test_the_number_of_suppressions_equals_the_recorded_one() -> None:
     recorded: dict[str, dict[str, int]] = json.loads(RECORDED.read_text("utf-8"))
     now = json.dumps(counted(), indent=2)
     assert counted() == recorded, f"more: find another way; fewer: put this into {RECORDED.relative_to(ROOT)}:\n{now}"
 
 
-def test_every_exemption_gives_its_reason() -> None:
+def test_every_suppression_gives_its_reason() -> None:
     bare = re.compile(r"#\s*(noqa|pyright:\s*ignore|type:\s*ignore)(?!:?\s*[\w\[])|#\s*noqa:[^-]*$", re.MULTILINE)
     wrong = [
         f"{path.relative_to(ROOT)}:{number}"

@@ -1,4 +1,4 @@
-"""`deploy/k8s`: both overlays build, Kubernetes accepts every object, and services are told what they can be told."""
+"""`deploy/k8s`: both overlays build, every object fits its schema, and services get variables that they know."""
 
 import copy
 from pathlib import Path
@@ -27,7 +27,7 @@ each_service = pytest.mark.parametrize("name", sorted(SERVICES))
 
 @pytest.fixture(scope="module")
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The secrets, made."""
+    """The folder of the secrets that `make_secrets` makes."""
     folder = tmp_path_factory.mktemp("k8s") / "secrets"
     make_secrets(folder)
     return folder
@@ -61,13 +61,13 @@ def strict(schema: Any) -> Any:
 
 
 @each_overlay
-def test_kubernetes_accepts_every_object_and_no_field_is_unknown_to_it(overlay: str) -> None:
+def test_every_object_fits_its_schema_without_unknown_fields(overlay: str) -> None:
     for thing in built(overlay):
         accept(thing)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ScaledObject"])
-def test_a_misspelt_field_is_not_accepted(kind: str) -> None:
+def test_a_misspelt_field_is_rejected(kind: str) -> None:
     wrong = copy.deepcopy(of_kind("local", kind)["agent-worker"])
     wrong["spec"]["maxReplicaCounts"] = 3
     with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
@@ -76,7 +76,7 @@ def test_a_misspelt_field_is_not_accepted(kind: str) -> None:
 
 @each_overlay
 @each_service
-def test_every_service_has_all_its_objects(overlay: str, name: str) -> None:
+def test_every_service_has_all_kinds_of_objects(overlay: str, name: str) -> None:
     for kind in ("Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy"):
         assert name in of_kind(overlay, kind), kind
 
@@ -91,27 +91,27 @@ def test_a_pod_starts_the_module_of_its_service(overlay: str, name: str) -> None
 
 @each_overlay
 @each_service
-def test_a_service_is_told_nothing_that_it_does_not_know_and_accepts_the_rest(
+def test_a_service_gets_only_variables_that_it_knows_and_accepts_their_values(
     overlay: str, name: str, secrets: Path
 ) -> None:
-    told = variables(pods(overlay)[name])
-    assert unknown(name, told) == set()
-    here = {variable: value.replace(SECRETS, f"{secrets}/") for variable, value in told.items()}
+    given = variables(pods(overlay)[name])
+    assert unknown(name, given) == set()
+    here = {variable: value.replace(SECRETS, f"{secrets}/") for variable, value in given.items()}
     settings = settings_of(SERVICES[name]).from_env(here)
     assert (settings.host, settings.port, settings.instance) == ("0.0.0.0", 8080, "metadata.name")
 
 
 @each_overlay
-def test_every_service_that_callers_reach_is_told_its_public_address(overlay: str) -> None:
+def test_every_service_that_callers_reach_gets_its_public_url(overlay: str) -> None:
     reached = [name for name, package in SERVICES.items() if "public_url" in settings_of(package).model_fields]
-    told = {name: variables(pods(overlay)[name]).get("PALLAS_PUBLIC_URL") for name in reached}
-    assert None not in told.values(), told
-    assert told["registry"] == told["agent-gateway"] != told["library-search"]
+    urls = {name: variables(pods(overlay)[name]).get("PALLAS_PUBLIC_URL") for name in reached}
+    assert None not in urls.values(), urls
+    assert urls["registry"] == urls["agent-gateway"] != urls["library-search"]
 
 
 @each_overlay
 @pytest.mark.parametrize("name", ["agent-worker", "health-monitor"])
-def test_who_hosts_the_demo_team_is_told_where_its_servers_are(overlay: str, name: str) -> None:
+def test_a_reader_of_the_demo_team_gets_every_variable_that_the_team_names(overlay: str, name: str) -> None:
     assert named_by_teams(DEMO) <= set(variables(pods(overlay)[name]))
 
 
@@ -131,8 +131,8 @@ def test_a_pod_mounts_the_secrets_that_it_reads_and_no_others(overlay: str) -> N
             if volume.get("secret", {}).get("secretName") == "pallas"
             for item in volume["secret"]["items"]
         }
-        said = [*variables(pod).values(), *container(pod).get("command", [])]
-        read = {secret for secret in mounted if any(f"{SECRETS}{secret}" in word for word in said)}
+        texts = [*variables(pod).values(), *container(pod).get("command", [])]
+        read = {secret for secret in mounted if any(f"{SECRETS}{secret}" in word for word in texts)}
         by_script = {f"{service}-postgres-password" for service in SERVICES} if name == "postgres" else set[str]()
         assert mounted == read | (mounted & by_script)
         assert {value.removeprefix(SECRETS) for value in variables(pod).values() if SECRETS in value} <= mounted
@@ -140,7 +140,7 @@ def test_a_pod_mounts_the_secrets_that_it_reads_and_no_others(overlay: str) -> N
 
 @each_overlay
 @each_service
-def test_a_pod_is_given_longer_to_end_than_its_service_takes(overlay: str, name: str) -> None:
+def test_the_termination_grace_period_covers_the_drain_of_the_service(overlay: str, name: str) -> None:
     pod = pods(overlay)[name]
     before = container(pod).get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     drain = float(variables(pod).get("PALLAS_DRAIN_SECONDS") or settings_of(SERVICES[name]).from_env({}).drain_seconds)
@@ -148,13 +148,13 @@ def test_a_pod_is_given_longer_to_end_than_its_service_takes(overlay: str, name:
 
 
 @each_overlay
-def test_a_worker_is_given_the_time_of_the_longest_turn(overlay: str) -> None:
+def test_a_worker_drains_longer_than_the_longest_turn_timeout(overlay: str) -> None:
     longest = max(agent.limits.turn_timeout for agent in load_team(DEMO, {}).agents.values())
     assert longest == AgentSection.model_fields["turn_timeout"].default
     assert float(variables(pods(overlay)["agent-worker"])["PALLAS_DRAIN_SECONDS"]) > longest
 
 
-def test_the_scaled_object_is_the_one_that_the_command_prints() -> None:
+def test_the_committed_scaled_object_is_what_the_command_prints() -> None:
     least_and_most = of_kind("production", "ScaledObject")["agent-worker"]["spec"]
     slots = int(variables(pods("production")["agent-worker"])["PALLAS_SLOTS"])
     scaling = Scaling(
@@ -164,7 +164,7 @@ def test_the_scaled_object_is_the_one_that_the_command_prints() -> None:
 
 
 @each_overlay
-def test_what_is_scaled_says_no_number_of_its_own(overlay: str) -> None:
+def test_a_scaled_deployment_sets_no_replica_count(overlay: str) -> None:
     scalers = of_kind(overlay, "ScaledObject", "HorizontalPodAutoscaler").values()
     scaled = {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers}
     assert scaled == {"agent-gateway", "agent-worker"}

@@ -1,4 +1,4 @@
-"""Prometheus in a cluster: its scrape job finds every service by what its pods say, and the policies let it in."""
+"""Prometheus in a cluster: its scrape job finds every service by labels and annotations, and policies let it in."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ JOB: Object = yaml.safe_load((ROOT / "deploy/observability/prometheus-kubernetes
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 
 
-def found(pod: Object, phase: str = "Running") -> dict[str, str] | None:
+def target_of(pod: Object, phase: str = "Running") -> dict[str, str] | None:
     """The labels with which Prometheus would scrape a pod; None when it would not."""
     about = pod["metadata"]
     port = container(pod).get("ports", [{"containerPort": 80}])[0]["containerPort"]
@@ -28,13 +28,13 @@ def found(pod: Object, phase: str = "Running") -> dict[str, str] | None:
         "__meta_kubernetes_pod_name": "a-pod",
     }
     for kind in ("label", "annotation"):
-        said: dict[str, str] = about.get(f"{kind}s", {})
-        labels |= {f"__meta_kubernetes_pod_{kind}_{re.sub(r'[^a-zA-Z0-9]', '_', key)}": said[key] for key in said}
-    return labels if all(relabelled(rule, labels) for rule in JOB["relabel_configs"]) else None
+        given: dict[str, str] = about.get(f"{kind}s", {})
+        labels |= {f"__meta_kubernetes_pod_{kind}_{re.sub(r'[^a-zA-Z0-9]', '_', key)}": given[key] for key in given}
+    return labels if all(relabel(rule, labels) for rule in JOB["relabel_configs"]) else None
 
 
-def relabelled(rule: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Carry out one rule, as Prometheus does; False when the target is dropped."""
+def relabel(rule: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Apply one rule to the labels, as Prometheus does; False when the target is dropped."""
     value = ";".join(labels.get(name, "") for name in rule["source_labels"])
     match = re.fullmatch(rule.get("regex", "(.*)"), value)
     match rule.get("action", "replace"):
@@ -51,8 +51,8 @@ def relabelled(rule: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 @each_overlay
-def test_every_service_is_scraped_where_it_listens_under_its_own_name_and_nothing_else_is(overlay: str) -> None:
-    targets = {name: target for name, pod in pods(overlay).items() if (target := found(pod)) is not None}
+def test_prometheus_scrapes_every_service_on_its_port_and_nothing_else(overlay: str) -> None:
+    targets = {name: target for name, pod in pods(overlay).items() if (target := target_of(pod)) is not None}
     assert targets.keys() == SERVICES.keys()
     for name, target in targets.items():
         port = variables(pods(overlay)[name])["PALLAS_PORT"]
@@ -61,21 +61,21 @@ def test_every_service_is_scraped_where_it_listens_under_its_own_name_and_nothin
 
 
 @each_overlay
-def test_a_pod_that_has_ended_is_not_scraped(overlay: str) -> None:
-    assert [name for name, pod in pods(overlay).items() if found(pod, "Succeeded") is not None] == []
+def test_a_terminated_pod_is_not_scraped(overlay: str) -> None:
+    assert [name for name, pod in pods(overlay).items() if target_of(pod, "Succeeded") is not None] == []
 
 
 @each_overlay
-def test_whoever_scrapes_is_let_in_to_every_pod_that_says_so_and_to_no_other_port(overlay: str) -> None:
+def test_policies_let_prometheus_reach_the_annotated_ports_only(overlay: str) -> None:
     monitoring = of_kind(overlay, "NetworkPolicy")["monitoring"]["spec"]
     [rule] = monitoring["ingress"]
     assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
     assert monitoring["podSelector"] == {}
-    said = {pod["metadata"].get("annotations", {}).get("prometheus.io/port") for pod in pods(overlay).values()} - {None}
-    assert {str(port["port"]) for port in rule["ports"]} == said
+    ports = {pod["metadata"].get("annotations", {}).get("prometheus.io/port") for pod in pods(overlay).values()}
+    assert {str(port["port"]) for port in rule["ports"]} == ports - {None}
 
 
-def test_the_job_looks_where_the_pods_are() -> None:
+def test_the_scrape_job_searches_the_namespace_of_the_pods() -> None:
     [where] = JOB["kubernetes_sd_configs"]
     assert where == {"role": "pod", "namespaces": {"names": ["pallas"]}}
     namespaces = {each["metadata"].get("namespace") for each in built("production") if each["kind"] == "Deployment"}

@@ -1,4 +1,4 @@
-"""The Secrets of `deploy/k8s`: documents say how they are made whole, and a pod sees of them what is its own."""
+"""The Secrets of `deploy/k8s`: the documented commands make every key, and a pod mounts only its own keys."""
 
 import os
 import subprocess
@@ -19,14 +19,14 @@ SEED = "-nats-seed"
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which `make secrets` was said."""
+    """A folder in which `make secrets` was run."""
     folder = tmp_path_factory.mktemp("checkout")
     make_secrets(folder / "deploy" / "secrets")
     return folder
 
 
 @each_overlay
-def test_a_pod_has_the_seed_of_its_own_service_and_nobody_else_s(overlay: str) -> None:
+def test_a_pod_mounts_the_nats_seed_of_its_own_service_only(overlay: str) -> None:
     for name, pod in pods(overlay).items():
         items = [item for each in mounted_secrets(pod).values() for item in each or ()]
         seeds = {(item["key"], item["path"]) for item in items if SEED in item["key"]}
@@ -34,21 +34,19 @@ def test_a_pod_has_the_seed_of_its_own_service_and_nobody_else_s(overlay: str) -
 
 
 @each_overlay
-def test_no_pod_has_the_whole_of_a_secret_but_its_team_s(overlay: str) -> None:
+def test_only_the_team_secret_is_mounted_as_a_whole(overlay: str) -> None:
     whole = {secret for pod in pods(overlay).values() for secret, items in mounted_secrets(pod).items() if not items}
     assert whole == {OF_THE_TEAM}
 
 
 @each_overlay
-def test_only_the_broker_has_its_key(overlay: str) -> None:
+def test_only_the_broker_mounts_the_broker_secret(overlay: str) -> None:
     assert [name for name, pod in pods(overlay).items() if "broker" in mounted_secrets(pod)] == ["nats"]
 
 
 @each_overlay
 @each_document
-def test_secrets_that_are_made_as_documents_say_have_what_pods_mount(
-    overlay: str, document: str, checkout: Path
-) -> None:
+def test_the_documented_commands_make_every_key_that_pods_mount(overlay: str, document: str, checkout: Path) -> None:
     made = made_by(document, checkout)
     for pod in pods(overlay).values():
         for secret, items in mounted_secrets(pod).items():
@@ -56,9 +54,7 @@ def test_secrets_that_are_made_as_documents_say_have_what_pods_mount(
 
 
 @each_document
-def test_a_service_s_seed_in_the_cluster_is_the_one_that_was_made_and_that_of_commands_is_not_there(
-    document: str, checkout: Path
-) -> None:
+def test_the_cluster_secret_has_the_seed_of_each_service_and_not_of_the_cli(document: str, checkout: Path) -> None:
     made = made_by(document, checkout)["pallas"]
     seeds = checkout / "deploy" / "secrets" / "nats"
     for name in SERVICES:
@@ -75,8 +71,8 @@ def test_the_broker_accepts_its_configuration_and_arguments(overlay: str, checko
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(content.replace(b"/etc/nats/", f"{tmp_path}/".encode()))
     arguments = [word.replace("/etc/nats/", f"{tmp_path}/") for word in container(pods(overlay)["nats"])["args"]]
-    told = os.environ | {"SERVER_NAME": "nats-0"}
-    said = subprocess.run(
-        [binary, *arguments, "-t"], cwd=tmp_path, env=told, capture_output=True, text=True, timeout=20, check=False
+    environ = os.environ | {"SERVER_NAME": "nats-0"}
+    checked = subprocess.run(
+        [binary, *arguments, "-t"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=20, check=False
     )
-    assert said.returncode == 0, said.stderr
+    assert checked.returncode == 0, checked.stderr

@@ -1,4 +1,4 @@
-"""Where things are and what they rest on."""
+"""Where services, shared packages and tests are in the repository."""
 
 import pytest
 from tests.contract.tree import ROOT, packages
@@ -27,14 +27,14 @@ def test_a_service_is_a_package_of_its_own(name: str) -> None:
 
 
 @requirement("K-top-6")
-def test_what_services_share_is_in_shared() -> None:
+def test_services_import_pallas_packages_from_shared_only() -> None:
     for service in SERVICES:
         own = {name for name, _ in service.imports() if name.startswith("pallas_")}
         assert own <= {package.module for package in PACKAGES.values() if package.folder.parent.name == "shared"}
 
 
 @requirement("K-top-9")
-def test_tests_are_in_tests_and_nowhere_else() -> None:
+def test_test_files_are_in_the_tests_folder_only() -> None:
     assert [
         path for folder in ("shared", "services", "cli", "demo") for path in (ROOT / folder).rglob("test_*.py")
     ] == []

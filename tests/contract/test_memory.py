@@ -1,4 +1,4 @@
-"""What a container may use is enough for what is in it to keep to its own limits, and be refused rather than killed."""
+"""The memory limits of library-search leave room for its reading process, which fails at its own limit first."""
 
 import pytest
 from tests.deployment import compose
@@ -17,11 +17,11 @@ def in_bytes(written: str) -> int:
     return int(number) * _UNITS[written.removeprefix(number)]
 
 
-def test_in_compose_the_reading_process_meets_its_limit_before_the_container_does() -> None:
+def test_the_compose_memory_limit_leaves_room_for_the_reading_process() -> None:
     assert in_bytes(compose.containers()["library-search"]["mem_limit"]) >= SERVICE + LIMITS.memory
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_in_kubernetes_the_reading_process_meets_its_limit_before_the_pod_does(overlay: str) -> None:
+def test_the_pod_memory_limit_leaves_room_for_the_reading_process(overlay: str) -> None:
     limits = container(pods(overlay)["library-search"])["resources"]["limits"]
     assert in_bytes(limits["memory"]) >= SERVICE + LIMITS.memory

@@ -1,4 +1,4 @@
-"""What is measured, and what is said of it in documents, rules and dashboards, are the same."""
+"""The metrics that services expose agree with documents, rules, dashboards and the collector's configuration."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ BOUNDED = frozenset(
 
 OF_PROMETHEUS = frozenset({"up"})
 NAME = re.compile(r"\b(?:[a-z_]+:)?(?:pallas|mcp|process|python)_\w+(?::\w+)?\b")
-TOGETHER = re.compile(r"\b(sum|avg|max|min)\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(\s*((?:pallas|mcp)_\w+)")
+AGGREGATED = re.compile(r"\b(sum|avg|max|min)\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(\s*((?:pallas|mcp)_\w+)")
 
 
 def rules() -> list[dict[str, Any]]:
@@ -45,22 +45,22 @@ each_expression = pytest.mark.parametrize("name", EXPRESSIONS)
 each_alert = pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 
 
-def test_what_is_generated_is_what_the_services_expose() -> None:
+def test_generated_files_match_the_exposed_metrics() -> None:
     assert stale() == [], "run: make gen"
 
 
-def test_what_is_generated_is_found_stale_when_it_is_another(tmp_path: Path) -> None:
+def test_missing_generated_files_are_found_stale(tmp_path: Path) -> None:
     assert stale(tmp_path) == list(files())
 
 
-def test_names_end_in_their_unit_and_begin_with_what_they_are_of() -> None:
+def test_metric_names_have_a_known_prefix_and_end_in_their_unit() -> None:
     for metric in exposed():
         assert metric.name.startswith(("pallas_", "mcp_")), metric
         assert (metric.kind == "counter") == metric.name.endswith("_total"), metric
         assert metric.kind != "histogram" or metric.name.endswith("_seconds"), metric
 
 
-def test_no_label_can_have_more_values_than_the_platform_has_things() -> None:
+def test_every_label_has_a_bounded_set_of_values() -> None:
     assert {label for metric in exposed() for label in metric.labels} <= BOUNDED
 
 
@@ -69,16 +69,16 @@ def test_a_metric_of_two_services_is_the_same_in_both() -> None:
     assert len(described) == len({metric.name for metric in exposed()})
 
 
-def test_of_every_gauge_it_is_said_how_replicas_are_taken_together() -> None:
+def test_every_gauge_says_how_replicas_are_aggregated() -> None:
     assert {metric.name for metric in exposed() if metric.kind == "gauge"} == set(GAUGES)
 
 
-def test_every_process_says_whether_it_is_ready() -> None:
+def test_readiness_is_the_only_pallas_metric_of_every_process() -> None:
     assert [metric.name for metric in exposed() if metric.service == EVERY_PROCESS] == ["pallas_ready"]
 
 
 @each_expression
-def test_what_an_expression_uses_is_exposed_or_recorded(name: str) -> None:
+def test_an_expression_uses_only_exposed_or_recorded_metrics(name: str) -> None:
     known = {series for metric in exposed() for series in metric.series} | OF_PROMETHEUS
     known |= {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"} | RECORDS
     used = set(NAME.findall(EXPRESSIONS[name]))
@@ -87,28 +87,28 @@ def test_what_an_expression_uses_is_exposed_or_recorded(name: str) -> None:
 
 
 @each_expression
-def test_replicas_are_taken_together_as_the_metric_wants(name: str) -> None:
+def test_an_expression_aggregates_replicas_as_the_gauge_says(name: str) -> None:
     wanted = {metric.name: metric.together for metric in exposed() if metric.kind == "gauge"}
-    taken = {metric: how for how, metric in TOGETHER.findall(EXPRESSIONS[name]) if metric in wanted}
+    taken = {metric: how for how, metric in AGGREGATED.findall(EXPRESSIONS[name]) if metric in wanted}
     assert taken == {metric: wanted[metric] for metric in taken}
 
 
-def test_names_of_metrics_are_found_in_expressions() -> None:
+def test_metric_names_are_found_in_expressions() -> None:
     found = NAME.findall('a:pallas_x:rate5m / sum by (le) (rate(pallas_y_bucket{code="pallas"}[5m])) > mcp_z_total')
     assert found == ["a:pallas_x:rate5m", "pallas_y_bucket", "mcp_z_total"]
 
 
 @each_alert
-def test_an_alert_says_how_bad_it_is_and_leads_to_its_part_of_the_runbook(rule: dict[str, Any]) -> None:
+def test_an_alert_has_a_severity_a_summary_and_a_link_to_the_runbook(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"]["summary"].endswith(".")
     assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
 
 
-def test_the_runbook_has_a_part_for_every_alert_and_each_says_what_is_seen_where_to_look_and_how_to_act() -> None:
+def test_the_runbook_has_symptom_look_and_act_for_every_alert() -> None:
     parts = RUNBOOK.read_text("utf-8").split("\n## ")[1:]
-    said = {part.partition("\n")[0]: re.findall(r"^- \*\*(\w+)\*\*: ", part, re.MULTILINE) for part in parts}
-    assert {name: said[name] for name in said if name.startswith("Pallas")} == {
+    labels = {part.partition("\n")[0]: re.findall(r"^- \*\*(\w+)\*\*: ", part, re.MULTILINE) for part in parts}
+    assert {name: labels[name] for name in labels if name.startswith("Pallas")} == {
         rule["alert"]: ["Symptom", "Look", "Act"] for rule in ALERTS
     }
 
@@ -118,15 +118,15 @@ def test_every_metric_of_pallas_is_in_a_rule_or_on_the_dashboard() -> None:
     assert [metric.name for metric in exposed() if not metric.series & used] == []
 
 
-def test_no_two_panels_have_one_title_and_no_legend_is_there_twice() -> None:
+def test_panel_titles_and_legends_are_unique() -> None:
     panels = [panel for row in dashboard.ROWS.values() for panel in row]
     assert len({panel.title for panel in panels}) == len(panels)
     assert len(dashboard.expressions()) == sum(len(panel.lines) for panel in panels)
 
 
-def test_prometheus_scrapes_every_service_of_compose_where_it_listens() -> None:
-    told = yaml.safe_load((ROOT / "deploy" / "observability" / "prometheus.yml").read_text("utf-8"))
-    scraped = {job["job_name"]: job["dns_sd_configs"] for job in told["scrape_configs"]}
+def test_prometheus_scrapes_every_compose_service_on_its_port() -> None:
+    config = yaml.safe_load((ROOT / "deploy" / "observability" / "prometheus.yml").read_text("utf-8"))
+    scraped = {job["job_name"]: job["dns_sd_configs"] for job in config["scrape_configs"]}
     assert scraped.keys() == SERVICES.keys()
     for name, [found] in scraped.items():
         assert found["names"] == [name]
@@ -134,11 +134,11 @@ def test_prometheus_scrapes_every_service_of_compose_where_it_listens() -> None:
 
 
 @pytest.mark.parametrize("name", ["collector.yaml", "jaeger.yaml"])
-def test_a_pipeline_has_only_parts_that_are_configured(name: str) -> None:
-    told = yaml.safe_load((ROOT / "deploy" / "observability" / name).read_text("utf-8"))
-    assert set(told["service"].get("extensions", [])) == set(told.get("extensions", {}))
-    for pipeline in told["service"]["pipelines"].values():
-        assert {part: set(pipeline[part]) for part in pipeline} == {part: set(told[part]) for part in pipeline}
+def test_a_pipeline_uses_exactly_the_configured_parts(name: str) -> None:
+    config = yaml.safe_load((ROOT / "deploy" / "observability" / name).read_text("utf-8"))
+    assert set(config["service"].get("extensions", [])) == set(config.get("extensions", {}))
+    for pipeline in config["service"]["pipelines"].values():
+        assert {part: set(pipeline[part]) for part in pipeline} == {part: set(config[part]) for part in pipeline}
 
 
 def test_services_send_their_spans_to_where_the_collector_listens() -> None:
@@ -147,7 +147,7 @@ def test_services_send_their_spans_to_where_the_collector_listens() -> None:
         yaml.safe_load((ROOT / "deploy" / "observability" / name).read_text("utf-8"))
         for name in ("collector.yaml", "jaeger.yaml")
     )
-    # Unless they are told another protocol, services send by HTTP.
+    # Services send by HTTP unless another protocol is set.
     port = collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"].rpartition(":")[2]
     assert f"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:{port}\n" in environ
     assert "OTEL_EXPORTER_OTLP_PROTOCOL" not in environ

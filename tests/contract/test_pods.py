@@ -1,4 +1,4 @@
-"""The pods of `deploy/k8s`: closed as far as they can be, found by what selects them, connected as turns need it."""
+"""The pods of `deploy/k8s`: their privileges, limits, selectors, references and network policies."""
 
 import pytest
 from tests.contract.tree import ROOT
@@ -26,7 +26,7 @@ MIGRATIONS = {("library-search-migrate", "postgres"), ("team-lifecycle-migrate",
 
 
 @each_overlay
-def test_no_pod_has_a_privilege_or_may_write_to_its_root(overlay: str) -> None:
+def test_pods_have_no_privileges_and_a_read_only_root(overlay: str) -> None:
     for pod in pods(overlay).values():
         assert container(pod)["securityContext"] == CLOSED
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
@@ -36,13 +36,13 @@ def test_no_pod_has_a_privilege_or_may_write_to_its_root(overlay: str) -> None:
 
 
 @each_overlay
-def test_every_pod_has_a_limit_of_memory(overlay: str) -> None:
+def test_every_pod_has_a_memory_limit(overlay: str) -> None:
     assert [name for name, pod in pods(overlay).items() if "memory" not in container(pod)["resources"]["limits"]] == []
 
 
 @each_overlay
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_a_service_is_probed_and_its_pods_are_spread(overlay: str, name: str) -> None:
+def test_a_service_has_probes_and_its_pods_are_spread_over_nodes_and_zones(overlay: str, name: str) -> None:
     pod = pods(overlay)[name]
     probes = {kind: container(pod)[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")}
     assert probes == {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
@@ -51,7 +51,7 @@ def test_a_service_is_probed_and_its_pods_are_spread(overlay: str, name: str) ->
 
 
 @each_overlay
-def test_whatever_selects_pods_finds_some(overlay: str) -> None:
+def test_every_selector_matches_a_pod(overlay: str) -> None:
     labels = [pod["metadata"]["labels"] for pod in pods(overlay).values()]
     services = [each["spec"]["selector"] for each in of_kind(overlay, "Service").values()]
     budgets = [each["spec"]["selector"]["matchLabels"] for each in of_kind(overlay, "PodDisruptionBudget").values()]
@@ -60,7 +60,7 @@ def test_whatever_selects_pods_finds_some(overlay: str) -> None:
 
 
 @each_overlay
-def test_what_a_pod_refers_to_is_there_or_made_by_hand(overlay: str) -> None:
+def test_accounts_and_volumes_of_a_pod_exist_or_are_made_by_hand(overlay: str) -> None:
     accounts = of_kind(overlay, "ServiceAccount")
     kept = {each["metadata"]["name"] for each in built(overlay) if each["kind"] in ("ConfigMap", "Secret")}
     for pod in pods(overlay).values():
@@ -73,7 +73,7 @@ def test_what_a_pod_refers_to_is_there_or_made_by_hand(overlay: str) -> None:
 
 
 @each_overlay
-def test_a_pod_for_which_nothing_is_said_may_neither_be_reached_nor_reach_anything(overlay: str) -> None:
+def test_network_policies_deny_everything_by_default(overlay: str) -> None:
     policy = of_kind(overlay, "NetworkPolicy")["deny-all"]["spec"]
     assert policy == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
@@ -91,14 +91,14 @@ def test_pods_may_open_the_connections_that_they_need_and_no_others(overlay: str
 
 
 @each_overlay
-def test_pods_may_be_reached_by_those_who_need_them_and_by_no_others(overlay: str) -> None:
+def test_pods_accept_the_connections_that_others_need_and_no_others(overlay: str) -> None:
     for_anybody = {destination for source, destination in needed(overlay) if source == ANYBODY}
     wanted = {pair for pair in needed(overlay) if pair[1] not in for_anybody | {ANYBODY}}
     assert let_in(overlay) == wanted | {(ANYBODY, destination) for destination in for_anybody}
 
 
 @each_overlay
-def test_policies_open_ports_on_which_pods_listen(overlay: str) -> None:
+def test_policies_open_only_ports_on_which_pods_listen(overlay: str) -> None:
     by_name = {pod["metadata"]["labels"][NAME]: container(pod) for pod in pods(overlay).values()}
     listening = {(name, port["containerPort"]) for name, pod in by_name.items() for port in pod.get("ports", [])}
     of_monitoring = {(name, 8080) for name in by_name}
@@ -106,7 +106,7 @@ def test_policies_open_ports_on_which_pods_listen(overlay: str) -> None:
     assert {name for name, port in listening if port == 8080} == {*SERVICES, "demo-tools"}
 
 
-def test_compose_and_kubernetes_prepare_broker_and_databases_alike() -> None:
+def test_compose_and_kubernetes_share_broker_and_database_configuration() -> None:
     for name in ("nats.conf", "guarded.conf"):
         assert (ROOT / "deploy" / name).resolve() == FOLDER / "base" / name
     assert (ROOT / "deploy/postgres-init.sh").resolve() == FOLDER / "overlays/local/postgres-init.sh"

@@ -1,4 +1,4 @@
-"""Every promise has a test that shows it, and no test shows a promise that nobody made.
+"""Every requirement has a test, and no test names a requirement that does not exist.
 
 Tests are read, not collected, so it does not matter which of them run.
 """
@@ -20,7 +20,7 @@ def nodes(path: Path) -> list[ast.AST]:
     return list(ast.walk(ast.parse(path.read_text("utf-8"))))
 
 
-def shown() -> dict[str, list[str]]:
+def rows_with_tests() -> dict[str, list[str]]:
     """The tests that name each row, as `path::test`; `path` for a whole module."""
     found: dict[str, list[str]] = {}
     for path in source_files("tests"):
@@ -52,17 +52,17 @@ def rows_of(*nodes: ast.AST) -> Iterator[str]:
                 yield str(argument.value)
 
 
-def test_every_row_has_a_test_or_is_known_to_wait_for_one() -> None:
-    without = set(REQUIREMENTS) - set(shown())
+def test_every_requirement_has_a_test_or_is_pending() -> None:
+    without = set(REQUIREMENTS) - set(rows_with_tests())
     assert without - PENDING == set(), "these rows have no test"
     assert PENDING - without == set(), "these rows have a test (or are no rows): take them out of PENDING"
 
 
-def test_every_row_a_test_names_is_a_row() -> None:
-    assert {row: tests for row, tests in shown().items() if row not in REQUIREMENTS} == {}
+def test_every_requirement_that_a_test_names_exists() -> None:
+    assert {row: tests for row, tests in rows_with_tests().items() if row not in REQUIREMENTS} == {}
 
 
-def test_the_marker_is_only_put_on_tests() -> None:
+def test_the_requirement_marker_is_on_tests_only() -> None:
     calls = {
         path: sum(
             isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == MARKER

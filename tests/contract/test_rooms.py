@@ -40,7 +40,7 @@ def imports_of(path: Path, module: str) -> Iterator[tuple[str, ...]]:
 
 
 def floor_of(parts: tuple[str, ...], rooms: tuple[tuple[str, ...], ...]) -> int:
-    """How high the room is that a module is in."""
+    """The level of the room that a module is in; -1 where it is in none."""
     named = [floor for floor, names in enumerate(rooms) if parts and parts[0] in names]
     return named[0] if named else next((floor for floor, names in enumerate(rooms) if "" in names), -1)
 

@@ -1,4 +1,4 @@
-"""The runbook leads to parts that exist, says all that is needed of each failure, and quotes what is really said."""
+"""The runbook: its links lead somewhere, each failure has all its parts, and quoted texts are those of the sources."""
 
 import re
 from functools import cache
@@ -29,45 +29,45 @@ def sources() -> str:
     return re.sub(r'"\s*\n\s*f?"', "", "\n".join(texts))
 
 
-def untold(text: str) -> list[str]:
-    """The pieces of a text that no source has; names, numbers and what follows from them are left out."""
+def missing_pieces(text: str) -> list[str]:
+    """The pieces of a text that no source has. Names and numbers in it are skipped."""
     pieces = (piece.strip() for piece in re.split(r"[:…]|\bN\b|\d+", text))
     return [piece for piece in pieces if piece and piece not in sources()]
 
 
-def test_the_ten_likeliest_failures_are_there() -> None:
+def test_the_runbook_has_at_least_ten_failures() -> None:
     assert len(parts(FAILURES)) >= 10
 
 
 @pytest.mark.parametrize("failure", parts(FAILURES))
-def test_a_failure_has_what_is_seen_where_to_look_how_to_act_and_when_it_is_over(failure: str) -> None:
-    said = re.findall(r"^- \*\*(\w+)\*\*: ", parts(FAILURES)[failure], re.MULTILINE)
-    assert said == ["Symptom", "Look", "Act", "Afterwards"]
+def test_a_failure_has_symptom_look_act_and_afterwards(failure: str) -> None:
+    labels = re.findall(r"^- \*\*(\w+)\*\*: ", parts(FAILURES)[failure], re.MULTILINE)
+    assert labels == ["Symptom", "Look", "Act", "Afterwards"]
 
 
-def test_every_link_within_the_runbook_leads_to_a_part_of_it() -> None:
+def test_every_link_within_the_runbook_leads_to_a_heading() -> None:
     known = {anchor(heading) for heading in parts(FAILURES) | parts(ALERTS)}
     assert set(re.findall(r"\]\(#([^)]+)\)", RUNBOOK)) - known == set()
 
 
-def test_every_failure_is_led_to_by_what_is_seen_of_it() -> None:
-    led_to = set(re.findall(r"\]\(#([^)]+)\)", RUNBOOK.split("\n# The likeliest failures\n")[0]))
-    assert {anchor(heading) for heading in parts(FAILURES)} - led_to == set()
+def test_every_failure_is_linked_from_the_table_of_symptoms() -> None:
+    linked = set(re.findall(r"\]\(#([^)]+)\)", RUNBOOK.split("\n# The likeliest failures\n")[0]))
+    assert {anchor(heading) for heading in parts(FAILURES)} - linked == set()
 
 
-def test_every_alert_that_a_failure_raises_is_one() -> None:
+def test_every_alert_that_the_runbook_names_has_a_section() -> None:
     assert set(re.findall(r"`(Pallas\w+)`", RUNBOOK)) - set(parts(ALERTS)) == set()
 
 
 @pytest.mark.parametrize("event", sorted(set(EVENT.findall(RUNBOOK))))
-def test_every_log_line_that_is_shown_is_logged(event: str) -> None:
-    assert untold(event) == []
+def test_every_log_line_in_the_runbook_is_in_the_sources(event: str) -> None:
+    assert missing_pieces(event) == []
 
 
-@pytest.mark.parametrize("seen", [words for row in SEEN.findall(RUNBOOK) for words in re.findall(r"`([^`]+)`", row)])
-def test_what_callers_see_is_what_they_are_told(seen: str) -> None:
-    assert untold(seen) == []
+@pytest.mark.parametrize("message", [words for row in SEEN.findall(RUNBOOK) for words in re.findall(r"`([^`]+)`", row)])
+def test_every_message_to_callers_in_the_runbook_is_in_the_sources(message: str) -> None:
+    assert missing_pieces(message) == []
 
 
-def test_what_nobody_says_is_noticed() -> None:
-    assert untold("busy: The platform sleeps") == ["The platform sleeps"]
+def test_a_text_that_no_source_has_is_found() -> None:
+    assert missing_pieces("busy: The platform sleeps") == ["The platform sleeps"]

@@ -1,4 +1,4 @@
-"""The tables of settings in the documents say what the services can be told, and what they assume."""
+"""The tables of settings in the documents list every setting with its default."""
 
 import json
 import re
@@ -27,10 +27,10 @@ def documented(document: Path, heading: str) -> dict[str, str]:
 def defined(model: type[Settings], *, without: frozenset[str] = frozenset()) -> dict[str, str]:
     """The same of a model of settings."""
     fields = {name: field for name, field in model.model_fields.items() if name not in without}
-    return {f"{PREFIX}{name.upper()}": shown(field.default) for name, field in fields.items()}
+    return {f"{PREFIX}{name.upper()}": as_documented(field.default) for name, field in fields.items()}
 
 
-def shown(default: Any) -> str:
+def as_documented(default: Any) -> str:
     """A default as a document writes it."""
     match default:
         case None | ():
@@ -61,7 +61,7 @@ def test_every_readme_of_a_service_has_the_same_parts(package: Package) -> None:
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Owns", "Receives", "Sends", "Settings", "Failure modes"]
 
 
-def test_no_secret_of_a_service_is_inherited_from_whoever_starts_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_inherited_environment_has_no_secret_of_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
     fields = {name: field for it in SERVICES for name, field in settings_of(it).model_fields.items()}
     own = {name: field.annotation or str for name, field in fields.items() if name not in Settings.model_fields}
     schemas = {name: json.dumps(TypeAdapter[Any](kind).json_schema()) for name, kind in own.items()}

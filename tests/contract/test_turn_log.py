@@ -1,4 +1,4 @@
-"""The page about the turn log names tests; they have to be there."""
+"""The tests that `docs/turn-log.md` names exist."""
 
 import re
 
@@ -18,7 +18,7 @@ def test_every_test_that_the_page_names_exists() -> None:
     assert named - DEFINED == set()
 
 
-def test_every_guarantee_names_what_shows_it() -> None:
+def test_every_guarantee_names_its_tests() -> None:
     guarantees = re.split(r"^\d+\. ", PAGE.partition("## What is guaranteed")[2].partition("\n## ")[0], flags=re.M)[1:]
     assert len(guarantees) == 12
     assert [text[:60] for text in guarantees if "Shown by" not in text] == []

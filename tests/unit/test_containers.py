@@ -1,4 +1,4 @@
-"""Where there are no binaries, servers of tests come in containers."""
+"""Without local binaries, the servers for tests start in containers."""
 
 from typing import Any, Self
 
@@ -8,8 +8,8 @@ from tests import conftest
 from tests.requirements import requirement
 
 
-class Container:
-    """Docker, as far as it is asked."""
+class RecordedContainer:
+    """Starts nothing, and records its image and options."""
 
     def __init__(self, image: str, **options: Any) -> None:
         self.asked = (image, options)
@@ -20,14 +20,14 @@ class Container:
     def __exit__(self, *_: object) -> None: ...
 
     def nats_uri(self) -> str:
-        """Where it listens, which is what it was asked."""
+        """The image and the options, in place of an address."""
         return f"{self.asked}"
 
 
 @requirement("K-pkg-5")
-def test_without_a_binary_nats_comes_in_a_container_with_jetstream(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_binary_nats_starts_in_a_container_with_jetstream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PALLAS_TEST_NATS_URL", raising=False)
     monkeypatch.setattr(conftest, "nats_binary", lambda: None)
-    monkeypatch.setattr(nats, "NatsContainer", Container)
+    monkeypatch.setattr(nats, "NatsContainer", RecordedContainer)
     with conftest.a_nats() as url:
         assert url == "('nats:2', {'jetstream': True})"

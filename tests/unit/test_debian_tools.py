@@ -1,4 +1,4 @@
-"""Only the pinned package of Debian is taken, from the first mirror that has it, and its program comes out of it."""
+"""Tools come from pinned Debian packages: only the pinned one is taken, from the first mirror that has it."""
 
 import hashlib
 import io
@@ -38,7 +38,7 @@ def mirror(tmp_path: Path) -> Generator[tuple[Path, str]]:
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_: Any, **__: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -55,7 +55,7 @@ def put(folder: Path, package: bytes) -> None:
     (folder / "pool" / "tool.deb").write_bytes(package)
 
 
-def test_the_program_comes_out_of_its_package() -> None:
+def test_the_program_is_unpacked_from_its_package() -> None:
     assert unpacked(a_package(), "tool") == PROGRAM
 
 
@@ -64,7 +64,7 @@ def test_a_package_without_the_program_is_refused() -> None:
         unpacked(a_package("other"), "tool")
 
 
-def test_another_mirror_is_asked_where_one_lacks_the_package_or_has_another(mirror: tuple[Path, str]) -> None:
+def test_the_next_mirror_is_tried_when_one_lacks_the_package_or_has_another(mirror: tuple[Path, str]) -> None:
     folder, url = mirror
     put(folder / "other", b"another package")
     put(folder / "right", a_package())
@@ -72,7 +72,7 @@ def test_another_mirror_is_asked_where_one_lacks_the_package_or_has_another(mirr
     assert fetched(pin_of(a_package()), places) == a_package()
 
 
-def test_a_package_that_is_not_the_pinned_one_is_never_taken(mirror: tuple[Path, str]) -> None:
+def test_a_package_with_another_digest_is_refused(mirror: tuple[Path, str]) -> None:
     folder, url = mirror
     put(folder, b"another package")
     with pytest.raises(NotFetched, match="another SHA-256"):

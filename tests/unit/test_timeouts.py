@@ -24,7 +24,7 @@ async def test_after_it(server):
 """
 
 
-def test_what_hangs_fails_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_test_that_hangs_fails_and_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import anyio_backend\n", "utf-8")
     (tmp_path / "test_hanging.py").write_text(HANGING, "utf-8")
     options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "tests.timeouts")

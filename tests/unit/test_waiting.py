@@ -1,4 +1,4 @@
-"""The stopwatch of the tests: what counts of the time that passes."""
+"""The stopwatch of the tests: which time counts and which does not."""
 
 import asyncio
 import threading
@@ -24,14 +24,14 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A machine that does what it is told to."""
+    """A machine whose times the test sets."""
     machine = Machine()
     monkeypatch.setattr(waiting, "time", machine)
     monkeypatch.setattr(waiting, "run_delay", lambda: machine.delay)
     return machine
 
 
-def test_time_that_is_waited_for_counts(machine: Machine) -> None:
+def test_time_spent_waiting_counts(machine: Machine) -> None:
     watch = Stopwatch()
     for _ in range(200):
         machine.now += 0.005
@@ -39,7 +39,7 @@ def test_time_that_is_waited_for_counts(machine: Machine) -> None:
     assert watch.seconds == pytest.approx(1.0)
 
 
-def test_time_in_which_the_machine_stands_still_does_not_count(machine: Machine) -> None:
+def test_time_in_which_the_process_stood_still_does_not_count(machine: Machine) -> None:
     watch = Stopwatch()
     machine.now += 2.0
     watch.stood_still += 2.0
@@ -62,7 +62,7 @@ async def test_a_call_that_blocks_the_event_loop_counts() -> None:
     assert 0.25 < watch.seconds < 0.5
 
 
-def test_a_process_that_is_stopped_finds_that_it_stood_still(machine: Machine) -> None:
+def test_a_stopped_process_measures_how_long_it_stood_still(machine: Machine) -> None:
     class Ended(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
             machine.now += 2.0
@@ -74,7 +74,7 @@ def test_a_process_that_is_stopped_finds_that_it_stood_still(machine: Machine) -
     assert watch.stood_still == pytest.approx(1.99)
 
 
-def test_time_that_the_process_uses_counts(machine: Machine) -> None:
+def test_processor_time_of_the_process_counts(machine: Machine) -> None:
     watch = Stopwatch()
     machine.now += 2.0
     machine.used += 1.5
@@ -83,7 +83,7 @@ def test_time_that_the_process_uses_counts(machine: Machine) -> None:
     assert watch.seconds == 1.5
 
 
-async def test_what_takes_longer_than_was_promised_fails() -> None:
+async def test_a_block_that_exceeds_its_time_fails() -> None:
     async with within(10.0):
         await asyncio.sleep(0)
     with pytest.raises(AssertionError, match="took"):

@@ -1,4 +1,4 @@
-"""Arguments that come in: what is dropped, what is refused, and in which words."""
+"""How the arguments of a call are checked: what is dropped, what is refused, and with which message."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_null_for_an_optional_argument_counts_as_absent() -> None:
     assert check({"message": "hi", "images": None, "history": None}) == {"message": "hi"}
 
 
-def test_null_for_an_argument_nobody_knows_counts_as_absent() -> None:
+def test_null_for_an_unknown_argument_counts_as_absent() -> None:
     assert check({"message": "hi", "later": None}) == {"message": "hi"}
 
 
@@ -51,7 +51,7 @@ def test_null_for_a_required_argument_is_refused() -> None:
     assert "message must be of type string" in refused.message
 
 
-def test_null_inside_of_an_argument_is_left_alone() -> None:
+def test_null_inside_an_argument_is_kept() -> None:
     assert check({"message": "hi", "history": [None]}) == {"message": "hi", "history": [None]}
 
 
@@ -76,7 +76,7 @@ def test_a_fault_names_the_field_and_never_repeats_its_value(arguments: dict[str
     assert PRIVATE not in refused.message
 
 
-def test_all_faults_are_in_one_sentence_up_to_five() -> None:
+def test_a_refusal_names_at_most_five_faults() -> None:
     schema: JsonObject = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(8)}}
     refused = check({f"f{n}": n for n in range(8)}, schema)
     assert isinstance(refused, Refusal)
@@ -96,7 +96,7 @@ def test_a_tool_is_found_by_its_name_and_by_an_alias() -> None:
     assert find_tool(definition, "harper") == find_tool(definition, "send_message") == tool
 
 
-def test_a_tool_that_is_not_there_is_not_found() -> None:
+def test_an_unknown_tool_is_not_found() -> None:
     with pytest.raises(NotFound) as missing:
         find_tool(agent_definition("demo"), "nope")
     assert (missing.value.code, missing.value.message) == ("unknown_tool", "Unknown tool: 'nope'")

@@ -1,4 +1,4 @@
-"""A definition in MCP's words."""
+"""How a definition is listed over MCP."""
 
 from tests.builders import agent_definition
 
@@ -38,7 +38,7 @@ def test_tools_are_listed_in_the_order_of_the_definition_with_the_health_tool_la
     assert [tool.name for tool in tools_of(DEFINITION)] == ["harper", "bare", "get_health"]
 
 
-def test_a_tool_has_all_that_mcp_knows_and_nothing_of_ours() -> None:
+def test_a_listed_tool_has_the_fields_of_mcp_and_no_others() -> None:
     listed = tools_of(DEFINITION)[0].model_dump(by_alias=True, exclude_none=True)
     assert listed == {
         "name": "harper",
@@ -51,7 +51,7 @@ def test_a_tool_has_all_that_mcp_knows_and_nothing_of_ours() -> None:
     }
 
 
-def test_the_health_tool_is_as_in_the_interface_contract() -> None:
+def test_the_health_tool_has_the_description_and_schema_of_the_contract() -> None:
     health = tools_of(DEFINITION)[-1]
     assert health.description == "Returns the health status of this agent and its downstream dependencies."
     assert health.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
@@ -64,7 +64,7 @@ def test_a_prompt_is_listed_with_its_arguments() -> None:
     assert [(argument.name, argument.required) for argument in prompt.arguments] == [("limit", True)]
 
 
-def test_resources_and_templates_are_listed_apart() -> None:
+def test_resources_and_templates_are_listed_separately() -> None:
     [resource], [template] = resources_of(DEFINITION), templates_of(DEFINITION)
     assert (str(resource.uri), resource.name, resource.mime_type) == ("note://a", "a", "text/plain")
     assert (template.uri_template, template.name) == ("note://{id}", "note")

@@ -1,4 +1,4 @@
-"""Which endpoint a name means, and what may change in one that lives."""
+"""How endpoints are found, and which changes of a definition replace them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
@@ -56,15 +56,15 @@ async def test_an_agent_is_found_by_its_name_alone_while_no_other_team_has_it(en
     add(endpoints, "red")
     assert isinstance(endpoints.find_unique("harper"), Endpoint)
     add(endpoints, "blue")
-    said = endpoints.find_unique("harper")
-    assert said == "Several teams have an agent 'harper': use one of /teams/blue/mcp/harper, /teams/red/mcp/harper."
+    refusal = endpoints.find_unique("harper")
+    assert refusal == "Several teams have an agent 'harper': use one of /teams/blue/mcp/harper, /teams/red/mcp/harper."
     endpoints.changed("red.harper", None)
     found = endpoints.find_unique("harper")
     assert isinstance(found, Endpoint)
     assert found.agent.definition.team == "blue"
 
 
-async def test_a_name_that_is_very_long_is_not_repeated_whole(endpoints: Endpoints) -> None:
+async def test_a_very_long_agent_name_is_cut_in_the_refusal(endpoints: Endpoints) -> None:
     assert len(str(endpoints.find_unique("x" * 5000))) < 100
 
 
@@ -94,7 +94,9 @@ async def test_a_change_of_tools_keeps_the_endpoint_and_a_new_version_replaces_i
     ],
     ids=["same", "tools", "prompts", "port", "title", "version", "description", "resources", "completion"],
 )
-async def test_only_what_a_server_says_of_itself_needs_a_new_one(fields: dict[str, Any], possible: bool) -> None:
+async def test_only_changes_of_server_info_and_capabilities_need_a_new_server(
+    fields: dict[str, Any], possible: bool
+) -> None:
     server = AgentServer(agent_definition("red"), NO_PLATFORM, RequestStateSecurity.ephemeral())
     assert server.can_change_to(agent_definition("red", **fields)) is possible
 
@@ -111,6 +113,6 @@ def test_session_and_request_ids_become_tokens() -> None:
         assert check_token(token, "token") == token
 
 
-def test_a_request_id_that_is_a_number_is_not_the_string_of_it() -> None:
+def test_a_numeric_request_id_differs_from_the_same_digits_as_text() -> None:
     assert request_token(1) != request_token("1")
     assert request_token("x") == request_token("x")

@@ -1,4 +1,4 @@
-"""Whose request it is: what stands in X-Forwarded-For counts as far as trusted proxies have written it."""
+"""The address of a caller: X-Forwarded-For counts as far as trusted proxies have written it."""
 
 from ipaddress import ip_network
 from typing import Any
@@ -10,8 +10,8 @@ from agent_gateway.http.peers import name_caller
 TRUSTED = (ip_network("10.0.0.0/8"), ip_network("127.0.0.1"), ip_network("fd00::/8"))
 
 
-def named(peer: tuple[str, int] | None, *forwarded: str, trusted: Any = TRUSTED) -> str | None:
-    """The address that a request with these X-Forwarded-For headers is said to come from."""
+def caller_address(peer: tuple[str, int] | None, *forwarded: str, trusted: Any = TRUSTED) -> str | None:
+    """The caller's address for a request with these X-Forwarded-For headers."""
     headers = [(b"host", b"x"), *((b"x-forwarded-for", value.encode()) for value in forwarded)]
     scope: dict[str, Any] = {"type": "http", "client": peer, "headers": headers}
     name_caller(scope, trusted)
@@ -38,13 +38,15 @@ def named(peer: tuple[str, int] | None, *forwarded: str, trusted: Any = TRUSTED)
         ("testclient", ["192.0.2.1"], "testclient"),
     ],
 )
-def test_the_caller_is_the_first_that_no_trusted_proxy_is(peer: str, forwarded: list[str], caller: str) -> None:
-    assert named((peer, 1234), *forwarded) == caller
+def test_the_caller_is_the_last_forwarded_address_that_is_no_trusted_proxy(
+    peer: str, forwarded: list[str], caller: str
+) -> None:
+    assert caller_address((peer, 1234), *forwarded) == caller
 
 
-def test_without_trusted_proxies_nobody_is_asked() -> None:
-    assert named(("127.0.0.1", 1), "192.0.2.1", trusted=()) == "127.0.0.1"
+def test_without_trusted_proxies_forwarded_addresses_are_ignored() -> None:
+    assert caller_address(("127.0.0.1", 1), "192.0.2.1", trusted=()) == "127.0.0.1"
 
 
-def test_a_connection_without_an_address_has_none() -> None:
-    assert named(None, "192.0.2.1") is None
+def test_a_connection_without_an_address_has_no_caller_address() -> None:
+    assert caller_address(None, "192.0.2.1") is None

@@ -1,4 +1,4 @@
-"""Progress lines: the contract's messages in both eras, with the values that each era wants."""
+"""Progress lines: the contract's messages in both eras, with the values of each era."""
 
 from typing import Any
 
@@ -45,12 +45,12 @@ TOOL: dict[str, Any] = {"call": "1", "server": "argos", "tool": "search"}
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, TurnEvent) else "",
 )
-def test_an_event_is_the_line_of_the_contract(event: TurnEvent, line: Line | None) -> None:
+def test_an_event_becomes_the_progress_line_of_the_contract(event: TurnEvent, line: Line | None) -> None:
     assert line_of(event) == line
 
 
-class Heard:
-    """A caller that keeps what it is told."""
+class Caller:
+    """A caller that keeps the progress lines and the levels of log messages it gets."""
 
     def __init__(self, *, modern: bool, progress: bool = True) -> None:
         self.lines: list[Line] = []
@@ -60,10 +60,10 @@ class Heard:
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
         self.lines.append(Line(progress, total, message))
 
-    async def _log(self, said: LogMessage) -> None:
-        self.logs.append(said.level)
+    async def _log(self, message: LogMessage) -> None:
+        self.logs.append(message.level)
 
-    async def tell(self, *events: object) -> list[Line]:
+    async def notify(self, *events: object) -> list[Line]:
         for event in events:
             await self.observer.on_event(event)
         return self.lines
@@ -99,41 +99,41 @@ MESSAGES = [
 async def test_a_turn_has_the_same_messages_in_both_eras_with_the_values_of_each(
     modern: bool, values: list[tuple[float, float | None]]
 ) -> None:
-    heard = Heard(modern=modern)
-    await heard.observer.on_queued(3)
-    await heard.observer.on_attempt(2)
-    lines = await heard.tell(*TURN)
+    caller = Caller(modern=modern)
+    await caller.observer.on_queued(3)
+    await caller.observer.on_attempt(2)
+    lines = await caller.notify(*TURN)
     assert [line.message for line in lines] == MESSAGES
     assert [(line.progress, line.total) for line in lines] == values
 
 
-async def test_a_functions_own_progress_is_passed_on_as_it_is() -> None:
+async def test_a_functions_own_progress_is_passed_on_unchanged() -> None:
     own = [Progress(progress=value, total=100) for value in (0, 50, 100)]
     for modern in (False, True):
-        lines = await Heard(modern=modern).tell(*own)
+        lines = await Caller(modern=modern).notify(*own)
         assert [(line.progress, line.total) for line in lines] == [(0, 100), (50, 100), (100, 100)]
 
 
 async def test_values_of_the_modern_era_rise_even_when_a_function_repeats_or_lowers_its_own() -> None:
     own = [Progress(progress=value) for value in (0, 0, 5, 5, 3)]
-    lines = await Heard(modern=True).tell(TURN[0], *own, TURN[-1])
+    lines = await Caller(modern=True).notify(TURN[0], *own, TURN[-1])
     assert len(lines) == 7
     values = [line.progress for line in lines]
     assert values == sorted(set(values))
 
 
-async def test_a_repeated_first_zero_rises_too() -> None:
-    lines = await Heard(modern=True).tell(Progress(progress=0), Progress(progress=0), Progress(progress=0))
+async def test_values_of_the_modern_era_rise_from_a_repeated_zero() -> None:
+    lines = await Caller(modern=True).notify(Progress(progress=0), Progress(progress=0), Progress(progress=0))
     values = [line.progress for line in lines]
     assert len(values) == 3
     assert values == sorted(set(values))
 
 
-async def test_a_caller_without_a_token_gets_log_messages_only() -> None:
-    heard = Heard(modern=True, progress=False)
-    await heard.observer.on_queued(1)
-    await heard.tell(TURN[0], LogMessage(level="info", data="x"))
-    assert (heard.lines, heard.logs) == ([], ["info"])
+async def test_a_caller_without_a_progress_token_gets_log_messages_only() -> None:
+    caller = Caller(modern=True, progress=False)
+    await caller.observer.on_queued(1)
+    await caller.notify(TURN[0], LogMessage(level="info", data="x"))
+    assert (caller.lines, caller.logs) == ([], ["info"])
 
 
 @pytest.mark.parametrize(
@@ -149,5 +149,5 @@ def test_log_messages_of_the_level_and_above_are_wanted(least: str | None, moder
     assert wanted_levels(least, modern=modern) == wanted
 
 
-def test_a_handshake_era_caller_that_has_not_said_a_level_wants_all_messages() -> None:
+def test_a_handshake_era_caller_without_a_level_wants_all_log_messages() -> None:
     assert {"debug", "emergency"} < wanted_levels(None, modern=False)

@@ -1,4 +1,4 @@
-"""When it is worth to try again: an estimate with bounds, from what is read of a queue anyway."""
+"""The estimate of when to retry: from how fast the queue moves, within bounds."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from pallas_calls.admission.queue_pace import QueuePace
 
 
 def pace_of(*readings: tuple[float, int], now: float) -> QueuePace:
-    """A pace after readings at times (seconds) of how many turns were ever delivered."""
+    """A pace after `readings`, which are (seconds, turns delivered so far)."""
     clock = [0.0]
     pace = QueuePace(lambda: clock[0])
     for at, delivered in readings:
@@ -31,23 +31,23 @@ def pace_of(*readings: tuple[float, int], now: float) -> QueuePace:
     ],
     ids=[
         "nothing is known",
-        "one reading says nothing",
+        "one reading is not enough",
         "nothing has moved",
         "two turns a second",
-        "several have to leave",
-        "at least",
-        "at most",
-        "a consumer that is new",
-        "too long ago",
+        "several turns ahead",
+        "lower bound",
+        "upper bound",
+        "a new consumer",
+        "old readings",
     ],
 )
-def test_the_time_is_estimated_from_how_fast_the_queue_moves(
+def test_the_retry_time_is_estimated_from_how_fast_the_queue_moves(
     readings: list[tuple[float, int]], turns: float, milliseconds: int
 ) -> None:
     pace = pace_of(*readings, now=readings[-1][0] if readings else 0.0)
     assert pace.retry_after_ms(turns) == milliseconds
 
 
-def test_a_queue_that_has_come_to_a_halt_is_not_expected_to_go_on_at_once() -> None:
+def test_a_queue_that_has_stopped_gives_a_longer_retry_time() -> None:
     pace = pace_of((0, 0), (1, 100), (6, 100), now=6)
     assert pace.retry_after_ms(1) == 5000

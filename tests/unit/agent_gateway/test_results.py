@@ -1,4 +1,4 @@
-"""What a caller gets of every way in which a turn, or the attempt to make one, can end."""
+"""What a caller gets for every way in which a turn can end or be refused."""
 
 from typing import Any
 
@@ -23,15 +23,15 @@ TURN = REQUEST.turn_id
 TEXT = ({"type": "text", "text": "hello"},)
 
 
-def end(said: Result | InputRequired | Fault | None, **outcome: Any) -> TurnEnd:
+def end(answer: Result | InputRequired | Fault | None, **outcome: Any) -> TurnEnd:
     """A turn that ended so."""
-    return TurnEnd(turn_outcome(REQUEST, **outcome), said)
+    return TurnEnd(turn_outcome(REQUEST, **outcome), answer)
 
 
 @pytest.mark.parametrize("modern", [True, False], ids=["modern", "handshake"])
 def test_an_answer_is_a_complete_result_with_the_turns_id(modern: bool) -> None:
-    said = Result(content=TEXT, structured={"n": 1}, meta={"own": True})
-    result = result_of(end(said), modern=modern)
+    answer = Result(content=TEXT, structured={"n": 1}, meta={"own": True})
+    result = result_of(end(answer), modern=modern)
     assert result == {
         "resultType": "complete",
         "content": list(TEXT),
@@ -46,16 +46,16 @@ def test_an_answer_without_structured_content_has_no_such_field() -> None:
     assert "structuredContent" not in result_of(end(Result(content=TEXT)), modern=True)
 
 
-def test_a_structured_answer_may_be_falsy() -> None:
+def test_an_empty_structured_answer_is_kept() -> None:
     assert result_of(end(Result(structured=[])), modern=True)["structuredContent"] == []
 
 
-def test_a_tool_error_of_the_agents_own_is_passed_on() -> None:
+def test_a_tool_error_of_the_agent_is_passed_on() -> None:
     result = result_of(end(Result(content=TEXT, is_error=True)), modern=True)
     assert (result["isError"], result["content"]) == (True, list(TEXT))
 
 
-def test_a_tool_that_asks_for_input_gets_it_in_the_modern_era() -> None:
+def test_a_request_for_input_is_an_input_required_result_in_the_modern_era() -> None:
     asked = InputRequired(input_requests={"name": {"method": "elicitation/create"}}, request_state="first")
     assert result_of(end(asked, status="input_required"), modern=True) == {
         "resultType": "input_required",
@@ -64,7 +64,7 @@ def test_a_tool_that_asks_for_input_gets_it_in_the_modern_era() -> None:
     }
 
 
-def test_a_tool_that_asks_for_input_is_a_tool_error_in_a_handshake_era() -> None:
+def test_a_request_for_input_is_a_tool_error_in_the_handshake_era() -> None:
     result = result_of(end(InputRequired(input_requests={}), status="input_required"), modern=False)
     assert result["isError"] is True
     assert result["_meta"][ERROR_META]["code"] == "input_required"
@@ -78,7 +78,7 @@ def test_a_failed_turn_is_a_tool_error_with_code_sentence_and_turn() -> None:
     assert result["_meta"] == {ERROR_META: {"code": "worker_lost", "retryable": True, "turn_id": TURN}}
 
 
-def test_a_fault_of_the_protocol_is_the_protocols_own_error() -> None:
+def test_a_protocol_fault_is_a_json_rpc_error() -> None:
     fault = Fault(message="your client cannot", protocol_code=-32021, data={"required": ["sampling"]})
     with pytest.raises(MCPError) as raised:
         result_of(end(fault, status="failed", code="invalid_arguments"), modern=True)
@@ -92,13 +92,13 @@ def test_a_cancelled_turn_is_a_tool_error_that_says_so() -> None:
     assert result["_meta"][ERROR_META]["code"] == "cancelled"
 
 
-def test_an_answer_that_is_not_kept_any_more_is_a_tool_error() -> None:
+def test_an_answer_whose_content_has_expired_is_a_tool_error() -> None:
     result = result_of(end(None), modern=True)
     assert result["isError"] is True
     assert result["_meta"][ERROR_META]["code"] == "content_expired"
 
 
-def test_a_refusal_has_the_time_after_which_to_try_again_and_no_turn() -> None:
+def test_a_refusal_has_a_retry_time_and_no_turn_id() -> None:
     result = refused(Refusal("busy", "Too many turns wait.", 1000))
     assert result["content"] == [{"type": "text", "text": "busy: Too many turns wait."}]
     assert result["_meta"] == {ERROR_META: {"code": "busy", "retryable": True, "retry_after_ms": 1000}}
@@ -122,7 +122,7 @@ def test_a_refusal_of_arguments_is_not_retryable() -> None:
         (Unavailable("away"), "resources/read", False, -32603, {"code": "unavailable"}),
     ],
 )
-def test_what_could_not_be_read_is_an_error_of_the_protocol(
+def test_a_failed_read_is_a_json_rpc_error(
     error: PallasError, method: str, modern: bool, code: int, data: object
 ) -> None:
     raised = read_error(error, method, {"uri": "a://b", "other": 1}, modern=modern)

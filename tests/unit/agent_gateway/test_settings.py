@@ -1,4 +1,4 @@
-"""What the gateway accepts to be told."""
+"""The settings of the gateway: defaults, lists and refused values."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from agent_gateway.settings import GatewaySettings
 from pallas_contracts.errors import Rejected
 
 
-def test_nothing_needs_to_be_set() -> None:
+def test_every_setting_has_a_default() -> None:
     settings = GatewaySettings.from_env({})
     assert settings.max_body_bytes == 16 * 1024 * 1024
     assert settings.agent_ports is True
@@ -29,7 +29,7 @@ def test_lists_are_separated_by_commas() -> None:
         ("PALLAS_TRUSTED_PROXIES", "*"),
     ],
 )
-def test_a_value_that_does_not_fit_names_the_variable_and_is_not_shown(variable: str, value: str) -> None:
+def test_a_bad_value_is_refused_with_its_variable_and_not_shown(variable: str, value: str) -> None:
     with pytest.raises(Rejected) as refused:
         GatewaySettings.from_env({variable: value})
     assert variable in refused.value.message
@@ -42,14 +42,14 @@ def test_proxies_are_addresses_and_networks() -> None:
     assert GatewaySettings.from_env({}).trusted_proxies == ()
 
 
-def test_the_key_of_the_request_state_is_in_no_repr() -> None:
+def test_the_request_state_key_is_not_printed() -> None:
     settings = GatewaySettings.from_env({"PALLAS_REQUEST_STATE_KEY": "k" * 40})
     assert "kkkk" not in repr(settings)
     assert "kkkk" not in settings.model_dump_json()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "gateway.example"])
-def test_off_loopback_callers_are_identified_or_that_is_said_not_to_matter(host: str) -> None:
+def test_off_loopback_authentication_must_be_on_or_explicitly_waived(host: str) -> None:
     with pytest.raises(Rejected) as refused:
         GatewaySettings.from_env({"PALLAS_HOST": host})
     assert "PALLAS_GATEWAY_AUTH" in refused.value.message
@@ -59,5 +59,5 @@ def test_off_loopback_callers_are_identified_or_that_is_said_not_to_matter(host:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
-def test_on_loopback_everybody_may_call(host: str) -> None:
+def test_on_loopback_authentication_may_be_off(host: str) -> None:
     assert GatewaySettings.from_env({"PALLAS_HOST": host}).gateway_auth == "off"

@@ -8,7 +8,7 @@ from pallas_contracts.agents import Limits
 
 
 class Clock:
-    """A clock that moves when it is told to; seconds."""
+    """A clock that the test sets, in seconds."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -34,18 +34,18 @@ class Rates:
         return next(number for number in range(1000) if self.take(caller) is not None)
 
 
-def test_without_limits_everything_is_taken_and_nobody_is_remembered() -> None:
+def test_without_limits_every_turn_is_taken_and_no_caller_is_remembered() -> None:
     rates = Rates()
     assert all(rates.take(f"caller {number}") is None for number in range(1000))
     assert rates.rates.remembered == 0
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(5, 5), (1, 1), (0.1, 1), (2.5, 2)])
-def test_a_burst_is_what_a_second_brings_and_at_least_one(rate: float, burst: int) -> None:
+def test_a_burst_is_the_turns_of_one_second_and_at_least_one(rate: float, burst: int) -> None:
     assert Rates(max_rate=rate).burst() == burst
 
 
-def test_what_is_refused_says_when_the_next_is_due_and_then_it_is_taken() -> None:
+def test_a_refused_turn_is_taken_after_the_seconds_that_the_refusal_names() -> None:
     rates = Rates(max_rate=4)
     assert rates.burst() == 4
     late = rates.take()
@@ -56,7 +56,7 @@ def test_what_is_refused_says_when_the_next_is_due_and_then_it_is_taken() -> Non
     assert rates.take() is not None
 
 
-def test_what_is_refused_is_not_counted() -> None:
+def test_a_refused_turn_is_not_counted() -> None:
     rates = Rates(max_rate=1)
     assert rates.take() is None
     for _ in range(100):
@@ -65,7 +65,7 @@ def test_what_is_refused_is_not_counted() -> None:
     assert rates.take() is None
 
 
-def test_a_caller_has_a_rate_of_its_own() -> None:
+def test_each_caller_has_a_rate_of_its_own() -> None:
     rates = Rates(max_rate_per_caller=2)
     assert (rates.burst("ada"), rates.burst("bob")) == (2, 2)
     late = rates.take("ada")
@@ -73,13 +73,13 @@ def test_a_caller_has_a_rate_of_its_own() -> None:
     assert late.limit == "caller_rate"
 
 
-def test_a_turn_that_one_rate_refuses_uses_up_nothing_of_the_other() -> None:
+def test_a_turn_that_one_rate_refuses_is_not_counted_by_the_other() -> None:
     rates = Rates(max_rate=10, max_rate_per_caller=1)
     assert rates.burst("ada") == 1
     assert [rates.burst(f"caller {number}") for number in range(10)] == [1] * 9 + [0]
 
 
-def test_a_replica_enforces_its_share() -> None:
+def test_a_replica_enforces_its_share_of_the_rate() -> None:
     rates = Rates(others=3, max_rate=8)
     assert rates.burst() == 2
     rates.clock.now += 0.5
@@ -89,7 +89,7 @@ def test_a_replica_enforces_its_share() -> None:
     assert rates.burst() == 8
 
 
-def test_a_rate_of_nothing_is_one_turn_an_hour() -> None:
+def test_a_rate_of_zero_is_one_turn_an_hour() -> None:
     rates = Rates(max_rate=0)
     assert rates.burst() == 1
     late = rates.take()
@@ -106,7 +106,7 @@ def test_callers_that_have_their_whole_burst_back_are_forgotten() -> None:
     assert rates.rates.remembered == 1
 
 
-def test_never_more_than_so_many_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_callers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_rates, "MOST_CALLERS", 10)
     rates = Rates(max_rate_per_caller=1)
     for number in range(100):

@@ -1,4 +1,4 @@
-"""Agents written in Python: what their functions answer, and how that becomes outcomes and MCP results."""
+"""Agents written in Python: what their functions return, and how it becomes outcomes and MCP results."""
 
 import asyncio
 import base64
@@ -141,18 +141,18 @@ async def read(method: Method, **params: object) -> JsonObject:
     return await runtime.read(AgentRead(team="demo", agent="fixture", method=method, params=params))
 
 
-async def test_a_text_is_a_result_with_one_block() -> None:
+async def test_a_returned_text_is_a_result_with_one_text_block() -> None:
     assert text_of(await call("greet", name="you")) == "hello you"
 
 
-async def test_a_turn_that_names_a_model_is_refused_because_there_is_none_to_replace() -> None:
+async def test_a_turn_that_names_a_model_fails_with_unknown_model() -> None:
     turn = replace(a_turn("bench", "greet", name="Ada"), model="offline")
     outcome = await FunctionRuntime("bench", agent).run_turn(turn, Events())
     assert isinstance(outcome, Failed)
     assert outcome.code == "unknown_model"
 
 
-async def test_progress_and_logs_are_said_and_the_result_is_kept_whole() -> None:
+async def test_progress_log_messages_and_the_structured_result_are_passed_on() -> None:
     events = Events()
     outcome = await call("count", events)
     assert isinstance(outcome, Completed)
@@ -161,7 +161,7 @@ async def test_progress_and_logs_are_said_and_the_result_is_kept_whole() -> None
     assert [event.level for event in events.of(LogMessage)] == ["info", "debug"]
 
 
-async def test_log_messages_below_the_level_the_caller_asked_for_are_dropped() -> None:
+async def test_log_messages_below_the_callers_level_are_dropped() -> None:
     events, turn = Events(), a_turn("fixture", "count")
     client = turn.client.model_copy(update={"log_level": "info"})
     await call("count", events, Turn(turn.turn_id, "demo", "fixture", "count", {}, 1, 30.0, client))
@@ -193,14 +193,14 @@ async def test_an_error_with_a_message_for_the_caller_is_a_tool_error() -> None:
     assert "no such shelf" in text_of(outcome)
 
 
-async def test_a_crash_is_a_tool_error_that_tells_nothing() -> None:
+async def test_a_crash_is_a_tool_error_without_the_text_of_the_exception() -> None:
     outcome = await call("crash")
     assert isinstance(outcome, Completed)
     assert outcome.result.is_error
     assert "hunter2" not in text_of(outcome)
 
 
-async def test_a_side_effect_is_logged_before_it_happens_and_not_done_when_superseded() -> None:
+async def test_a_side_effect_is_logged_first_and_not_executed_when_superseded() -> None:
     events = Events()
     assert text_of(await call("act", events)) == "written"
     assert [event.tool for event in events.of(ToolStarted)] == ["write"]
@@ -208,7 +208,7 @@ async def test_a_side_effect_is_logged_before_it_happens_and_not_done_when_super
         await call("act", Events(superseded=True))
 
 
-async def test_a_function_is_bounded_by_the_turns_time() -> None:
+async def test_a_function_that_exceeds_the_turns_time_fails_with_turn_timeout() -> None:
     outcome = await call("wait", turn=a_turn("fixture", "wait", remaining=0.05))
     assert isinstance(outcome, Failed)
     assert outcome.code == "turn_timeout"
@@ -218,7 +218,7 @@ async def test_an_unknown_tool_is_refused() -> None:
     assert getattr(await call("nothing"), "code", None) == "invalid_arguments"
 
 
-async def test_progress_that_is_no_number_fails_the_call_and_is_not_said() -> None:
+async def test_progress_that_is_no_number_fails_the_call_and_is_not_published() -> None:
     events = Events()
     outcome = await call("lost", events)
     assert isinstance(outcome, Completed)
@@ -226,9 +226,9 @@ async def test_progress_that_is_no_number_fails_the_call_and_is_not_said() -> No
     assert events.of(Progress) == []
 
 
-async def test_prompts_are_answered_in_mcps_words() -> None:
-    said = {"role": "user", "content": {"type": "text", "text": "say something"}}
-    assert await read("prompts/get", name="plain") == {"description": "A plain prompt", "messages": [said]}
+async def test_prompts_are_answered_in_the_format_of_mcp() -> None:
+    message = {"role": "user", "content": {"type": "text", "text": "say something"}}
+    assert await read("prompts/get", name="plain") == {"description": "A plain prompt", "messages": [message]}
     answer = await read("prompts/get", name="letter", arguments={"to": "you"})
     assert answer["messages"][0]["content"]["text"] == "to you, plainly"
 
@@ -249,13 +249,13 @@ async def test_resources_are_read_as_text_bytes_or_by_template() -> None:
     assert content == {"uri": "test://note/a%20b/data", "text": "note a b"}
 
 
-async def test_what_takes_longer_than_anybody_waits_is_given_up() -> None:
+async def test_a_read_that_takes_too_long_is_unavailable() -> None:
     question = AgentRead(team="demo", agent="fixture", method="resources/read", params={"uri": "test://never"})
     with pytest.raises(Unavailable):
         await replace(runtime, read_seconds=0.05).read(question)
 
 
-async def test_completions_come_from_the_function_of_the_reference() -> None:
+async def test_completions_come_from_the_function_registered_for_the_prompt() -> None:
     answer = await read(
         "completion/complete",
         ref={"type": "ref/prompt", "name": "letter"},
@@ -269,12 +269,12 @@ async def test_completions_come_from_the_function_of_the_reference() -> None:
 @pytest.mark.parametrize(
     ("method", "params"), [("prompts/get", {"name": "none"}), ("resources/read", {"uri": "test://none"})]
 )
-async def test_what_does_not_exist_is_not_found(method: Method, params: dict[str, object]) -> None:
+async def test_an_unknown_prompt_or_resource_is_not_found(method: Method, params: dict[str, object]) -> None:
     with pytest.raises(NotFound):
         await read(method, **params)
 
 
-def test_a_name_is_registered_once() -> None:
+def test_a_tool_name_can_be_registered_only_once() -> None:
     twice = FunctionAgent()
     twice.tool("a")(greet)
     with pytest.raises(Rejected):
@@ -291,7 +291,7 @@ def test_a_name_is_registered_once() -> None:
         ("a://{x}", "a://", None),
     ],
 )
-def test_templates_match_what_rfc_6570_says(template: str, uri: str, values: dict[str, str] | None) -> None:
+def test_uri_templates_match_as_in_rfc_6570(template: str, uri: str, values: dict[str, str] | None) -> None:
     assert UriTemplate(template).match(uri) == values
 
 
@@ -322,7 +322,7 @@ async def test_a_function_agent_of_a_folder_is_hosted_and_a_broken_one_reported(
     assert team.failed == {"broken": "its module could not be loaded: ZeroDivisionError"}
 
 
-async def test_an_agent_of_several_files_is_a_package_and_read_anew_as_a_whole(tmp_path: Path) -> None:
+async def test_an_agent_of_several_files_is_reloaded_as_a_whole(tmp_path: Path) -> None:
     files = {"agents.yaml": "name: demo\nagents: {tools: {kind: function, module: tools/__init__.py}}\n"}
     files["tools/__init__.py"] = "from .echo import agent\n"
     (tmp_path / "tools").mkdir()
@@ -332,7 +332,7 @@ async def test_an_agent_of_several_files_is_a_package_and_read_anew_as_a_whole(t
     assert [tool.name for tool in after.definition.tools] == ["say"]
 
 
-def test_hosting_functions_needs_no_llm_library() -> None:
+def test_hosting_functions_imports_no_llm_library() -> None:
     program = "import sys, agent_worker.teams.make_agents\n"
     program += "import pallas_executor.functions.load, pallas_executor.functions.runtime\n"
     program += "print([name for name in ('pydantic_ai', 'mcp', 'openai') if name in sys.modules])"

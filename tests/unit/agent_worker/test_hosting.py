@@ -69,7 +69,7 @@ async def test_an_llm_agent_is_one_tool_with_an_alias_and_an_empty_history_promp
         ('{"message": "hi", "surprise": 1}', False),
     ],
 )
-async def test_the_tools_schema_takes_what_the_contract_lists_and_no_more(
+async def test_the_tools_schema_accepts_only_the_arguments_of_the_contract(
     definitions: dict[str, AgentDefinition], arguments: str, valid: bool
 ) -> None:
     schema = definitions["harper"].tools[0].input_schema
@@ -78,11 +78,11 @@ async def test_the_tools_schema_takes_what_the_contract_lists_and_no_more(
         jsonschema.validate(json.loads(arguments), schema)
 
 
-@pytest.mark.parametrize("ends", ["raise SystemExit", "raise KeyboardInterrupt", "raise RuntimeError"])
-async def test_a_module_that_ends_its_import_fails_its_own_agent_only(tmp_path: Path, ends: str) -> None:
+@pytest.mark.parametrize("statement", ["raise SystemExit", "raise KeyboardInterrupt", "raise RuntimeError"])
+async def test_a_module_that_raises_on_import_fails_only_its_own_agent(tmp_path: Path, statement: str) -> None:
     agents = "name: demo\nagents:\n  bad: {kind: function, module: bad.py}\n  good: {kind: function, module: good.py}\n"
     module = "from agent_worker.functions import FunctionAgent\nagent = FunctionAgent()\n"
-    team = await a_team(tmp_path, {"agents.yaml": agents, "good.py": module, "bad.py": f"{ends}\n"})
+    team = await a_team(tmp_path, {"agents.yaml": agents, "good.py": module, "bad.py": f"{statement}\n"})
     await team.shared.close()
     assert ([hosted.definition.agent for hosted in team.agents], list(team.failed)) == (["good"], ["bad"])
 
@@ -104,7 +104,7 @@ async def test_an_agent_cannot_depend_on_a_function_agent(tmp_path: Path) -> Non
         ("x" * 1001, "a", "its definition cannot be used: title: String should have at most 1000 characters"),
     ],
 )
-async def test_an_agent_whose_definition_nobody_could_use_is_not_published_and_its_team_is_hosted(
+async def test_an_agent_with_an_unusable_definition_fails_and_its_team_is_hosted(
     tmp_path: Path, title: str, pattern: str, reason: str
 ) -> None:
     agents = (

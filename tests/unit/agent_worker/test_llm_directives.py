@@ -28,7 +28,7 @@ def test_each_tool_is_a_step_of_its_own() -> None:
     ]
 
 
-def test_parallel_gathers_the_tools_that_follow_at_once() -> None:
+def test_parallel_puts_the_tools_that_follow_into_one_step() -> None:
     steps = plan("/parallel\n/tool one\n/tool two\n/say x\n/tool three\n/tool four")
     assert steps == [
         Step([], [UseTool("one", {}), UseTool("two", {})]),
@@ -39,7 +39,7 @@ def test_parallel_gathers_the_tools_that_follow_at_once() -> None:
 
 
 @pytest.mark.parametrize("line", ["/tool", "/tool add [1]", "/tool add {", "/sleep", "/sleep soon"])
-def test_a_directive_that_cannot_be_read_is_answered_not_raised(line: str) -> None:
+def test_a_malformed_directive_is_answered_with_its_usage(line: str) -> None:
     (step,) = plan(line)
     assert isinstance(step.actions[0], Say)
     assert "takes" in step.actions[0].text

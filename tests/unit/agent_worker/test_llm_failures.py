@@ -21,7 +21,7 @@ from agent_worker.llm.failures import redact, run_failure
         ModelHTTPError(400, "m", {"message": "prompt is too long: 210000 tokens > 200000 maximum"}),
     ],
 )
-def test_what_does_not_fit_the_window_is_context_overflow(error: ModelAPIError) -> None:
+def test_a_request_that_exceeds_the_context_window_is_context_overflow(error: ModelAPIError) -> None:
     assert run_failure(error, "m").code == "context_overflow"
 
 
@@ -36,7 +36,7 @@ def test_what_does_not_fit_the_window_is_context_overflow(error: ModelAPIError) 
         (UnexpectedModelBehavior("nonsense"), False),
     ],
 )
-def test_a_failed_model_says_whether_trying_again_may_help(error: Exception, retryable: bool) -> None:
+def test_a_model_failure_says_whether_it_is_retryable(error: Exception, retryable: bool) -> None:
     assert isinstance(error, ModelAPIError | UnexpectedModelBehavior)
     failed = run_failure(error, "m")
     assert (failed.code, failed.retryable) == ("model_failed", retryable)
@@ -53,6 +53,6 @@ def test_a_failed_model_says_whether_trying_again_may_help(error: Exception, ret
         "bad eyJhbGciOi.hunter2secret.sig",
     ],
 )
-def test_credentials_and_addresses_are_taken_out_of_messages(text: str) -> None:
+def test_credentials_are_redacted_from_messages(text: str) -> None:
     assert "hunter2secret" not in redact(text)
     assert "hunter2secret" not in run_failure(ModelHTTPError(401, "m", {"error": {"message": text}}), "m").message

@@ -1,4 +1,4 @@
-"""Turns of LLM agents on the offline model: what they answer, what they say meanwhile, how they end."""
+"""Turns of LLM agents on the offline model: their answers, their events and their failures."""
 
 import asyncio
 import base64
@@ -50,8 +50,8 @@ async def test_an_agent_is_seeded_with_the_history_and_nothing_else(agents: dict
         {"role": "nobody", "content": "skipped"},
         {"role": "assistant", "content": "three", "images": [PNG]},
     ]
-    said = await answer(agents, "/history\n/images", history=history, images=[PNG])
-    rows, images = (json.loads(line) for line in said.splitlines())
+    text = await answer(agents, "/history\n/images", history=history, images=[PNG])
+    rows, images = (json.loads(line) for line in text.splitlines())
     assert rows == [
         {"role": "user", "content": "one"},
         {"role": "user", "content": "two"},
@@ -61,18 +61,18 @@ async def test_an_agent_is_seeded_with_the_history_and_nothing_else(agents: dict
     assert images == [picture | {"of": "turn"}, picture | {"of": "history"}, picture | {"of": "history"}]
 
 
-async def test_a_history_that_ends_with_the_user_is_still_history(agents: dict[str, AgentRuntime]) -> None:
+async def test_a_history_that_ends_with_a_message_of_the_user_is_kept(agents: dict[str, AgentRuntime]) -> None:
     assert json.loads(await answer(agents, "/history", history=[{"role": "user", "content": "/say no"}])) == [
         {"role": "user", "content": "/say no"}
     ]
 
 
-async def test_fifty_turns_at_once_see_only_their_own_history(agents: dict[str, AgentRuntime]) -> None:
+async def test_concurrent_turns_see_only_their_own_history(agents: dict[str, AgentRuntime]) -> None:
     async def one(number: int) -> str:
         return await answer(agents, "/sleep 0.01\n/history", history=[{"role": "user", "content": f"{number}"}])
 
-    said = await asyncio.gather(*(one(number) for number in range(50)))
-    assert [json.loads(text) for text in said] == [[{"role": "user", "content": f"{n}"}] for n in range(50)]
+    answers = await asyncio.gather(*(one(number) for number in range(50)))
+    assert [json.loads(text) for text in answers] == [[{"role": "user", "content": f"{n}"}] for n in range(50)]
 
 
 async def test_text_before_a_tool_call_is_part_of_the_answer(agents: dict[str, AgentRuntime]) -> None:
@@ -103,31 +103,31 @@ async def test_sub_agents_nest_and_count_their_own_steps(agents: dict[str, Agent
 async def test_a_sub_agent_that_fails_is_a_failed_tool_and_the_turn_goes_on(agents: dict[str, AgentRuntime]) -> None:
     events = Events()
     message = '/tool research {"message": "/fail broken"}\n/say still here'
-    said = text_of(await agents["harper"].run_turn(a_turn(message=message), events))
-    assert "broken" in said
-    assert "still here" in said
+    text = text_of(await agents["harper"].run_turn(a_turn(message=message), events))
+    assert "broken" in text
+    assert "still here" in text
     assert "research/research__research: failed" in events.lines()
 
 
 async def test_parallel_calls_are_made_in_one_step(agents: dict[str, AgentRuntime]) -> None:
     events = Events()
     call = '/tool research {"message": "/sleep 0.05\\n/say a"}'
-    said = text_of(await agents["harper"].run_turn(a_turn(message=f"/parallel\n{call}\n{call}"), events))
-    assert said == "a\na"
+    text = text_of(await agents["harper"].run_turn(a_turn(message=f"/parallel\n{call}\n{call}"), events))
+    assert text == "a\na"
     assert [event.n for event in events.of(Step) if event.agent == "harper"] == [1, 2, 3]
     started = [line for line in events.lines() if "research__research" in line]
     assert started == ["research/research__research: started"] * 2 + ["research/research__research: completed"] * 2
 
 
-async def test_a_tool_nobody_knows_is_reported_as_failed(agents: dict[str, AgentRuntime]) -> None:
+async def test_an_unknown_tool_is_reported_as_failed(agents: dict[str, AgentRuntime]) -> None:
     events = Events()
-    said = text_of(await agents["harper"].run_turn(a_turn(message="/tool toolbox/lost\n/say on"), events))
-    assert said.startswith("toolbox/lost failed")
-    assert said.endswith("on")
+    text = text_of(await agents["harper"].run_turn(a_turn(message="/tool toolbox/lost\n/say on"), events))
+    assert text.startswith("toolbox/lost failed")
+    assert text.endswith("on")
     assert "toolbox/lost: failed" in events.lines()
 
 
-async def test_each_model_call_says_what_it_cost_and_its_text(agents: dict[str, AgentRuntime]) -> None:
+async def test_each_model_call_reports_its_tokens_and_its_text(agents: dict[str, AgentRuntime]) -> None:
     events = Events()
     await agents["harper"].run_turn(a_turn(message="/say a"), events)
     (called,) = events.of(ModelCalled)
@@ -136,7 +136,7 @@ async def test_each_model_call_says_what_it_cost_and_its_text(agents: dict[str, 
     assert [event.text for event in events.of(TextDelta)] == ["a"]
 
 
-async def test_nothing_to_say_is_answered_all_the_same(agents: dict[str, AgentRuntime]) -> None:
+async def test_an_empty_answer_is_replaced_by_done(agents: dict[str, AgentRuntime]) -> None:
     assert await answer(agents, "/sleep 0") == "Done."
 
 
@@ -150,7 +150,7 @@ async def test_nothing_to_say_is_answered_all_the_same(agents: dict[str, AgentRu
         ("harper", {"message": "x", "images": [{"data": "%", "mime_type": "image/png"}]}, "invalid_arguments"),
     ],
 )
-async def test_a_turn_that_cannot_be_answered_ends_with_its_code(
+async def test_a_turn_that_cannot_be_answered_fails_with_a_code(
     agents: dict[str, AgentRuntime], agent: str, arguments: dict[str, Any], code: str
 ) -> None:
     outcome = await agents[agent].run_turn(a_turn(agent, **arguments), Events())
@@ -158,20 +158,20 @@ async def test_a_turn_that_cannot_be_answered_ends_with_its_code(
     assert outcome.code == code
 
 
-async def test_a_failed_model_call_says_why(agents: dict[str, AgentRuntime]) -> None:
+async def test_a_failed_model_call_gives_the_reason(agents: dict[str, AgentRuntime]) -> None:
     outcome = await agents["harper"].run_turn(a_turn(message="/fail out of order"), Events())
     assert isinstance(outcome, Failed)
     assert "out of order" in outcome.message
 
 
-async def test_a_turn_ends_when_its_time_is_over_sub_agents_included(agents: dict[str, AgentRuntime]) -> None:
+async def test_a_turn_ends_when_its_time_is_over_also_within_a_sub_agent(agents: dict[str, AgentRuntime]) -> None:
     turn = a_turn(message='/tool research {"message": "/sleep 60"}', remaining=0.2)
     outcome = await agents["harper"].run_turn(turn, Events())
     assert isinstance(outcome, Failed)
     assert outcome.code == "turn_timeout"
 
 
-async def test_a_cancelled_turn_raises_cancelled(agents: dict[str, AgentRuntime]) -> None:
+async def test_a_cancelled_turn_raises_cancelled_error(agents: dict[str, AgentRuntime]) -> None:
     events = Events()
     task = asyncio.create_task(agents["harper"].run_turn(a_turn(message="/sleep 60"), events))
     await events.until(Step)
@@ -180,6 +180,6 @@ async def test_a_cancelled_turn_raises_cancelled(agents: dict[str, AgentRuntime]
         await task
 
 
-async def test_there_is_nothing_to_read_of_an_llm_agent(agents: dict[str, AgentRuntime]) -> None:
+async def test_a_read_from_an_llm_agent_is_not_found(agents: dict[str, AgentRuntime]) -> None:
     with pytest.raises(NotFound):
         await agents["harper"].read(AgentRead(team="demo", agent="harper", method="prompts/get", params={}))

@@ -1,4 +1,4 @@
-"""What a call seeds an agent with."""
+"""How the arguments of a call become the history and images of an agent."""
 
 import logging
 
@@ -47,13 +47,13 @@ def test_a_bad_row_is_skipped_with_a_warning_and_the_rest_is_used(
     assert "history row skipped" in caplog.messages
 
 
-def test_images_of_the_call_need_a_model_that_sees() -> None:
+def test_images_of_the_call_need_a_model_with_vision() -> None:
     with pytest.raises(Rejected) as caught:
         read_seed({"message": "m", "images": [PNG]}, vision=False)
     assert caught.value.code == "vision_required"
 
 
-def test_images_of_the_history_are_left_out_with_a_warning_for_a_blind_model(
+def test_images_of_the_history_are_left_out_with_a_warning_without_vision(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -22,13 +22,13 @@ def test_builds_of_one_version_are_equal() -> None:
     assert version_key("1.2.3+build.5") == version_key("1.2.3")
 
 
-def test_a_revision_is_the_same_however_often_and_whenever_it_is_made() -> None:
+def test_a_revision_does_not_depend_on_when_it_is_made() -> None:
     definition = agent_definition("demo")
     later = definition.model_copy(update={"updated_at": utc_now() + timedelta(days=1), "revision": "x"})
     assert revision_of(definition) == revision_of(later)
 
 
 @pytest.mark.parametrize("change", [{"title": "Other"}, {"version": "2"}, {"tools": (ToolDefinition(name="x"),)}])
-def test_a_revision_changes_with_what_the_definition_says(change: dict[str, object]) -> None:
+def test_a_revision_changes_with_the_content_of_the_definition(change: dict[str, object]) -> None:
     definition = agent_definition("demo")
     assert revision_of(definition) != revision_of(definition.model_copy(update=change))

@@ -1,4 +1,4 @@
-"""Attempts that run here, and the news that stops them."""
+"""Attempts that run in this process, and the claims and cancels that stop them."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from pallas_executor.running import Running, RunningTurn
 TURN = new_turn_id()
 
 
-def said(claim: Claimed | CancelRequested, turn: str = TURN) -> TurnClaim:
+def claim_message(claim: Claimed | CancelRequested, turn: str = TURN) -> TurnClaim:
     return TurnClaim(turn_id=turn, team="demo", agent="harper", claim=claim)
 
 
@@ -34,45 +34,45 @@ async def running() -> tuple[Running, RunningTurn]:
 
 
 @pytest.mark.parametrize("claim", [CANCEL, NEWER], ids=["cancel", "newer claim"])
-async def test_news_about_a_turn_stops_it(claim: Claimed | CancelRequested) -> None:
+async def test_a_cancel_or_a_newer_claim_stops_an_attempt(claim: Claimed | CancelRequested) -> None:
     known, turn = await running()
-    known.on_claim(said(claim), 11)
+    known.on_claim(claim_message(claim), 11)
     await asyncio.wait({turn.task})
     assert turn.task.cancelled()
 
 
 @pytest.mark.parametrize("claim", [CANCEL, NEWER], ids=["cancel", "newer claim"])
-async def test_news_that_comes_before_the_claim_is_known_to_be_stored_stops_the_turn(
+async def test_a_cancel_or_a_newer_claim_received_before_an_attempt_begins_stops_it(
     claim: Claimed | CancelRequested,
 ) -> None:
     _, turn = await running()
     known = Running()
     with known.taking(TURN):
-        known.on_claim(said(claim), 11)
-        known.on_claim(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
+        known.on_claim(claim_message(claim), 11)
+        known.on_claim(claim_message(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
         known.begin(turn)
         await asyncio.wait({turn.task})
     assert turn.task.cancelled()
     assert not known.has(TURN)
 
 
-async def test_a_turn_is_not_stopped_by_its_own_claim_heard_before_it_runs() -> None:
+async def test_an_attempt_is_not_stopped_by_its_own_claim_received_before_it_begins() -> None:
     _, turn = await running()
     known = Running()
     with known.taking(TURN):
-        known.on_claim(said(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
+        known.on_claim(claim_message(Claimed(attempt=1, worker="w1", at=utc_now())), 10)
         known.begin(turn)
         assert not turn.stopped
-        known.on_claim(said(CANCEL), 11)
+        known.on_claim(claim_message(CANCEL), 11)
         assert turn.stopped
     await asyncio.wait({turn.task})
 
 
 @pytest.mark.parametrize("position", [9, 10])
-async def test_what_was_said_before_the_attempts_own_claim_is_no_news(position: int) -> None:
+async def test_an_attempt_is_not_stopped_by_older_claims_or_those_of_other_turns(position: int) -> None:
     known, turn = await running()
-    known.on_claim(said(CANCEL), position)
-    known.on_claim(said(CANCEL, new_turn_id()), 11)
+    known.on_claim(claim_message(CANCEL), position)
+    known.on_claim(claim_message(CANCEL, new_turn_id()), 11)
     assert not turn.task.cancelling()
     turn.task.cancel()
     await asyncio.wait({turn.task})

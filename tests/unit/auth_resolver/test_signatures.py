@@ -10,7 +10,7 @@ from auth_resolver.claims import take_apart
 from auth_resolver.signatures import Signatures
 
 
-def texts(root: object) -> Iterator[str | bytes]:
+def reachable_texts(root: object) -> Iterator[str | bytes]:
     """Every text that can be reached from an object, types and modules left out."""
     seen, pending = set[int](), list[Any]([root])
     while pending:
@@ -34,5 +34,5 @@ def test_a_verified_jwt_is_known_again_and_its_text_is_not_kept() -> None:
     signatures.check(jwt, parts, TEAM_KEY.record)
     assert signatures.known(jwt) is parts
     signature = jwt.rpartition(".")[2]
-    assert parts.kid in texts(signatures), "what is kept is found"
-    assert not [text for text in texts(signatures) if signature in str(text)]
+    assert parts.kid in reachable_texts(signatures), "the search finds what is kept"
+    assert not [text for text in reachable_texts(signatures) if signature in str(text)]

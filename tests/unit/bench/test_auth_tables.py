@@ -1,4 +1,4 @@
-"""The tables about authorisation say what was wrong."""
+"""The tables about authorisation report every fault, and only what was measured."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ def storm(stale: int) -> dict[str, Any]:
     return {"seed": 7, "answers": answers, "changes": 10, "killed": ["redis"], "faults": ["stale: reads []"] * stale}
 
 
-def test_a_stale_answer_is_a_fault_with_protection_and_is_none_without() -> None:
+def test_a_stale_answer_is_a_fault_with_protection_only() -> None:
     assert list(faults({"stale": {"unprotected": storm(1), "protected": storm(0)}})) == []
     [fault] = faults({"stale": {"unprotected": storm(1), "protected": storm(1)}})
     assert "seed 7" in fault
 
 
-def test_only_what_was_measured_has_a_section() -> None:
+def test_only_a_measured_part_has_a_section() -> None:
     [section] = sections({"stale": {"unprotected": storm(1), "protected": storm(0)}})
     assert "| on, everything killed in between | 10 | 90 | 0 | 0 | 2 |" in section
 

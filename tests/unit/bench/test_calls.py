@@ -1,4 +1,4 @@
-"""The load generator reads what servers answer, in whatever pieces it arrives, and takes no wrong answer for right."""
+"""The load generator reads answers in pieces of any size, and reports every wrong answer as a fault."""
 
 import json
 from typing import Any
@@ -18,8 +18,8 @@ def result(text: str = "done: hello", **more: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}], **more}}
 
 
-def stream(*said: dict[str, Any], newline: str = "\r\n") -> Answer:
-    lines = [f"event: message{newline}data: {json.dumps(each)}{newline}{newline}" for each in said]
+def stream(*sent: dict[str, Any], newline: str = "\r\n") -> Answer:
+    lines = [f"event: message{newline}data: {json.dumps(each)}{newline}{newline}" for each in sent]
     return Answer(200, True, f": ping{newline}{newline}{''.join(lines)}".encode())
 
 
@@ -31,8 +31,8 @@ def chunked(body: bytes, size: int) -> bytes:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_an_event_stream_is_read_message_by_message_without_its_pings(newline: str) -> None:
-    said = [progress(), result()]
-    assert list(messages(stream(*said, newline=newline))) == said
+    sent = [progress(), result()]
+    assert list(messages(stream(*sent, newline=newline))) == sent
 
 
 def test_a_single_json_body_is_one_message() -> None:
@@ -48,7 +48,7 @@ def test_a_line_about_the_queue_comes_on_top_of_the_expected_progress() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "reason"),
     [
         (stream(progress(), result()), "1 progress"),
         (stream(progress(), progress(), progress(), result()), "3 progress"),
@@ -58,10 +58,10 @@ def test_a_line_about_the_queue_comes_on_top_of_the_expected_progress() -> None:
         (Answer(503, False, b"busy"), "status 503"),
     ],
 )
-def test_a_wrong_answer_is_a_fault(answer: Answer, said: str) -> None:
+def test_a_wrong_answer_is_a_fault(answer: Answer, reason: str) -> None:
     fault = fault_of(CALL, answer)
     assert fault is not None
-    assert said in fault
+    assert reason in fault
 
 
 @pytest.mark.parametrize("step", [1, 7, 10_000])
@@ -73,7 +73,7 @@ def test_a_chunked_answer_is_put_together_from_pieces_of_any_size(step: int) -> 
     assert answers[-1] == Answer(200, True, body)
 
 
-def test_answers_on_one_connection_do_not_run_into_each_other() -> None:
+def test_answers_on_one_connection_are_read_separately() -> None:
     reader = AnswerReader()
     plain = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nmcp-session-id: abc\r\ncontent-length: 2\r\n\r\n{}"
     assert reader.feed(plain) == Answer(200, False, b"{}", "abc")

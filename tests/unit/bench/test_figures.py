@@ -1,4 +1,4 @@
-"""Percentiles and the sums over rounds."""
+"""Percentiles, and the figures of a cell over several rounds."""
 
 import math
 
@@ -11,7 +11,7 @@ def test_a_percentile_is_one_of_the_values(share: float, value: float) -> None:
     assert percentile(list(range(1, 101)), share) == value
 
 
-def test_of_nothing_there_is_no_percentile() -> None:
+def test_the_percentile_of_no_values_is_nan() -> None:
     assert math.isnan(percentile([], 0.5))
 
 
@@ -27,7 +27,7 @@ def test_a_cell_takes_the_median_rate_and_shares_the_cpu_among_all_its_turns() -
     assert summary["cpu_ms_total"] == pytest.approx(4.0)
 
 
-def test_a_cell_without_a_single_answer_has_no_figures() -> None:
+def test_a_cell_without_right_answers_has_no_cpu_figures() -> None:
     cell = Cell()
     cell.add({"latencies": [], "seconds": 1.0, "wrong": 3, "faults": ["status 503"]}, {"gateway": 0.1})
     summary = cell.summary()

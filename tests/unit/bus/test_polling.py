@@ -67,21 +67,21 @@ async def test_retrying_logs_the_first_failure_and_no_other(caplog: pytest.LogCa
     assert (vars(record)["attempted"], vars(record)["turn"], vars(record)["reason"]) == ("write", "t1", "away")
 
 
-async def test_retrying_ends_with_the_failure_that_comes_after_the_deadline(pauses: list[float]) -> None:
+async def test_retrying_raises_the_first_failure_after_the_deadline(pauses: list[float]) -> None:
     broker = _Broker(Unavailable("away"))
     with pytest.raises(Unavailable, match="away"):
         await soon(retry_while_unavailable(broker.poll, "write", deadline=-1.0))
     assert pauses == []
 
 
-async def test_retrying_repeats_nothing_but_what_failed_because_the_broker_is_unavailable() -> None:
+async def test_retrying_repeats_only_what_failed_because_the_broker_is_unavailable() -> None:
     broker = _Broker(KeyError("bug"))
     with pytest.raises(KeyError):
         await soon(retry_while_unavailable(broker.poll, "write", deadline=None))
 
 
 @pytest.mark.parametrize("masked_by", [Unavailable("closed"), KeyError("a bug")])
-async def test_polling_ends_when_it_is_cancelled_although_the_poll_fails_by_that(masked_by: Exception) -> None:
+async def test_cancelled_polling_ends_although_the_poll_raises_another_error(masked_by: Exception) -> None:
     begun = asyncio.Event()
 
     async def poll() -> None:

@@ -31,12 +31,12 @@ def test_two_filters_overlap_when_a_subject_can_match_both(one: str, other: str,
     assert overlap(other, one) is expected
 
 
-def test_what_every_subject_begins_with_may_be_left_out_of_a_filter() -> None:
+def test_the_common_prefix_may_be_left_out_of_a_filter() -> None:
     assert subject_filter("turn.outcome.>") == subject_filter("pallas.v1.turn.outcome.>") == "pallas.v1.turn.outcome.>"
 
 
 @pytest.mark.parametrize("text", ["", "turn..x", "turn.>.x", "turn.a*", "turn x"])
-def test_what_is_no_filter_is_refused(text: str) -> None:
+def test_an_invalid_filter_is_refused(text: str) -> None:
     with pytest.raises(Rejected, match="is not a subject"):
         subject_filter(text)
 
@@ -47,7 +47,7 @@ def test_only_the_streams_that_may_hold_a_subject_are_read() -> None:
     assert streams_of("pallas.v1.nothing.>") == ()
 
 
-def test_every_message_stored_is_published_again_for_whoever_listens() -> None:
+def test_every_stream_of_messages_is_republished_live() -> None:
     assert [stream.name for stream in MESSAGES if stream.live is None] == []
 
 
@@ -59,7 +59,7 @@ def test_every_message_stored_is_published_again_for_whoever_listens() -> None:
         ("dashboard.outcomes", "dashboard.outcomes"),
     ],
 )
-def test_a_target_is_a_subject_or_a_prefix(target: str, expected: str) -> None:
+def test_a_replay_target_is_a_subject_or_a_prefix(target: str, expected: str) -> None:
     assert Target.parse(target).subject("pallas.v1.turn.outcome.red.harper.t1") == expected
 
 
@@ -82,6 +82,6 @@ def test_a_target_is_a_subject_or_a_prefix(target: str, expected: str) -> None:
         ("a b", "has a space"),
     ],
 )
-def test_a_target_that_would_be_stored_or_taken_for_real_is_refused(target: str, reason: str) -> None:
+def test_a_replay_target_that_is_stored_reserved_or_invalid_is_refused(target: str, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         Target.parse(target)

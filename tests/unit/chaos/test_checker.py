@@ -1,4 +1,4 @@
-"""Every rule of the checker can fail: sound evidence is doctored in one place, and the rule says so."""
+"""Every rule of the checker can fail: sound evidence is doctored in one place, and the rule finds it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,8 +18,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ONE, TWO, STOPPED = "a" * 32, "b" * 32, "c" * 32
 
 
-def at[T](position: int, said: T) -> At[T]:
-    return At(position, NOON + timedelta(seconds=position), said)
+def at[T](position: int, record: T) -> At[T]:
+    return At(position, NOON + timedelta(seconds=position), record)
 
 
 def claim(attempt: int) -> Claimed:
@@ -90,47 +90,47 @@ def test_a_resumed_stream_breaks_no_rule() -> None:
     assert check(evidence) == []
 
 
-def lost(it: Evidence) -> None:
+def outcome_missing(it: Evidence) -> None:
     it.turns[ONE].outcomes.clear()
 
 
-def forgotten(it: Evidence) -> None:
+def accepted_turn_missing(it: Evidence) -> None:
     it.accepted |= {"d" * 32}
 
 
-def ended_twice(it: Evidence) -> None:
+def two_outcomes(it: Evidence) -> None:
     it.turns[ONE].outcomes.append(at(7, outcome(ONE, 1, 4)))
 
 
-def gap(it: Evidence) -> None:
+def event_missing(it: Evidence) -> None:
     del it.turns[ONE].events[2]
 
 
-def rewritten(it: Evidence) -> None:
+def event_rewritten(it: Evidence) -> None:
     it.turns[ONE].events.append(at(7, step(1, 1, 9)))
 
 
-def repeated_effect(it: Evidence) -> None:
+def effect_repeated(it: Evidence) -> None:
     it.effects = [*it.effects, Effect("k1", ONE, 1)]
 
 
-def repeated_downstream(it: Evidence) -> None:
+def effect_repeated_downstream(it: Evidence) -> None:
     it.effects = [Effect("k1"), Effect("k1"), *it.effects[1:]]
 
 
-def unannounced_effect(it: Evidence) -> None:
+def effect_without_tool_start(it: Evidence) -> None:
     it.effects = [*it.effects, Effect("k2", TWO, 3)]
 
 
-def effect_of_nobody(it: Evidence) -> None:
+def effect_without_turn(it: Evidence) -> None:
     it.effects = [*it.effects, Effect("k3")]
 
 
-def started_twice(it: Evidence) -> None:
+def unsafe_tool_started_twice(it: Evidence) -> None:
     it.turns[TWO].agent = "ledger"
 
 
-def started_late(it: Evidence) -> None:
+def started_when_superseded(it: Evidence) -> None:
     it.turns[TWO].events[1] = at(19, started(2, 1))
 
 
@@ -138,7 +138,7 @@ def started_after_cancel(it: Evidence) -> None:
     it.turns[STOPPED].events.append(at(24, started(1, 1)))
 
 
-def ended_by_another(it: Evidence) -> None:
+def ended_by_superseded_attempt(it: Evidence) -> None:
     it.turns[TWO].outcomes = [at(18, outcome(TWO, 1, 2))]
 
 
@@ -154,37 +154,37 @@ def ended_after_cancel(it: Evidence) -> None:
     it.turns[STOPPED].outcomes = [at(23, outcome(STOPPED, 1, 0))]
 
 
-def told_late(it: Evidence) -> None:
+def progress_of_superseded_attempt(it: Evidence) -> None:
     it.callers[1].streams[0].append("k1 attempt 1 step 2")
 
 
-def told_twice(it: Evidence) -> None:
+def progress_sent_twice(it: Evidence) -> None:
     it.callers[0].streams[0].append("k1 attempt 1 step 2")
 
 
-def told_too_little(it: Evidence) -> None:
+def progress_missing(it: Evidence) -> None:
     del it.callers[0].streams[0][1]
 
 
-def told_too_little_by_two_streams(it: Evidence) -> None:
+def progress_missing_between_two_streams(it: Evidence) -> None:
     resumed_in_the_middle(it)
     del it.callers[0].streams[1][0]
 
 
-def told_twice_by_two_streams(it: Evidence) -> None:
+def progress_sent_on_two_streams(it: Evidence) -> None:
     resumed_in_the_middle(it)
     it.callers[0].streams[1].insert(0, it.callers[0].streams[0][-1])
 
 
-def told_another_text(it: Evidence) -> None:
+def answered_with_another_text(it: Evidence) -> None:
     it.callers[0].answer = Answer(ONE, None, "k1 redone")
 
 
-def told_another_code(it: Evidence) -> None:
+def answered_with_another_code(it: Evidence) -> None:
     it.callers[0].answer = Answer(ONE, "worker_lost", "lost")
 
 
-def told_of_no_outcome(it: Evidence) -> None:
+def answered_for_an_unknown_turn(it: Evidence) -> None:
     it.callers[0].answer = Answer("e" * 32, None, "k1 done")
 
 
@@ -192,47 +192,47 @@ def refused_and_executed(it: Evidence) -> None:
     it.callers[0].ended = "refused"
 
 
-def left_waiting(it: Evidence) -> None:
+def caller_without_answer(it: Evidence) -> None:
     it.callers[0].ended = "unheard"
 
 
-def let_go(it: Evidence) -> None:
+def resumable_caller_without_answer(it: Evidence) -> None:
     it.callers[0].ended, it.callers[0].goes_on = "broken", True
 
 
-def left_queued(it: Evidence) -> None:
+def message_left_in_queue(it: Evidence) -> None:
     it.left = ["1 messages are left in the queue"]
 
 
 DOCTORED: list[tuple[Callable[[Evidence], None], str]] = [
-    (lost, "one_outcome"),
-    (forgotten, "one_outcome"),
-    (ended_twice, "one_outcome"),
-    (gap, "contiguous"),
-    (rewritten, "contiguous"),
-    (repeated_effect, "effects_once"),
-    (repeated_downstream, "effects_once"),
-    (unannounced_effect, "effects_once"),
-    (effect_of_nobody, "effects_once"),
-    (started_twice, "unsafe_starts_once"),
-    (started_late, "claims_in_order"),
+    (outcome_missing, "one_outcome"),
+    (accepted_turn_missing, "one_outcome"),
+    (two_outcomes, "one_outcome"),
+    (event_missing, "contiguous"),
+    (event_rewritten, "contiguous"),
+    (effect_repeated, "effects_once"),
+    (effect_repeated_downstream, "effects_once"),
+    (effect_without_tool_start, "effects_once"),
+    (effect_without_turn, "effects_once"),
+    (unsafe_tool_started_twice, "unsafe_starts_once"),
+    (started_when_superseded, "claims_in_order"),
     (started_after_cancel, "claims_in_order"),
-    (ended_by_another, "claims_in_order"),
+    (ended_by_superseded_attempt, "claims_in_order"),
     (claimed_twice, "claims_in_order"),
     (claimed_after_cancel, "cancel_sticks"),
     (ended_after_cancel, "cancel_sticks"),
-    (told_late, "superseded_is_silent"),
-    (told_twice, "superseded_is_silent"),
-    (told_too_little, "nothing_is_missed"),
-    (told_too_little_by_two_streams, "nothing_is_missed"),
-    (told_twice_by_two_streams, "superseded_is_silent"),
-    (told_another_text, "answers_agree"),
-    (told_another_code, "answers_agree"),
-    (told_of_no_outcome, "answers_agree"),
+    (progress_of_superseded_attempt, "superseded_is_silent"),
+    (progress_sent_twice, "superseded_is_silent"),
+    (progress_missing, "nothing_is_missed"),
+    (progress_missing_between_two_streams, "nothing_is_missed"),
+    (progress_sent_on_two_streams, "superseded_is_silent"),
+    (answered_with_another_text, "answers_agree"),
+    (answered_with_another_code, "answers_agree"),
+    (answered_for_an_unknown_turn, "answers_agree"),
     (refused_and_executed, "answers_agree"),
-    (left_waiting, "everybody_is_answered"),
-    (let_go, "everybody_is_answered"),
-    (left_queued, "queue_is_empty"),
+    (caller_without_answer, "everybody_is_answered"),
+    (resumable_caller_without_answer, "everybody_is_answered"),
+    (message_left_in_queue, "queue_is_empty"),
 ]
 
 
@@ -243,7 +243,7 @@ def test_doctored_evidence_breaks_the_rule(doctor: Callable[[Evidence], None], r
     assert rule in {violation.rule for violation in check(evidence)}
 
 
-def test_every_rule_has_been_seen_to_fail() -> None:
+def test_every_rule_has_evidence_that_breaks_it() -> None:
     assert {rule for _, rule in DOCTORED} == {rule.__name__ for rule in RULES}
 
 

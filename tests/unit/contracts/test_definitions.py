@@ -1,4 +1,4 @@
-"""What a definition may be, and what is made of one that may not."""
+"""The bounds of definitions, and how one that breaks them is read."""
 
 import json
 from typing import Any
@@ -46,20 +46,20 @@ def tool(**fields: Any) -> dict[str, Any]:
         ({"kind": "x" * LARGEST_DEFINITION}, "it is larger than 1048576 bytes"),
     ],
 )
-def test_a_definition_that_breaks_a_bound_is_an_agent_with_a_reason(fields: dict[str, Any], reason: str) -> None:
+def test_a_definition_that_breaks_a_bound_is_unusable_with_a_reason(fields: dict[str, Any], reason: str) -> None:
     definition = read(**fields)
     assert (definition.team, definition.agent, definition.tools) == ("demo", "harper", ())
     assert (definition.unusable or "").startswith(reason)
 
 
-def test_a_definition_within_the_bounds_is_read_as_it_is() -> None:
+def test_a_definition_within_the_bounds_is_read_unchanged() -> None:
     schema = nested(50, "not", {"enum": list(range(5000)), "maximum": 1.5, "const": None})
     assert read(**tool(input_schema=schema), port=65_535).tools[0].input_schema == schema
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(definitions("demo", "harper"))
-def test_no_reader_fails_on_a_definition_whoever_has_written_it(data: bytes) -> None:
+def test_no_reader_fails_on_a_hostile_definition(data: bytes) -> None:
     definition, other = read_definition(IDS, data), read().model_copy(update={"agent": "other"})
     agents = {"demo.harper": definition, "demo.other": other}
     listing = compile_listing(agents, {}, {}, public_url="http://x.example")

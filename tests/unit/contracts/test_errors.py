@@ -15,13 +15,13 @@ def raised_from(outer: Exception, inner: Exception) -> Exception:
         return error
 
 
-def test_the_outermost_error_of_ours_is_found_in_a_chain() -> None:
+def test_the_outermost_pallas_error_of_a_chain_is_found() -> None:
     inner, outer = NotFound("no agent"), Unavailable("not now")
     assert find_error(raised_from(RuntimeError(), inner)) is inner
     assert find_error(raised_from(outer, inner)) is outer
 
 
-def test_an_error_that_is_only_the_context_of_another_is_not_its_cause() -> None:
+def test_the_context_of_an_error_does_not_count_as_its_cause() -> None:
     def handle_badly() -> None:
         try:
             raise NotFound("no agent")
@@ -33,7 +33,7 @@ def test_an_error_that_is_only_the_context_of_another_is_not_its_cause() -> None
     assert find_error(raised.value) is None
 
 
-def test_a_chain_without_an_error_of_ours_has_none_even_in_a_circle() -> None:
+def test_no_pallas_error_is_found_in_a_circular_chain_without_one() -> None:
     one, two = RuntimeError(), RuntimeError()
     one.__cause__, two.__cause__ = two, one
     assert find_error(one) is None

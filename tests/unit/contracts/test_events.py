@@ -32,7 +32,7 @@ def leaves(kind: type[TurnEvent]) -> set[type[TurnEvent]]:
     return {leaf for each in below for leaf in leaves(each)} if below else {kind}
 
 
-def test_every_event_class_is_read_and_is_either_of_the_log_or_content() -> None:
+def test_every_event_class_is_known_and_is_either_log_or_content() -> None:
     assert leaves(TurnEvent) - {UnknownEvent} == set(KNOWN)
     assert types_of(LogEvent) | types_of(ContentEvent) == types_of(TurnEvent)
     assert not types_of(LogEvent) & types_of(ContentEvent)
@@ -49,6 +49,6 @@ def test_an_event_of_a_later_release_keeps_its_place_among_the_others() -> None:
 @pytest.mark.parametrize(
     "event", ['{"type": "step", "seq": 1}', '{"seq": 1}', '{"type": "Not a word", "seq": 1}', '{"type": 1}']
 )
-def test_an_event_that_is_broken_is_not_taken_for_one_of_a_later_release(event: str) -> None:
+def test_a_malformed_event_is_refused_and_not_read_as_unknown(event: str) -> None:
     with pytest.raises(ValidationError):
         read(event)

@@ -1,4 +1,4 @@
-"""What is made with the log's key: the same for everybody who has it, and nothing to anybody else."""
+"""Hashes, turn ids and signed tokens that are made with the log key."""
 
 import base64
 import re
@@ -23,7 +23,7 @@ def test_a_turn_id_is_the_same_for_the_same_call_and_a_version_8_uuid() -> None:
     assert re.fullmatch(r"[0-9a-f]{12}8[0-9a-f]{3}[89ab][0-9a-f]{15}", made)
 
 
-def test_what_was_signed_is_read_back() -> None:
+def test_a_signed_value_is_read_back() -> None:
     assert KEY.verify("event", KEY.sign("event", ["t", 1, None])) == ["t", 1, None]
 
 
@@ -33,7 +33,7 @@ def test_a_token_that_was_not_signed_is_refused(token: str) -> None:
         KEY.verify("event", token)
 
 
-def test_a_token_counts_for_its_key_and_its_use_only() -> None:
+def test_a_token_is_valid_for_its_key_and_its_use_only() -> None:
     token = KEY.sign("event", 1)
     for key, use in ((OTHER, "event"), (KEY, "another use")):
         with pytest.raises(Rejected):

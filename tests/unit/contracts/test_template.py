@@ -12,13 +12,13 @@ TOKENS = st.from_regex(r"[a-z0-9_-]{1,64}", fullmatch=True)
 
 
 @given(team=TOKENS, agent=TOKENS, turn=TOKENS)
-def test_what_is_built_can_be_parsed_back(team: str, agent: str, turn: str) -> None:
+def test_a_built_subject_can_be_parsed_back(team: str, agent: str, turn: str) -> None:
     subject = OUTCOME.subject(team=team, agent=agent, turn=turn)
     assert OUTCOME.parse(subject) == {"team": team, "agent": agent, "turn": turn}
 
 
 @pytest.mark.parametrize("bad", ["", "A", "a.b", "a b", "*", ">", "ä", "x" * 65, "a\n"])
-def test_an_id_that_is_no_token_never_gets_into_a_subject(bad: str) -> None:
+def test_an_id_that_is_no_token_is_refused_in_a_subject(bad: str) -> None:
     for build in (OUTCOME.subject, OUTCOME.filter):
         with pytest.raises(Rejected) as refused:
             build(team=bad, agent="a", turn="t")
@@ -31,7 +31,7 @@ def test_missing_and_unknown_ids_are_rejected(ids: dict[str, str]) -> None:
         OUTCOME.subject(**ids)
 
 
-def test_a_filter_leaves_open_what_is_not_given() -> None:
+def test_ids_that_are_not_given_are_wildcards_in_a_filter() -> None:
     assert OUTCOME.filter(agent="harper") == "pallas.v1.turn.outcome.*.harper.*"
 
 

@@ -1,4 +1,4 @@
-"""The kept listing: made anew when something changed, and not before."""
+"""The cached listing: compiled again when something has changed, and not before."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -36,7 +36,7 @@ def test_the_listing_is_the_same_object_until_something_changes() -> None:
     assert catalogue.listing().servers == ()
 
 
-def test_a_check_that_found_nothing_new_shows_with_the_next_tick() -> None:
+def test_a_health_check_without_changes_shows_with_the_next_tick() -> None:
     catalogue = _catalogue()
     first = catalogue.listing()
     catalogue.health_changed("a.one", _health(15))
@@ -46,7 +46,7 @@ def test_a_check_that_found_nothing_new_shows_with_the_next_tick() -> None:
     assert shown["timestamp"] == "2026-03-12T10:00:15.000Z"
 
 
-def test_health_that_nobody_repeats_for_two_intervals_becomes_stale_until_the_next_check() -> None:
+def test_health_is_stale_after_two_intervals_without_a_check() -> None:
     catalogue = _catalogue()
     catalogue.tick(AT + timedelta(seconds=31))
     assert catalogue.listing().servers[0].document["_meta"][HEALTH]["message"] == "check is stale"
@@ -54,7 +54,7 @@ def test_health_that_nobody_repeats_for_two_intervals_becomes_stale_until_the_ne
     assert catalogue.listing().servers[0].document["_meta"][HEALTH]["status"] == "ok"
 
 
-def test_a_beat_of_a_gateway_changes_nothing_but_a_bound_port_does() -> None:
+def test_a_gateways_presence_changes_the_listing_only_by_its_ports() -> None:
     catalogue = _catalogue()
     presence = GatewayPresence(gateway="g", url="http://g", host="g", at=AT)
     catalogue.gateway_changed("g", presence)

@@ -41,7 +41,7 @@ def _describe(definition: AgentDefinition, health: AgentHealth | None = None, *,
         {"capabilities": Capabilities(model="qwen3-8b-q5", vision=True, context_window=200_000)},
     ],
 )
-def test_every_definition_gives_a_document_that_the_schema_takes(fields: dict[str, Any]) -> None:
+def test_every_definition_gives_a_document_that_the_schema_accepts(fields: dict[str, Any]) -> None:
     jsonschema.validate(_describe(_definition(**fields))["server"], SCHEMA)
 
 
@@ -50,7 +50,7 @@ def test_the_name_is_the_namespace_and_the_agent_after_pallas() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b/c", "no-slash", "white space/x", "ä.example/x", "a" * 200 + "/x"])
-def test_names_that_the_schema_refuses_are_recognised(name: str) -> None:
+def test_names_that_the_schema_refuses_are_no_server_names(name: str) -> None:
     assert not is_server_name(name)
 
 
@@ -82,7 +82,7 @@ def test_capabilities_are_absent_unless_configured_and_unknown_numbers_are_left_
     assert known["capabilities"] == {"model": "m", "vision": False, "max_output_tokens": 32_000}
 
 
-def test_the_official_metadata_is_closed_and_dates_from_the_definition() -> None:
+def test_the_official_metadata_has_five_fields_with_the_time_of_the_definition() -> None:
     official = _describe(_definition())["_meta"][OFFICIAL]
     at = "2026-03-12T10:00:00.123Z"
     assert official == {
@@ -94,7 +94,7 @@ def test_the_official_metadata_is_closed_and_dates_from_the_definition() -> None
     }
 
 
-def test_health_is_folded_in_under_a_key_of_our_own() -> None:
+def test_health_is_in_the_metadata_under_a_key_of_its_own() -> None:
     health = AgentHealth(
         team="ouranos", agent="research", status="degraded", message="argos slow", workers=2, interval=15, at=AT
     )
@@ -108,7 +108,7 @@ def test_health_is_folded_in_under_a_key_of_our_own() -> None:
 
 
 @pytest.mark.parametrize(("status", "shown"), [("ok", "degraded"), ("degraded", "degraded"), ("error", "error")])
-def test_a_check_that_nobody_repeats_is_shown_as_stale_and_never_as_ok(status: Any, shown: str) -> None:
+def test_stale_health_is_shown_as_stale_and_never_as_ok(status: Any, shown: str) -> None:
     health = AgentHealth(team="ouranos", agent="research", status=status, interval=15, at=AT)
     found = _describe(_definition(), health, stale=True)["_meta"][HEALTH]
     assert (found["status"], found["message"]) == (shown, "check is stale")

@@ -71,7 +71,7 @@ def test_the_same_agent_in_two_namespaces_is_two_servers() -> None:
     assert len(_compile(_agent("a", "one") | _agent("b", "one", namespace="de.other")).servers) == 2
 
 
-def test_an_agent_without_a_valid_name_is_left_out_and_spoils_nothing() -> None:
+def test_an_agent_without_a_valid_name_is_left_out_and_the_others_are_listed() -> None:
     listing = _compile(_agent("a", "one", namespace="not a namespace") | _agent("b", "two"))
     assert _names(listing.body) == ["ca.helu/pallas-two"]
 
@@ -84,7 +84,7 @@ def test_an_agent_without_a_valid_name_is_left_out_and_spoils_nothing() -> None:
         ("0.0.0.0", "http://pallas.example:23031/mcp"),
     ],
 )
-def test_a_bound_port_is_the_remote(host: str, url: str) -> None:
+def test_a_bound_port_gives_the_url_of_the_remote(host: str, url: str) -> None:
     listing = _compile(_agent("a", "one"), gateways=_gateway("g1", host, {"a.one": 23031}))
     assert _url(listing) == [{"type": "streamable-http", "url": url}]
 
@@ -99,7 +99,7 @@ def test_of_two_gateways_that_bound_the_port_the_first_by_name_is_taken() -> Non
     assert _url(_compile(_agent("a", "one"), gateways=gateways))[0]["url"] == "http://first:1/mcp"
 
 
-def test_the_tag_ignores_the_time_of_a_check_and_nothing_else() -> None:
+def test_the_etag_ignores_the_time_of_a_check_and_nothing_else() -> None:
     agents = _agent("a", "one")
     first = _compile(agents, _health())
     later = _compile(agents, _health(AT + timedelta(seconds=15)))

@@ -43,18 +43,18 @@ def test_pages_follow_each_other_without_gap_or_repetition_and_the_last_has_no_c
     assert cursor is None
 
 
-def test_a_cursor_survives_a_client_that_does_not_encode_it() -> None:
+def test_a_cursor_needs_no_url_encoding() -> None:
     cursor = page(_listing(), parse_query(limit="1"))["metadata"]["nextCursor"]
     assert all(character.isalnum() or character in "-_" for character in cursor)
 
 
-def test_a_cursor_of_an_agent_that_is_gone_goes_on_behind_it() -> None:
+def test_a_cursor_of_a_removed_agent_continues_after_it() -> None:
     cursor = page(_listing(), parse_query(limit="3"))["metadata"]["nextCursor"]
     assert _names(page(_listing(2), parse_query(cursor=cursor))) == []
     assert _select(cursor=cursor) == ["a3", "a4"]
 
 
-def test_search_is_a_part_of_the_name_in_any_case() -> None:
+def test_search_matches_part_of_the_name_in_any_case() -> None:
     assert _select(search="PALLAS-A3") == ["a3"]
     assert _select(search="nothing") == []
 

@@ -1,4 +1,4 @@
-"""What the tools refuse to be asked, and the cursors of their lists."""
+"""Arguments that the tools refuse, and the cursors of their lists."""
 
 from typing import Any
 
@@ -53,12 +53,12 @@ def test_bad_arguments_are_refused_by_field_and_reason_without_their_values(
     assert "xxxxx" not in refused.value.message
 
 
-def test_null_is_the_same_as_leaving_an_optional_argument_out() -> None:
+def test_null_for_an_optional_argument_counts_as_absent() -> None:
     assert parse(Search, {"query": "x", "limit": None, "libraries": None}) == parse(Search, {"query": "x"})
 
 
 @pytest.mark.parametrize("key", [("a",), ("", "b"), ("ü,\"'\n", "\\", "z" * 2000)])
-def test_a_cursor_leads_back_to_its_key(key: tuple[str, ...]) -> None:
+def test_a_cursor_is_read_back_as_its_key(key: tuple[str, ...]) -> None:
     assert key_of(cursor_of(*key), len(key)) == key
 
 
@@ -66,10 +66,10 @@ def test_a_cursor_leads_back_to_its_key(key: tuple[str, ...]) -> None:
     "cursor",
     ["%%%", "a", "AAAA", cursor_of("a"), cursor_of("a", "b", "c"), "WyJhIiwgNV0", "W10", "e30", "WyJcdTAwMDAiLCAiYiJd"],
 )
-def test_a_cursor_that_no_answer_had_is_refused(cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(Rejected, match="cursor: must be a `next_cursor`"):
         key_of(cursor, 2)
 
 
-def test_no_cursor_is_the_beginning() -> None:
+def test_without_a_cursor_a_list_begins_at_the_start() -> None:
     assert key_of(None, 2) is None

@@ -1,4 +1,4 @@
-"""The limit of calls that one caller has under way."""
+"""The limit of concurrent calls of one caller."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from library_search.entry.per_caller import PerCaller
 from pallas_contracts.errors import Unavailable
 
 
-async def test_a_caller_waits_for_its_own_calls_only_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_waits_for_its_own_calls_only_and_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(per_caller, "WAIT_SECONDS", 0.05)
     slots, entered = PerCaller(2), asyncio.Event()
 

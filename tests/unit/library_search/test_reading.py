@@ -26,7 +26,7 @@ def test_chunks_hold_all_of_a_text_in_order_and_are_not_too_long(text: str, size
     assert [chunk.start for chunk in chunks] == sorted({chunk.start for chunk in chunks})
 
 
-def test_a_text_is_cut_where_a_paragraph_ends_and_the_end_is_repeated() -> None:
+def test_a_text_is_cut_at_the_end_of_a_paragraph_and_chunks_overlap() -> None:
     first = "One sentence of the first paragraph. " * 16
     second = "One sentence of the second paragraph. " * 16
     one, two = chunks_of(plain(f"{first.strip()}\n\n{second}"))
@@ -36,7 +36,7 @@ def test_a_text_is_cut_where_a_paragraph_ends_and_the_end_is_repeated() -> None:
     assert two.text.count("second") == 16
 
 
-def test_a_word_that_is_longer_than_a_chunk_is_cut_too() -> None:
+def test_a_word_that_is_longer_than_a_chunk_is_cut() -> None:
     chunks = chunks_of(plain("x" * 2500))
     assert [len(chunk.text) for chunk in chunks] == [1000, 1000, 500]
 
@@ -61,7 +61,7 @@ def test_a_heading_is_named_by_its_text_without_links_and_cut_where_it_is_very_l
     assert [section.heading for section in read.sections] == ["A link", "A link > " + "x" * 200]
 
 
-def test_what_only_looks_like_a_heading_is_none() -> None:
+def test_text_that_only_looks_like_a_heading_is_none() -> None:
     read = read_markdown("```\n# a\n```\n\n    # b\n\n- # c\n\n> # d\n\n#e\n")
     assert [section.heading for section in read.sections] == [""]
     assert read.title is None
@@ -76,7 +76,7 @@ def test_front_matter_is_no_heading_and_may_name_the_document(front: str, title:
     assert [section.heading for section in read.sections] == ["", "Heading"]
 
 
-def test_a_mark_of_byte_order_and_foreign_ends_of_lines_are_taken_off() -> None:
+def test_a_byte_order_mark_is_removed_and_line_ends_are_normalised() -> None:
     assert read_document(b"\xef\xbb\xbfa\r\nb\rc", PLAIN, 100).text == "a\nb\nc"
 
 
@@ -84,12 +84,12 @@ def test_a_mark_of_byte_order_and_foreign_ends_of_lines_are_taken_off() -> None:
     ("content", "reason"),
     [(b"\xff\xfe", "not UTF-8 text .byte 0."), (b"a\0b", "a NUL character"), (b" \n\t", "the file has no text")],
 )
-def test_what_is_no_text_is_refused_with_the_reason(content: bytes, reason: str) -> None:
+def test_a_file_without_readable_text_is_refused_with_the_reason(content: bytes, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         read_document(content, PLAIN, 100)
 
 
 @pytest.mark.parametrize("path", ["a.docx", "a", ".md", "dir.md/file"])
-def test_files_of_other_kinds_are_refused(path: str) -> None:
+def test_files_of_unsupported_kinds_are_refused(path: str) -> None:
     with pytest.raises(Rejected, match=r"\.md, \.markdown"):
         kind_of(path)

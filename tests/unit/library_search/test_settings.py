@@ -1,4 +1,4 @@
-"""What the service can be told, and what it refuses to be told."""
+"""The settings of library-search: lists and refused values."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from pallas_contracts.errors import Rejected
         ("PALLAS_POSTGRES_POOL", "1"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_by_name_and_never_shown(variable: str, value: str) -> None:
+def test_a_bad_value_is_refused_with_its_variable_and_not_shown(variable: str, value: str) -> None:
     with pytest.raises(Rejected, match=variable) as refused:
         LibrarySearchSettings.from_env({variable: value})
     assert "secret" not in refused.value.message

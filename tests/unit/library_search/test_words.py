@@ -1,4 +1,4 @@
-"""What a query is taken for."""
+"""How a query is read: words that are wanted and words that are excluded."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from pallas_contracts.errors import Rejected
         ("日本", Query("日本")),
     ],
 )
-def test_what_is_to_be_left_out_is_told_from_what_is_wanted(text: str, query: Query) -> None:
+def test_excluded_words_are_separated_from_wanted_ones(text: str, query: Query) -> None:
     assert parse_query(text) == query
 
 

@@ -69,7 +69,7 @@ async def ask(admission: Admission, checks: Checks) -> Ask:
     return asked
 
 
-async def test_an_address_that_has_not_tried_goes_before_those_that_have(ask: Ask, checks: Checks) -> None:
+async def test_an_address_without_earlier_checks_goes_before_the_others(ask: Ask, checks: Checks) -> None:
     strangers = [await ask(f"{number} of {address}", address) for number in range(3) for address in "abc"]
     newcomer = await ask("right", "d")
     checks.end(10)
@@ -80,7 +80,7 @@ async def test_an_address_that_has_not_tried_goes_before_those_that_have(ask: As
     assert later == [f"{number} of {address}" for number in (1, 2) for address in "abc"]
 
 
-async def test_who_goes_on_trying_stays_behind_who_begins(ask: Ask, checks: Checks) -> None:
+async def test_an_address_that_keeps_trying_waits_behind_new_addresses(ask: Ask, checks: Checks) -> None:
     waiting = [await ask("a0", "a"), await ask("a1", "a")]
     checks.end(1)
     await eventually(lambda: len(checks.order) == 2)
@@ -90,7 +90,9 @@ async def test_who_goes_on_trying_stays_behind_who_begins(ask: Ask, checks: Chec
     assert checks.order == ["a0", "a1", "b0", "b1", "a2"]
 
 
-async def test_an_address_has_a_limit_of_its_own(ask: Ask, checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_address_has_its_own_limit_of_waiting_checks(
+    ask: Ask, checks: Checks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(accounts, "WAITING_OF_ADDRESS", 2)
     strangers = [await ask(f"guess {number}", "2001:db8::1") for number in range(3)]
     same_network = await ask("guess", "2001:db8::2")
@@ -102,7 +104,7 @@ async def test_an_address_has_a_limit_of_its_own(ask: Ask, checks: Checks, monke
     assert await soon(asyncio.gather(*strangers)) == [False] * 3
 
 
-async def test_when_too_many_wait_the_one_that_tried_most_is_refused(
+async def test_when_too_many_checks_wait_the_address_with_most_checks_is_refused(
     ask: Ask, checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts, "WAITING", 3)
@@ -126,7 +128,7 @@ async def test_a_check_that_waits_too_long_is_refused(
     assert await soon(running)
 
 
-async def test_whose_password_was_right_before_goes_before_all_strangers(
+async def test_an_address_whose_password_was_right_before_goes_before_strangers(
     checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts, "REMEMBERED_SECONDS", 0.0)

@@ -54,7 +54,9 @@ def test_all_reachable_and_a_worker_running_is_ok_without_a_message() -> None:
         (_probe(model_key(MODEL), seconds=2.1), "model provider openai slow"),
     ],
 )
-def test_trouble_with_dependencies_is_degraded_and_named(probes: dict[str, ProbeResult], message: str | None) -> None:
+def test_an_unreachable_or_slow_dependency_is_degraded_and_named(
+    probes: dict[str, ProbeResult], message: str | None
+) -> None:
     assert _fold(probes) == Verdict("degraded" if message else "ok", message, 1)
 
 
@@ -63,7 +65,7 @@ def test_everything_unreachable_is_still_only_degraded() -> None:
     assert _fold(probes, []).status == "degraded"
 
 
-def test_without_a_worker_it_is_degraded_because_the_next_turn_starts_one() -> None:
+def test_an_agent_without_a_worker_is_degraded() -> None:
     assert _fold(workers=[]) == Verdict("degraded", NO_WORKER, 0)
     assert _fold(workers=[_worker(agents=("t.other",))]) == Verdict("degraded", NO_WORKER, 0)
 
@@ -75,7 +77,7 @@ def test_turns_that_waited_past_the_queue_timeout_without_a_worker_are_an_error(
     assert _fold(workers=[], waited=waited).status == status
 
 
-def test_turns_may_wait_for_ever_while_a_worker_is_running() -> None:
+def test_waiting_turns_are_no_error_while_a_worker_is_running() -> None:
     assert _fold(waited=1000.0).status == "ok"
 
 
@@ -90,7 +92,7 @@ def test_failing_to_start_on_one_of_two_workers_is_degraded() -> None:
     assert _fold(workers=[broken, _worker()]) == Verdict("degraded", "the agent failed to start on 1 of 2 workers", 1)
 
 
-def test_stdio_servers_count_by_the_report_of_the_workers_that_run_the_agent() -> None:
+def test_stdio_servers_are_judged_by_reports_of_workers_that_run_the_agent() -> None:
     assert _fold(workers=[_worker(stdio={"k-shell": None})]).status == "ok"
     bad = _worker(stdio={"k-shell": "exited"})
     assert _fold(workers=[bad]).message == "shell unreachable (exited)"
@@ -98,7 +100,7 @@ def test_stdio_servers_count_by_the_report_of_the_workers_that_run_the_agent() -
     assert _fold(workers=[_worker(), elsewhere]).status == "ok"
 
 
-def test_dependencies_whose_address_is_not_known_here_do_not_count_but_are_told() -> None:
+def test_dependencies_with_an_unknown_address_are_named_and_do_not_degrade() -> None:
     verdict = _fold(unknown=frozenset({"k-argos", "k-openai"}))
     assert verdict.status == "ok"
     assert verdict.message is not None
@@ -106,7 +108,7 @@ def test_dependencies_whose_address_is_not_known_here_do_not_count_but_are_told(
     assert "model provider openai not checked" in verdict.message
 
 
-def test_a_dependency_that_has_not_been_probed_yet_is_not_called_ok() -> None:
+def test_a_dependency_that_has_not_been_probed_yet_is_degraded() -> None:
     verdict = fold(AGENT, needs_of(AGENT, {}), Evidence({}, [_worker()]), slow=2.0)
     assert verdict.status == "degraded"
     assert "argos not checked yet" in (verdict.message or "")
@@ -121,7 +123,7 @@ def _agent(name: str, *calls: str, dependency: Dependency | None = None) -> dict
     }
 
 
-def test_the_dependencies_of_sub_agents_count_however_deep_and_circles_end() -> None:
+def test_dependencies_of_nested_sub_agents_count_and_cycles_end() -> None:
     agents = (
         _agent("harper", "research", "gone")
         | _agent("research", "deep", dependency=ARGOS)
@@ -132,18 +134,18 @@ def test_the_dependencies_of_sub_agents_count_however_deep_and_circles_end() -> 
     assert needs.models == (MODEL,)
 
 
-def test_sub_agents_of_another_team_are_not_confused_with_ours() -> None:
+def test_a_sub_agent_of_the_same_name_in_another_team_does_not_count() -> None:
     other = {"u.research": _agent("research", dependency=ARGOS)["t.research"]}
     assert needs_of(_agent("harper", "research")["t.harper"], other).servers == ()
 
 
-def test_the_offline_model_needs_nothing() -> None:
+def test_the_offline_model_is_no_dependency() -> None:
     offline = ModelDependency(provider="offline", model="offline", key="k")
     agent = AgentDefinition(team="t", agent="a", title="A", model=offline, updated_at=AT)
     assert needs_of(agent, {}).models == ()
 
 
-def test_two_models_of_one_provider_are_two_probes_with_keys_that_a_bucket_takes() -> None:
+def test_two_models_of_one_provider_have_two_valid_probe_keys() -> None:
     keys = {model_key(MODEL), model_key(MODEL.model_copy(update={"model": "other/model:1"}))}
     assert len(keys) == 2
     for key in keys:

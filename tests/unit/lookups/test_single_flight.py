@@ -1,4 +1,4 @@
-"""Reads that travel together: which join which command, and what becomes of them when it fails."""
+"""Single flight: which reads share a command, and what happens to them when it fails."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ class Store:
         return [f"{name} of {number}" for name in names]
 
 
-async def test_reads_of_one_moment_are_one_command_that_names_everything_once() -> None:
+async def test_concurrent_reads_share_one_command_that_names_each_key_once() -> None:
     store = Store()
     reads = SingleFlight(store)
     first, second = await asyncio.gather(reads.read(["a", "b"]), reads.read(["b", "c"]))
@@ -50,7 +50,7 @@ async def test_a_read_is_never_answered_by_a_command_that_was_sent_before_it_beg
 
 
 @pytest.mark.parametrize("failure", [Unavailable("away", code="no_redis"), ValueError("no record")])
-async def test_a_failure_is_told_to_everybody_who_waits_for_that_command_and_to_nobody_else(failure: Exception) -> None:
+async def test_a_failure_is_raised_by_every_read_of_that_command_and_by_no_other(failure: Exception) -> None:
     store = Store()
     reads, store.failure = SingleFlight(store), failure
     failed = await soon(asyncio.gather(*(reads.read(["a"]) for _ in range(3)), return_exceptions=True))
@@ -59,7 +59,7 @@ async def test_a_failure_is_told_to_everybody_who_waits_for_that_command_and_to_
     assert (await reads.read(["a"]))["a"] == "a of 2"
 
 
-async def test_whoever_gives_up_takes_nobody_along() -> None:
+async def test_a_cancelled_read_does_not_end_the_reads_beside_it() -> None:
     store = Store()
     reads, store.held = SingleFlight(store), asyncio.Event()
     gone, waiting = (asyncio.create_task(reads.read([name])) for name in "ab")
@@ -71,7 +71,7 @@ async def test_whoever_gives_up_takes_nobody_along() -> None:
     assert (await soon(waiting))["b"] == "b of 1"
 
 
-async def test_more_reads_than_one_command_takes_are_several_commands() -> None:
+async def test_more_reads_than_fit_in_one_command_are_sent_in_several() -> None:
     store = Store()
     reads = SingleFlight(store)
     await asyncio.gather(*(reads.read([str(number)]) for number in range(MOST + 1)))

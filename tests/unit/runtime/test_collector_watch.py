@@ -1,4 +1,4 @@
-"""What is said of a collector: once that it takes no spans, with the reason, and once that it takes them again."""
+"""What is logged about a collector: once that it takes no spans, with the reason, and once that it takes them again."""
 
 import logging
 from collections.abc import Generator, Sequence
@@ -43,7 +43,7 @@ def keep_filters_as_they_were() -> Generator[None]:
         logger.filters[:] = filters
 
 
-def said(caplog: pytest.LogCaptureFixture, *script: str) -> list[tuple[str, str | None]]:
+def logged(caplog: pytest.LogCaptureFixture, *script: str) -> list[tuple[str, str | None]]:
     """What is logged while an exporter does all that: events, with their reasons."""
     watch = CollectorWatch(Scripted(*script))
     for what in script:
@@ -54,24 +54,24 @@ def said(caplog: pytest.LogCaptureFixture, *script: str) -> list[tuple[str, str 
     return [(record.getMessage(), vars(record).get("reason")) for record in caplog.records]
 
 
-def test_a_collector_that_goes_and_comes_is_told_once_each_with_the_first_reason(
+def test_each_outage_of_a_collector_and_its_end_are_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    told = said(caplog, "takes", "refused", "silent", "silent", "takes", "takes", "gone")
-    assert told == [(AWAY, "refused, retrying"), (AGAIN, None), (AWAY, "gone, retrying")]
+    events = logged(caplog, "takes", "refused", "silent", "silent", "takes", "takes", "gone")
+    assert events == [(AWAY, "refused, retrying"), (AGAIN, None), (AWAY, "gone, retrying")]
 
 
-def test_a_collector_that_takes_everything_is_not_spoken_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_while_a_collector_takes_all_spans(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert said(caplog, "takes", "takes") == []
+    assert logged(caplog, "takes", "takes") == []
 
 
-def test_an_exporter_that_crashes_has_not_delivered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_crash_of_the_exporter_is_logged_as_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert said(caplog, "crashes", "crashes", "takes") == [(AWAY, None), (AGAIN, None)]
+    assert logged(caplog, "crashes", "crashes", "takes") == [(AWAY, None), (AGAIN, None)]
 
 
-def test_at_the_level_debug_the_exporter_speaks_for_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_at_level_debug_the_lines_of_the_exporter_are_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
-    assert [event for event, _ in said(caplog, "refused")] == ["refused, retrying", "gave up", AWAY]
+    assert [event for event, _ in logged(caplog, "refused")] == ["refused, retrying", "gave up", AWAY]

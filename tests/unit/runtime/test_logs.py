@@ -40,7 +40,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
-def test_a_line_says_who_when_and_what_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_has_service_instance_time_event_and_context(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     with log_context(turn="0192", conversation="c-1", team=None):
         log.info("started", extra={"attempt": 2})
@@ -53,14 +53,14 @@ def test_a_line_says_who_when_and_what_about(capsys: pytest.CaptureFixture[str])
     assert "turn" not in outside
 
 
-def test_what_a_line_is_about_replaces_nothing_that_every_line_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_extra_fields_of_a_line_replace_none_of_the_standard_fields(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     log.info("stream resumed", extra={"event": 6, "service": "toolbox", "attempt": 2})
     [line] = lines(capsys)
     assert (line["event"], line["service"], line["attempt"]) == ("stream resumed", "agent-worker", 2)
 
 
-async def test_turns_that_run_at_once_do_not_mix_their_ids(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_concurrent_turns_do_not_mix_their_ids(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
 
     async def work(turn: str) -> None:
@@ -73,7 +73,7 @@ async def test_turns_that_run_at_once_do_not_mix_their_ids(capsys: pytest.Captur
     assert all(line["turn"] == line["event"] for line in lines(capsys))
 
 
-def test_an_exception_is_in_the_line_with_its_traceback_and_without_its_text(
+def test_an_exception_is_logged_with_its_traceback_and_without_its_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
@@ -88,7 +88,9 @@ def test_an_exception_is_in_the_line_with_its_traceback_and_without_its_text(
     assert PRIVATE not in json.dumps(line)
 
 
-def test_an_error_of_ours_says_what_it_is_and_its_causes_do_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pallas_error_is_logged_with_its_text_and_its_causes_without_theirs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     try:
         try:
@@ -98,14 +100,14 @@ def test_an_error_of_ours_says_what_it_is_and_its_causes_do_not(capsys: pytest.C
     except Rejected:
         log.exception("failed")
     [line] = lines(capsys)
-    said = line["exception"].splitlines()
-    assert said[-1] == "pallas_contracts.errors.Rejected: the arguments do not fit"
-    assert "pydantic_core._pydantic_core.ValidationError" in said
-    assert "The above exception was the direct cause of the following exception:" in said
+    written = line["exception"].splitlines()
+    assert written[-1] == "pallas_contracts.errors.Rejected: the arguments do not fit"
+    assert "pydantic_core._pydantic_core.ValidationError" in written
+    assert "The above exception was the direct cause of the following exception:" in written
     assert PRIVATE not in json.dumps(line)
 
 
-def test_what_a_group_holds_is_shown_and_not_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_group_is_logged_with_its_members_and_without_its_text(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     failed = Unavailable("no broker")
     log.error("failed", exc_info=ExceptionGroup(PRIVATE, [ValueError(PRIVATE), failed]))
@@ -114,7 +116,7 @@ def test_what_a_group_holds_is_shown_and_not_what_it_says(capsys: pytest.Capture
     assert line["exception"].splitlines() == expected
 
 
-def test_an_error_that_is_its_own_cause_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_in_a_circle_of_causes_are_logged_once_each(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     first, second = ValueError(PRIVATE), KeyError(PRIVATE)
     first.__cause__, second.__cause__ = second, first
@@ -123,14 +125,14 @@ def test_an_error_that_is_its_own_cause_is_shown_once(capsys: pytest.CaptureFixt
     assert [name for name in line["exception"].splitlines() if "Error" in name] == ["KeyError", "ValueError"]
 
 
-def test_less_than_the_level_and_the_chatter_of_libraries_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_below_the_level_and_info_lines_of_libraries_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "json")
     log.debug("detail")
     logging.getLogger("httpx").info("HTTP Request: GET http://secret@example")
     assert lines(capsys) == []
 
 
-def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_format_is_not_json(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("agent-worker", "w1", "INFO", "text")
     log.info("started", extra={"port": 1})
     written = capsys.readouterr().err
@@ -138,7 +140,7 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert not written.startswith("{")
 
 
-def test_a_line_within_a_trace_has_its_ids_and_the_turn_that_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_within_a_trace_has_the_ids_of_trace_span_and_turn(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("auth-resolver", "r1", "INFO", "json")
     parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
     within = with_turn({"pallas.turn": "0192"}, TraceContextTextMapPropagator().extract(parent))
@@ -152,7 +154,7 @@ def test_a_line_within_a_trace_has_its_ids_and_the_turn_that_it_is_about(capsys:
     assert ids.keys().isdisjoint(outside)
 
 
-def test_a_line_for_a_reader_has_the_trace_but_not_the_span(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_of_text_has_the_trace_but_not_the_span(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("auth-resolver", "r1", "INFO", "text")
     parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
     token = context.attach(TraceContextTextMapPropagator().extract(parent))

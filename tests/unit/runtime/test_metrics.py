@@ -1,4 +1,4 @@
-"""Metrics that several services share: by agents that are there, and once for each turn."""
+"""Metrics that several services share: the series of each agent, and counts of turns that ended."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -59,7 +59,7 @@ def test_a_turn_is_counted_by_its_outcome_and_the_code_of_its_failure(registry: 
     assert registry.get_sample_value("pallas_turn_duration_seconds_sum", {"team": "t", "agent": "a"}) == 1.0
 
 
-def test_a_turn_of_an_agent_that_is_gone_brings_no_series_back(registry: CollectorRegistry) -> None:
+def test_a_turn_of_a_removed_agent_makes_no_series(registry: CollectorRegistry) -> None:
     agents = AgentSeries()
     turns = EndedTurns(registry, agents)
     agents.changed("t.a", "a definition")
@@ -76,6 +76,6 @@ def test_clocks_that_differ_make_no_duration_negative(registry: CollectorRegistr
     assert registry.get_sample_value("pallas_turn_duration_seconds_sum", {"team": "t", "agent": "a"}) == 0.0
 
 
-def test_every_reason_for_a_refusal_begins_at_0(registry: CollectorRegistry) -> None:
+def test_every_reason_of_auth_failures_begins_at_0(registry: CollectorRegistry) -> None:
     auth_failures(registry, ("missing", "expired"))
     assert registry.get_sample_value("mcp_auth_failures_total", {"reason": "expired"}) == 0.0

@@ -9,14 +9,14 @@ from starlette.types import ASGIApp
 from pallas_runtime.probes import Probes, with_probes
 
 
-def asking(probes: Probes, inner: ASGIApp | None = None) -> httpx.AsyncClient:
+def client_of(probes: Probes, inner: ASGIApp | None = None) -> httpx.AsyncClient:
     app = with_probes(probes, lambda: inner)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://pallas")
 
 
 async def test_a_process_is_alive_before_it_is_ready() -> None:
     probes = Probes()
-    async with asking(probes) as client:
+    async with client_of(probes) as client:
         assert (await client.get("/livez")).status_code == 200
         waiting = await client.get("/readyz")
         assert (waiting.status_code, waiting.json()["missing"]) == (503, {"process": "starting"})
@@ -24,16 +24,16 @@ async def test_a_process_is_alive_before_it_is_ready() -> None:
         assert (await client.get("/readyz")).status_code == 200
 
 
-async def test_what_is_missing_is_named() -> None:
+async def test_readiness_names_what_is_missing() -> None:
     probes = Probes(started=True)
     probes.checks = {"broker": lambda: "disconnected", "agents": lambda: None}
-    async with asking(probes) as client:
+    async with client_of(probes) as client:
         answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()["missing"]) == (503, {"broker": "disconnected"})
 
 
 async def test_a_draining_process_is_alive_and_not_ready() -> None:
-    async with asking(Probes(started=True, draining=True)) as client:
+    async with client_of(Probes(started=True, draining=True)) as client:
         answer = await client.get("/readyz")
         assert (answer.status_code, answer.json()["missing"]) == (503, {"process": "draining"})
         assert (await client.get("/livez")).status_code == 200
@@ -42,27 +42,27 @@ async def test_a_draining_process_is_alive_and_not_ready() -> None:
 async def test_metrics_are_in_the_format_of_prometheus() -> None:
     probes = Probes()
     Counter("pallas_turns", "turns that ended", registry=probes.metrics).inc()
-    async with asking(probes) as client:
+    async with client_of(probes) as client:
         answer = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
     assert "pallas_turns_total 1.0" in answer.text
     assert "process_cpu_seconds_total" in answer.text
 
 
-async def test_readiness_is_a_metric_too() -> None:
+async def test_readiness_is_exposed_as_a_metric() -> None:
     probes = Probes()
-    async with asking(probes) as client:
+    async with client_of(probes) as client:
         assert "pallas_ready 0.0" in (await client.get("/metrics")).text
         probes.started = True
         assert "pallas_ready 1.0" in (await client.get("/metrics")).text
 
 
 @pytest.mark.parametrize(("started", "status"), [(False, 503), (True, 404)])
-async def test_anything_else_is_not_there_yet_or_not_found(started: bool, status: int) -> None:
-    async with asking(Probes(started=started)) as client:
+async def test_other_paths_are_unavailable_before_the_start_and_not_found_after_it(started: bool, status: int) -> None:
+    async with client_of(Probes(started=started)) as client:
         assert (await client.get("/else")).status_code == status
 
 
-async def test_anything_else_is_the_services_own() -> None:
-    async with asking(Probes(started=True), PlainTextResponse("mine")) as client:
+async def test_other_paths_are_answered_by_the_app_of_the_service() -> None:
+    async with client_of(Probes(started=True), PlainTextResponse("mine")) as client:
         assert (await client.get("/else")).text == "mine"

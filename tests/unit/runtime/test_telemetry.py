@@ -1,4 +1,4 @@
-"""Traces: what goes from one service to the next, what leaves a process, and what no trace at all costs."""
+"""Traces: what is passed to the next service, what is exported, and what is imported without an endpoint."""
 
 import subprocess
 import sys
@@ -22,14 +22,14 @@ TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 BOTH = CompositePropagator([TraceContextTextMapPropagator(), TurnBaggage()])
 
 
-def test_which_turn_it_is_travels_as_baggage_there_and_back() -> None:
+def test_the_ids_of_a_turn_are_passed_on_as_baggage() -> None:
     carrier: dict[str, str] = {}
     BOTH.inject(carrier, with_turn(TURN))
     assert carrier == {"baggage": "pallas.team=demo,pallas.agent=harper,pallas.turn=0192"}
     assert turn_of(BOTH.extract(carrier)) == TURN
 
 
-def test_nothing_else_of_a_callers_baggage_is_passed_on() -> None:
+def test_other_baggage_of_a_caller_is_dropped() -> None:
     theirs = "user=robert@example.org, pallas.team=demo;p=1 ,pallas.agent=no token!,pallas.turn,=,session=s3cret"
     found = BOTH.extract({"traceparent": TRACEPARENT, "baggage": theirs})
     carrier: dict[str, str] = {}
@@ -37,7 +37,7 @@ def test_nothing_else_of_a_callers_baggage_is_passed_on() -> None:
     assert carrier == {"traceparent": TRACEPARENT, "baggage": "pallas.team=demo"}
 
 
-def test_without_an_endpoint_no_span_goes_anywhere_and_neither_sdk_nor_exporter_is_imported() -> None:
+def test_without_an_endpoint_no_span_is_recorded_and_no_sdk_is_imported() -> None:
     program = """
 import sys
 from pallas_runtime.run import start_tracing
@@ -51,7 +51,7 @@ print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "op
 
 
 @pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"])
-def test_a_protocol_that_nobody_speaks_is_refused_by_the_name_of_its_variable(name: str) -> None:
+def test_an_unknown_protocol_is_refused_with_its_variable(name: str) -> None:
     before = propagate.get_global_textmap()
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", name: "carrier-pigeon"}
     with pytest.raises(Rejected, match=f"^{name}: must be grpc or http/protobuf$"):
@@ -67,9 +67,9 @@ def a_span(**attributes: str) -> ReadableSpan:
     return ReadableSpan("chat", attributes=attributes, events=[fault], status=status, start_time=1, end_time=2)
 
 
-def test_what_was_said_is_taken_out_of_a_span_and_the_rest_is_left() -> None:
-    said = dict.fromkeys(CONTENT, "s3cret")
-    left = discreet(a_span(**said, **{"gen_ai.request.model": "offline"}))
+def test_content_is_removed_from_a_span_and_the_rest_is_kept() -> None:
+    content = dict.fromkeys(CONTENT, "s3cret")
+    left = discreet(a_span(**content, **{"gen_ai.request.model": "offline"}))
     assert "s3cret" not in left.to_json()
     assert (left.name, left.start_time, left.end_time) == ("chat", 1, 2)
     assert dict(left.attributes or {}) == {"gen_ai.request.model": "offline"}
@@ -77,7 +77,7 @@ def test_what_was_said_is_taken_out_of_a_span_and_the_rest_is_left() -> None:
     assert [dict(event.attributes or {}) for event in left.events] == [{"exception.type": "ValueError"}]
 
 
-def test_every_span_of_a_turn_has_it_whoever_made_the_span() -> None:
+def test_every_span_within_a_turn_has_the_ids_of_the_turn() -> None:
     kept, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(OfTurn())
     provider.add_span_processor(SimpleSpanProcessor(Discreet(kept)))

@@ -8,7 +8,7 @@ def test_the_wait_doubles_up_to_five_seconds() -> None:
     assert [backoff.after(uptime=0.0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
-def test_half_a_minute_of_life_begins_the_wait_anew() -> None:
+def test_half_a_minute_of_uptime_resets_the_wait() -> None:
     backoff = Backoff()
     for _ in range(4):
         backoff.after(uptime=1.0)

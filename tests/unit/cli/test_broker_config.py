@@ -1,4 +1,4 @@
-"""What `pallas broker config` writes, and what it leaves as it is."""
+"""What `pallas broker config` writes, and what it leaves unchanged."""
 
 import stat
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_the_users_are_public_keys_and_hold_no_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("containers", "mode"), [(False, 0o600), (True, 0o444)])
-def test_seeds_are_for_their_owner_and_where_containers_read_them_their_folder_is(
+def test_seeds_are_private_or_for_containers_at_least_their_folder_is(
     tmp_path: Path, containers: bool, mode: int
 ) -> None:
     folder = BrokerFolder(tmp_path, containers)
@@ -46,7 +46,7 @@ def test_seeds_are_for_their_owner_and_where_containers_read_them_their_folder_i
     assert stat.S_IMODE(folder.seeds.folder.stat().st_mode) == 0o700
 
 
-def test_written_again_everything_is_as_it_was(tmp_path: Path) -> None:
+def test_writing_again_changes_nothing(tmp_path: Path) -> None:
     folder = BrokerFolder(tmp_path)
     folder.write_users([ALPHA])
     folder.write_tls(["broker"])
@@ -73,10 +73,10 @@ def test_a_rotated_user_has_two_seeds_until_the_old_one_is_removed(tmp_path: Pat
     assert public_key(old) not in users(folder)
 
 
-def test_the_command_says_where_the_seeds_are_and_refuses_users_that_are_not_there(tmp_path: Path) -> None:
-    said = CliRunner().invoke(commands, ["broker", "config", "--out", str(tmp_path), "--teams", "teams/demo"])
-    assert said.exit_code == 0, said.output
-    assert f"{tmp_path}/secrets/nats/agent-worker.demo.seed" in said.output.splitlines()
+def test_the_command_prints_the_paths_of_seeds_and_refuses_unknown_users(tmp_path: Path) -> None:
+    written = CliRunner().invoke(commands, ["broker", "config", "--out", str(tmp_path), "--teams", "teams/demo"])
+    assert written.exit_code == 0, written.output
+    assert f"{tmp_path}/secrets/nats/agent-worker.demo.seed" in written.output.splitlines()
     refused = CliRunner().invoke(commands, ["broker", "rotate", "nobody", "--out", str(tmp_path)])
     assert isinstance(refused.exception, Refused)
     assert "registry" in str(refused.exception)

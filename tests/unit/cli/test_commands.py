@@ -1,4 +1,4 @@
-"""The command line, as far as nothing is started."""
+"""Commands that start nothing."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def test_every_command_that_connects_to_a_stack_takes_its_data_folder() -> None:
     assert [name for name in connecting if "--data" not in options[name]] == []
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_the_command_line_imports_no_heavy_library() -> None:
     script = "import sys, pallas_cli.main; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"mcp", "pydantic", "rich.console", "asyncio", "nats", "yaml"} & set(loaded)
@@ -55,7 +55,7 @@ def test_every_fault_of_a_team_folder_is_printed(tmp_path: Path) -> None:
     assert "agents.yaml:5:1" in output
 
 
-def test_faults_can_be_had_as_json(tmp_path: Path) -> None:
+def test_faults_can_be_printed_as_json(tmp_path: Path) -> None:
     code, output = run("agents", "validate", "--json", str(tmp_path / "missing"))
     document = json.loads(output)
     assert code == 1

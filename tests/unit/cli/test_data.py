@@ -14,7 +14,7 @@ def test_a_data_folder_in_use_is_refused_with_the_holder(tmp_path: Path) -> None
             pass
 
 
-def test_a_data_folder_can_be_used_again_afterwards(tmp_path: Path) -> None:
+def test_a_released_data_folder_can_be_used_again(tmp_path: Path) -> None:
     for _ in range(2):
         with locked(tmp_path / "data") as folder:
             assert folder.is_absolute()

@@ -28,7 +28,7 @@ def demo_of(data: Path, summary: TeamSummary) -> DemoTeam:
     return demo
 
 
-def test_the_hosted_folder_is_the_checkout_s_with_a_secrets_file_of_its_own(
+def test_the_hosted_demo_folder_adds_a_secrets_file_to_that_of_the_checkout(
     tmp_path: Path, summary: TeamSummary
 ) -> None:
     other = TeamSummary("other", tmp_path, ("one",), frozenset())
@@ -48,7 +48,7 @@ def test_the_hosted_folder_is_the_checkout_s_with_a_secrets_file_of_its_own(
     assert hosted.agents["research"].servers == ("toolbox", "library-search")
 
 
-def test_what_is_edited_in_the_checkout_is_hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edits_in_the_checkout_are_hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "teams" / "demo"
     shutil.copytree(CHECKOUT, copy)
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ def test_what_is_edited_in_the_checkout_is_hosted(tmp_path: Path, monkeypatch: p
     assert load_team(demo.folder, ADDRESSES).agents["harper"].title == "Another"
 
 
-def test_without_an_auth_side_nothing_of_the_library_search_is_hosted_until_there_is_one(
+def test_without_an_auth_side_the_demo_team_is_hosted_without_library_search(
     tmp_path: Path, summary: TeamSummary
 ) -> None:
     demo_of(tmp_path, summary).keep_jwt("head.body.sign-_")
@@ -72,7 +72,7 @@ def test_without_an_auth_side_nothing_of_the_library_search_is_hosted_until_ther
 
 
 @pytest.mark.parametrize("own", ["secrets", "servers", "id"])
-def test_a_demo_folder_that_has_become_somebody_s_own_is_hosted_as_it_is(
+def test_a_demo_folder_with_own_changes_is_hosted_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str
 ) -> None:
     copy = tmp_path / "teams" / "demo"
@@ -94,7 +94,7 @@ def test_a_demo_folder_that_has_become_somebody_s_own_is_hosted_as_it_is(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_folder_with_a_link_for_its_jwt_is_prepared_and_the_jwt_is_kept_where_the_link_leads(tmp_path: Path) -> None:
+def test_a_folder_with_a_link_for_its_secrets_keeps_the_jwt_at_the_target(tmp_path: Path) -> None:
     folder = tmp_path / "teams" / "team"
     shutil.copytree(CHECKOUT, folder)
     assert prepared_team(folder, ADDRESSES) is None

@@ -1,4 +1,4 @@
-"""Where the password of the account `admin` is looked for."""
+"""Where commands find passwords and bearers."""
 
 from pathlib import Path
 
@@ -9,7 +9,9 @@ from pallas_cli.refused import Refused
 from pallas_cli.stack.data import kept_secret
 
 
-def test_the_environment_comes_first_then_what_the_stack_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_admin_password_is_read_from_the_environment_then_from_the_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PALLAS_ADMIN_PASSWORD", raising=False)
     with pytest.raises(Refused, match="admin-password does not exist"):
         find_admin_password(tmp_path)
@@ -19,7 +21,7 @@ def test_the_environment_comes_first_then_what_the_stack_keeps(tmp_path: Path, m
     assert find_admin_password(tmp_path) == "another"
 
 
-def test_a_password_may_stand_in_a_file_that_the_environment_names(
+def test_a_password_can_be_read_from_a_file_that_the_environment_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PALLAS_SERVICE_PASSWORD", raising=False)
@@ -30,7 +32,7 @@ def test_a_password_may_stand_in_a_file_that_the_environment_names(
     assert find_service_password(tmp_path) == "a word"
 
 
-def test_a_bearer_is_the_option_s_else_the_environment_s_else_that_of_its_file(
+def test_a_bearer_is_read_from_the_option_then_the_environment_then_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PALLAS_TOKEN", raising=False)
@@ -45,7 +47,7 @@ def test_a_bearer_is_the_option_s_else_the_environment_s_else_that_of_its_file(
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "déjà"])
-def test_what_cannot_be_a_bearer_is_refused_without_being_shown(token: str) -> None:
+def test_an_invalid_bearer_is_refused_without_being_shown(token: str) -> None:
     with pytest.raises(Refused, match=r"^--token: not a valid bearer token") as refusal:
         find_token(token)
     assert not token or token not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Which files are handed over as documents."""
+"""Which files `pallas libraries ingest` sends as documents."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from pallas_cli.libraries.files import ENDINGS, find_files
 from pallas_cli.refused import Refused
 
 
-def test_the_kinds_are_those_that_the_search_reads() -> None:
+def test_the_file_endings_are_those_that_library_search_reads() -> None:
     assert tuple(KINDS) == ENDINGS
 
 
-def test_a_folder_gives_all_documents_below_it_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_a_folder_gives_all_documents_below_it_and_lists_what_it_skips(tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     for name in ("a.md", "deep/er/b.PDF", "deep/c.txt", ".git/d.md", ".e.md", "f.py", "deep/g"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -29,12 +29,12 @@ def test_a_folder_gives_all_documents_below_it_and_says_what_it_leaves_out(tmp_p
     assert set(found.skipped) == {"f.py", "deep/g", "link.md"}
 
 
-def test_a_file_stands_under_its_name(tmp_path: Path) -> None:
+def test_the_path_of_a_single_file_is_its_name(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("text")
     assert find_files([tmp_path / "a.md", tmp_path]).documents == {"a.md": tmp_path / "a.md"}
 
 
-def test_every_path_that_is_wrong_is_named(tmp_path: Path) -> None:
+def test_every_bad_path_is_named(tmp_path: Path) -> None:
     for name in ("one/a.md", "two/a.md", "b.exe"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
@@ -51,7 +51,7 @@ def test_a_folder_without_documents_is_refused(tmp_path: Path) -> None:
         find_files([tmp_path])
 
 
-def test_the_password_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingesting_needs_the_password_of_the_admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PALLAS_ADMIN_PASSWORD", raising=False)
     result = CliRunner().invoke(main.commands, ["libraries", "ingest", str(tmp_path), "--library", "x"])
     assert isinstance(result.exception, Refused)

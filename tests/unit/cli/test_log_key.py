@@ -1,4 +1,4 @@
-"""Where the log key is looked for."""
+"""Where commands find the log key."""
 
 from pathlib import Path
 
@@ -16,13 +16,17 @@ def test_the_key_of_the_environment_comes_first(tmp_path: Path, monkeypatch: pyt
     assert find_log_key(tmp_path) == LogKey("k" * 32)
 
 
-def test_else_it_is_the_one_that_the_stack_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_variable_the_key_is_the_one_that_the_stack_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PALLAS_LOG_KEY", raising=False)
     kept = kept_secret(tmp_path, "log-key")
     assert find_log_key(tmp_path) == LogKey(kept)
 
 
-def test_without_a_key_the_refusal_says_where_one_could_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_the_refusal_names_the_variable_and_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PALLAS_LOG_KEY", raising=False)
     with pytest.raises(Refused, match="PALLAS_LOG_KEY") as refused:
         find_log_key(tmp_path)

@@ -10,7 +10,7 @@ from pallas_cli.refused import Refused
 
 
 @pytest.mark.parametrize(("read", "sign"), [(moment_of, -1), (moment_ahead, 1)])
-def test_a_span_goes_back_or_ahead_and_a_time_is_itself(read: Callable[[str], datetime], sign: int) -> None:
+def test_a_time_span_counts_from_now_and_a_time_is_absolute(read: Callable[[str], datetime], sign: int) -> None:
     before = datetime.now(UTC)
     assert timedelta() <= read("2h") - before - sign * timedelta(hours=2) < timedelta(minutes=1)
     assert read("2027-01-02T03:04+01:00") == datetime(2027, 1, 2, 2, 4, tzinfo=UTC)
@@ -18,6 +18,6 @@ def test_a_span_goes_back_or_ahead_and_a_time_is_itself(read: Callable[[str], da
 
 
 @pytest.mark.parametrize("text", ["soon", "2 h", "999999999999d", ""])
-def test_anything_else_is_refused(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(Refused, match="neither a time span"):
         moment_ahead(text)

@@ -1,4 +1,4 @@
-"""Which port is whose."""
+"""Which ports the processes of a stack get."""
 
 import socket
 from collections.abc import Generator
@@ -35,7 +35,7 @@ def test_further_gateways_avoid_ports_in_use(busy_port: int) -> None:
     assert busy_port not in Ports(busy_port - 21).gateways(2)
 
 
-def test_no_port_is_given_to_two_who_have_not_bound_it_yet() -> None:
+def test_free_ports_are_all_different_before_they_are_bound() -> None:
     given = [free_port() for _ in range(900)]
     assert len(set(given)) == len(given)
 

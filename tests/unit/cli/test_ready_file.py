@@ -1,4 +1,4 @@
-"""The ready file."""
+"""The ready file that `pallas up` writes."""
 
 import json
 from pathlib import Path
@@ -46,5 +46,5 @@ def test_only_the_owner_can_read_the_ready_file(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_removing_a_ready_file_that_is_not_there_is_harmless(tmp_path: Path) -> None:
+def test_removing_a_missing_ready_file_raises_nothing(tmp_path: Path) -> None:
     remove(tmp_path / "ready.json")

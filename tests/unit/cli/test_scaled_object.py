@@ -1,4 +1,4 @@
-"""What KEDA is told of team folders."""
+"""The ScaledObject for KEDA that is made of team folders."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def spec_of(*folders: Path) -> dict[str, Any]:
     return yaml.safe_load(scaled_object(folders, SCALING))["spec"]
 
 
-def test_every_agent_of_every_team_has_a_trigger_for_its_consumer_and_they_are_summed(tmp_path: Path) -> None:
+def test_every_agent_of_every_team_has_a_trigger_and_triggers_are_summed(tmp_path: Path) -> None:
     spec = spec_of(a_team(tmp_path / "a", "red", one="", two=""), a_team(tmp_path / "b", "7up", in_="", three=""))
     consumers = [trigger["metadata"]["consumer"] for trigger in spec["triggers"]]
     assert consumers == ["red__one", "red__two", "7up__in_", "7up__three"]
@@ -34,13 +34,13 @@ def test_every_agent_of_every_team_has_a_trigger_for_its_consumer_and_they_are_s
     assert all(name.isidentifier() for name in names)
 
 
-def test_a_worker_is_wanted_for_as_many_turns_as_it_has_slots(tmp_path: Path) -> None:
+def test_the_target_of_turns_for_each_worker_is_its_number_of_slots(tmp_path: Path) -> None:
     spec = spec_of(a_team(tmp_path / "a", "red", one=""))
     assert spec["advanced"]["scalingModifiers"]["target"] == "16"
     assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (0, 4)
 
 
-def test_an_agent_that_runs_few_turns_at_a_time_calls_for_no_more_slots_than_those(tmp_path: Path) -> None:
+def test_the_lag_of_an_agent_counts_up_to_its_max_concurrency(tmp_path: Path) -> None:
     spec = spec_of(a_team(tmp_path / "a", "red", one=", max_concurrency: 3", two=""))
     assert spec["advanced"]["scalingModifiers"]["formula"] == "(lag_1 < 3 ? lag_1 : 3) + lag_2"
 

@@ -1,4 +1,4 @@
-"""What the services of a stack are told."""
+"""The processes of a stack: their order, their variables and their secrets."""
 
 import os
 from dataclasses import replace
@@ -44,7 +44,7 @@ AUTH = AuthSide(
 )
 
 
-def named(label: str) -> ProcessSpec:
+def spec_of(label: str) -> ProcessSpec:
     """The process of PLAN with this label."""
     return next(spec for spec in all_specs(PLAN) if spec.label == label)
 
@@ -58,7 +58,7 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
     assert SERVERS < TOOLS < SERVICES
 
 
-def test_the_auth_side_starts_behind_all_others_and_outlives_the_services_of_agents() -> None:
+def test_the_auth_side_starts_last_and_stops_after_the_services_of_agents() -> None:
     specs = {spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH))}
     auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search")]
     agents = {name for name in specs if name != "nats-server"}
@@ -67,11 +67,11 @@ def test_the_auth_side_starts_behind_all_others_and_outlives_the_services_of_age
     assert {need for name in agents for need in specs[name].needs} == {"nats-server"}
 
 
-def test_a_service_has_a_database_of_its_own_on_the_server_that_is_named() -> None:
+def test_a_service_has_a_database_of_its_own_on_the_given_server() -> None:
     assert database_url(AUTH.postgres_url, "mine") == "postgresql://u:pw@db:5432/mine?sslmode=require"
 
 
-def test_a_role_of_its_own_takes_the_place_of_the_user_that_is_named() -> None:
+def test_a_role_of_the_service_replaces_the_user_of_the_given_url() -> None:
     assert database_url("postgresql://u:pw@db:5432/any", "mine", "word") == "postgresql://mine:word@db:5432/mine"
 
 
@@ -80,8 +80,8 @@ def test_no_secret_of_the_auth_side_is_printed_with_a_plan() -> None:
     assert not [secret for secret in ("pw", "'admin'", "daedalus", "'key'") if secret in shown]
 
 
-async def test_a_worker_is_told_its_teams_and_where_the_demo_s_servers_are() -> None:
-    launch = await named("agent-worker-2").prepare()
+async def test_a_worker_gets_its_teams_and_the_urls_of_the_demo_servers() -> None:
+    launch = await spec_of("agent-worker-2").prepare()
     assert launch.command[1:] == ("-m", "agent_worker")
     assert launch.env["PALLAS_TEAMS"] == os.pathsep.join(("/a", "/b"))
     assert launch.env["PALLAS_NATS_URL"] == "nats://127.0.0.1:40030"
@@ -90,7 +90,7 @@ async def test_a_worker_is_told_its_teams_and_where_the_demo_s_servers_are() -> 
     assert launch.env["PALLAS_DRAIN_SECONDS"] == "5"
 
 
-async def test_nobody_inherits_a_secret_and_only_who_reads_team_folders_inherits_what_is_no_setting(
+async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inherit_the_rest(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     secrets = {"FERNET_KEYS", "LOG_KEY", "REDIS_URL", "POSTGRES_URL", "ADMIN_PASSWORD", "SERVICE_PASSWORD", "TOKEN"}
@@ -103,12 +103,12 @@ async def test_nobody_inherits_a_secret_and_only_who_reads_team_folders_inherits
         "redis": EmbeddedRedis(tmp_path / "redis", "word", 40032),
     }
     specs = all_specs(replace(PLAN, data=tmp_path, **servers, **urls))
-    told = {spec.name: (await spec.prepare()).env for spec in specs}
-    given = {(name, variable) for name, env in told.items() for variable in variables & env.keys()}
+    environments = {spec.name: (await spec.prepare()).env for spec in specs}
+    given = {(name, variable) for name, env in environments.items() for variable in variables & env.keys()}
     assert given == {("agent-gateway", "PALLAS_LOG_KEY")}
-    assert told["agent-gateway"]["PALLAS_LOG_KEY"] != "inherited"
-    assert {name for name, env in told.items() if "MY_TEAM_KEY" in env} == {"agent-worker", "health-monitor"}
-    assert told.keys() - {name for name, env in told.items() if "PALLAS_TRACE_CONTENT" in env} == {
+    assert environments["agent-gateway"]["PALLAS_LOG_KEY"] != "inherited"
+    assert {name for name, env in environments.items() if "MY_TEAM_KEY" in env} == {"agent-worker", "health-monitor"}
+    assert environments.keys() - {name for name, env in environments.items() if "PALLAS_TRACE_CONTENT" in env} == {
         "nats-server",
         "redis-server",
     }
@@ -116,13 +116,13 @@ async def test_nobody_inherits_a_secret_and_only_who_reads_team_folders_inherits
 
 async def test_each_gateway_has_its_own_port_and_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PALLAS_PUBLIC_URL", raising=False)
-    env = (await named("agent-gateway-2").prepare()).env
+    env = (await spec_of("agent-gateway-2").prepare()).env
     assert (env["PALLAS_PORT"], env["PALLAS_PUBLIC_URL"]) == ("40021", "http://127.0.0.1:40021")
-    assert (await named("registry-1").prepare()).env["PALLAS_PUBLIC_URL"] == "http://127.0.0.1:40020"
+    assert (await spec_of("registry-1").prepare()).env["PALLAS_PUBLIC_URL"] == "http://127.0.0.1:40020"
 
 
-async def test_a_service_without_a_public_port_gets_another_one_at_every_start() -> None:
-    ports = {(await named("health-monitor-1").prepare()).env["PALLAS_PORT"] for _ in range(3)}
+async def test_a_service_without_a_public_port_gets_a_new_port_at_every_start() -> None:
+    ports = {(await spec_of("health-monitor-1").prepare()).env["PALLAS_PORT"] for _ in range(3)}
     assert len(ports) > 1
 
 

@@ -6,7 +6,7 @@ from pallas_cli.turns.compare import lines_side_by_side
 from pallas_contracts.turns import Result
 
 
-def test_two_turns_stand_beside_each_other_where_there_is_room() -> None:
+def test_two_turns_are_shown_side_by_side_in_a_wide_terminal() -> None:
     lines = lines_side_by_side(NESTED, NESTED, 160)
     assert all(len(line) <= 160 for line in lines)
     both = [line.split(" | ") for line in lines if " | " in line]
@@ -15,7 +15,7 @@ def test_two_turns_stand_beside_each_other_where_there_is_room() -> None:
     assert lines[-1] == "The answers are equal."
 
 
-def test_one_stands_above_the_other_where_there_is_not() -> None:
+def test_two_turns_are_shown_one_above_the_other_in_a_narrow_terminal() -> None:
     other = a_turn((0.1, [(0.2, Result(content=({"type": "text", "text": "else"},)))]), ends=0.3)
     lines = lines_side_by_side(NESTED, other, 80)
     assert not any(" | " in line for line in lines)
@@ -24,5 +24,5 @@ def test_one_stands_above_the_other_where_there_is_not() -> None:
     assert lines[-1] == "The answers differ."
 
 
-def test_an_answer_that_is_gone_cannot_be_compared() -> None:
+def test_an_answer_without_content_cannot_be_compared() -> None:
     assert lines_side_by_side(NESTED, a_turn((0.1, []), ends=0.3), 160)[-1].startswith("The answers cannot be compared")

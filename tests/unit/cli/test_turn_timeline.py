@@ -87,7 +87,7 @@ NESTED = a_turn(
 )
 
 
-def test_calls_lie_within_steps_and_a_sub_agent_within_its_call() -> None:
+def test_calls_are_nested_in_steps_and_a_sub_agent_in_its_call() -> None:
     assert lines_of(NESTED) == [
         "    after      took",
         "    0.000     0.500  waited in the queue",
@@ -108,7 +108,7 @@ def test_calls_lie_within_steps_and_a_sub_agent_within_its_call() -> None:
     ]
 
 
-def test_the_time_is_added_up_and_what_ran_side_by_side_does_not_hide_the_rest() -> None:
+def test_times_are_added_up_and_parallel_calls_do_not_hide_the_rest() -> None:
     times = times_of(timeline(NESTED))
     assert (times.model_calls, times.tool_calls) == (3, 2)
     found = [round(value, 3) for value in (times.total, times.queued, times.models, times.tools, times.rest)]
@@ -131,7 +131,7 @@ def test_an_attempt_ends_where_the_next_one_begins_and_an_unfinished_call_has_no
     ]
 
 
-def test_a_failed_call_says_how_and_a_turn_that_runs_has_no_end() -> None:
+def test_a_failed_call_shows_its_code_and_a_running_turn_has_no_end() -> None:
     failed = ToolFailed(call="1", server="argos", tool="search", duration_ms=100, code="tool_error")
     turn = a_turn((0.1, [(0.2, tool("1")), (0.3, failed)]), ends=None)
     entries = [(entry.what, entry.took) for entry in timeline(turn)]
@@ -142,7 +142,7 @@ def test_a_failed_call_says_how_and_a_turn_that_runs_has_no_end() -> None:
     ]
 
 
-def test_an_agent_that_was_a_sub_agent_before_is_none_afterwards() -> None:
+def test_steps_after_a_failed_call_of_a_sub_agent_are_not_nested_in_it() -> None:
     refused = ToolFailed(call="1", server="research", tool="search", duration_ms=0, code="unknown_tool")
     events: list[tuple[float, AnyEvent]] = [
         (0.1, step("research", 1, "tool")),
@@ -154,26 +154,26 @@ def test_an_agent_that_was_a_sub_agent_before_is_none_afterwards() -> None:
     assert depths["research step 1 (tool)"] == depths["research step 2 (llm)"] == 1
 
 
-def test_a_turn_of_which_nothing_is_known_has_an_empty_timeline() -> None:
+def test_a_turn_without_events_has_an_empty_timeline() -> None:
     turn = TurnHistory("red", "harper", "t1")
     assert timeline(turn) == []
     assert times_of([]).total == 0.0
     assert lines_of(turn) == ["    after      took"]
 
 
-def test_texts_of_an_agent_are_put_together_and_the_last_word_is_the_answer() -> None:
+def test_texts_of_each_agent_are_joined_and_the_result_is_the_answer() -> None:
     events: list[tuple[float, AnyEvent]] = [
         (0.2, TextDelta(agent="harper", text="one ")),
         (0.3, TextDelta(agent="harper", text="two")),
         (0.4, TextDelta(agent="research", text="three")),
         (0.5, Result(content=({"type": "text", "text": "four"}, {"type": "image", "data": ""}))),
     ]
-    said = content_of(a_turn((0.1, events), ends=1.0))
-    assert said.texts == (("harper", "one two"), ("research", "three"))
-    assert said.text == "four\n(image)"
+    content = content_of(a_turn((0.1, events), ends=1.0))
+    assert content.texts == (("harper", "one two"), ("research", "three"))
+    assert content.text == "four\n(image)"
 
 
-def test_answers_are_equal_by_what_they_say_and_cannot_be_compared_when_one_is_gone() -> None:
+def test_answers_are_compared_by_content_and_not_when_one_is_missing() -> None:
     def answered(event: AnyEvent | None, when: float = 0.5) -> TurnHistory:
         return a_turn((0.1, [(when, event)] if event is not None else []), ends=1.0)
 

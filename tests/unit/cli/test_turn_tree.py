@@ -1,4 +1,4 @@
-"""A turn as the tree of its trace, from what the log has of it."""
+"""A turn as a tree of spans, made from its log."""
 
 from tests.unit.cli.test_turn_timeline import NESTED, a_turn, done, model, step, tool
 
@@ -30,7 +30,7 @@ def test_the_steps_of_one_run_of_an_agent_are_one_span() -> None:
     ]
 
 
-def test_bars_show_what_part_of_the_turn_something_took() -> None:
+def test_a_bar_shows_the_part_of_the_turn_that_a_span_took() -> None:
     bars = [line[20 : 20 + BAR - 1] for line in lines_of(NESTED)[1:4]]
     assert bars == [
         "|========                      |",
@@ -39,7 +39,7 @@ def test_bars_show_what_part_of_the_turn_something_took() -> None:
     ]
 
 
-def test_attempts_lie_beside_each_other_and_what_goes_on_has_no_end() -> None:
+def test_attempts_are_siblings_and_an_unfinished_one_has_no_duration() -> None:
     turn = a_turn((0.1, [(0.2, tool("1"))]), (5.1, [(5.2, step("harper", 1, "llm"))]), ends=None)
     [_, first, second] = tree_of(turn)
     assert (first.name, first.took, second.name, second.took) == ("take_turn", 5.0, "take_turn", None)
@@ -47,7 +47,7 @@ def test_attempts_lie_beside_each_other_and_what_goes_on_has_no_end() -> None:
     assert all("=" in line for line in lines_of(turn)[1:])
 
 
-def test_a_tool_that_failed_says_how() -> None:
+def test_a_failed_tool_shows_its_code() -> None:
     failed = ToolFailed(call="1", server="argos", tool="search", duration_ms=100, code="tool_error")
     [*_, attempt] = tree_of(a_turn((0.1, [(0.2, tool("1")), (0.3, failed)]), ends=0.4))
     [call] = attempt.children
@@ -72,9 +72,9 @@ def test_a_sub_agent_that_is_called_twice_has_two_runs() -> None:
 
 
 def names(node: Node) -> list[str]:
-    """What lies directly within."""
+    """The names of its children."""
     return [child.name for child in node.children]
 
 
-def test_a_turn_of_which_nothing_is_known_has_no_tree() -> None:
+def test_a_turn_without_events_has_no_tree() -> None:
     assert lines_of(TurnHistory("red", "harper", "t1")) == ["    after      took"]

@@ -32,8 +32,8 @@ TOOL: dict[str, Any] = {"call": "1", "server": "argos", "tool": "search"}
 SECRET = "what was said"
 
 
-def claim(said: Claimed | CancelRequested) -> LogEntry:
-    return LogEntry(1, "turn.claim", TurnClaim(turn_id=REQUEST.turn_id, team="demo", agent="harper", claim=said))
+def claim(content: Claimed | CancelRequested) -> LogEntry:
+    return LogEntry(1, "turn.claim", TurnClaim(turn_id=REQUEST.turn_id, team="demo", agent="harper", claim=content))
 
 
 def test_a_claim_names_attempt_and_worker() -> None:
@@ -58,13 +58,13 @@ def test_a_cancel_names_its_reason() -> None:
     ],
     ids=["completed", "failed", "cancelled"],
 )
-def test_an_outcome_says_how_and_after_what_time(fields: dict[str, Any], words: str) -> None:
+def test_an_outcome_shows_status_code_and_duration(fields: dict[str, Any], words: str) -> None:
     times = {"requested_at": AT - timedelta(seconds=1.5), "ended_at": AT}
     outcome = turn_outcome(REQUEST, **fields).model_copy(update=times)
     assert lines_of(LogEntry(1, "turn.outcome", outcome)) == [f"09:30:15.250 {NAME} {words}"]
 
 
-def test_events_that_travelled_together_are_a_line_each() -> None:
+def test_events_of_one_message_are_a_line_each() -> None:
     at = int(AT.timestamp() * 1000)
     events = (Step(agent="harper", n=1, kind="llm", at=at), ToolStarted(**TOOL, at=at + 1))
     batch = TurnEvents(turn_id=REQUEST.turn_id, team="demo", agent="harper", attempt=1, events=events)
@@ -90,5 +90,5 @@ def test_events_that_travelled_together_are_a_line_each() -> None:
     ],
     ids=["completed", "failed", "model", "text", "progress", "result", "fault"],
 )
-def test_an_event_is_a_few_words_and_content_is_only_named(event: AnyEvent, words: str) -> None:
+def test_an_event_is_shown_in_a_few_words_without_its_content(event: AnyEvent, words: str) -> None:
     assert text_of(event) == words

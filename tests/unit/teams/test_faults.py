@@ -69,7 +69,7 @@ AGENT_FAULTS = [
 
 @requirement("A-9.1.4")
 @pytest.mark.parametrize(("agents", "path", "message"), AGENT_FAULTS)
-def test_a_rule_of_agents_yaml_is_kept(tmp_path: Path, agents: str, path: str, message: str) -> None:
+def test_a_fault_in_agents_yaml_is_reported_at_its_field(tmp_path: Path, agents: str, path: str, message: str) -> None:
     config = f"{OFFLINE}mcp: {{servers: {{argos: {{url: 'http://argos.test'}}}}}}"
     fault = only_fault(write_team(tmp_path, agents, config))
     assert (fault.file, fault.path) == (str(tmp_path / "agents.yaml"), path)
@@ -113,13 +113,15 @@ CONFIG_FAULTS = [
 
 @requirement("A-9.1.4")
 @pytest.mark.parametrize(("config", "path", "message"), CONFIG_FAULTS)
-def test_a_rule_of_the_configuration_is_kept(tmp_path: Path, config: str, path: str, message: str) -> None:
+def test_a_fault_in_the_configuration_is_reported_at_its_field(
+    tmp_path: Path, config: str, path: str, message: str
+) -> None:
     fault = only_fault(write_team(tmp_path, "agents: {a: {model: offline}}", config))
     assert (fault.file, fault.path) == (str(tmp_path / "fastagent.config.yaml"), path)
     assert message in fault.message
 
 
-def test_what_is_published_does_not_belong_into_the_secrets(tmp_path: Path) -> None:
+def test_a_published_field_in_the_secrets_file_is_a_fault(tmp_path: Path) -> None:
     fault = only_fault(write_team(tmp_path, "agents: {a: {}}", OFFLINE, "default_model: offline"))
     assert fault.message == "is published, so it belongs in fastagent.config.yaml"
 
@@ -129,7 +131,7 @@ def test_an_llm_agent_needs_a_model(tmp_path: Path) -> None:
     assert (fault.path, fault.line) == ("agents.a.model", 1)
 
 
-def test_every_fault_of_every_file_is_found_in_one_go(tmp_path: Path) -> None:
+def test_all_faults_of_all_files_are_reported_together(tmp_path: Path) -> None:
     agents = """
         version: one
         agents:
@@ -189,17 +191,17 @@ def test_faults_are_a_rejection_with_one_line_each(tmp_path: Path) -> None:
     assert len(caught.value.faults) == 2
 
 
-def test_a_longer_circle_is_reported_once(tmp_path: Path) -> None:
+def test_a_longer_cycle_is_reported_once(tmp_path: Path) -> None:
     agents = "agents: {x: {depends_on: [a]}, a: {depends_on: [b]}, b: {depends_on: [c]}, c: {depends_on: [a]}}"
     assert only_fault(write_team(tmp_path, agents)).message == "is a cycle: a -> b -> c -> a"
 
 
-def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
+def test_a_diamond_of_dependencies_is_no_cycle(tmp_path: Path) -> None:
     agents = "agents: {a: {depends_on: [b, c]}, b: {depends_on: [d]}, c: {depends_on: [d]}, d: {}}"
     assert load_team(write_team(tmp_path, agents), {}).agents["a"].depends_on == ("b", "c")
 
 
-def test_a_configuration_that_cannot_be_read_is_not_compared_with(tmp_path: Path) -> None:
+def test_an_unreadable_configuration_is_the_only_fault(tmp_path: Path) -> None:
     fault = only_fault(write_team(tmp_path, "agents: {a: {servers: [s]}}", "mcp: ["))
     assert Path(fault.file).name == "fastagent.config.yaml"
 
@@ -209,7 +211,7 @@ def test_a_folder_without_agents_yaml_is_refused(tmp_path: Path) -> None:
     assert str(fault) == f"{tmp_path}/agents.yaml: cannot be read: No such file or directory"
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     assert only_fault(tmp_path / "gone").message == "is not a folder"
 
 
@@ -237,13 +239,13 @@ def test_agents_of_one_name_may_live_in_two_namespaces(tmp_path: Path) -> None:
     assert [team.name for team in load_teams(folders, {})] == ["one", "two"]
 
 
-def test_a_port_belongs_to_one_agent_of_all_folders(tmp_path: Path) -> None:
+def test_one_port_for_agents_of_two_folders_is_refused(tmp_path: Path) -> None:
     folders = [write_team(tmp_path / x, f"agents: {{{x}: {{port: 80}}}}") for x in ("one", "two")]
     with pytest.raises(TeamFaults, match=r"agents.two.port: the port is taken by agents.one of "):
         load_teams(folders, {})
 
 
-def test_clashes_are_reported_beside_other_faults(tmp_path: Path) -> None:
+def test_clashes_are_reported_together_with_other_faults(tmp_path: Path) -> None:
     folders = [write_team(tmp_path / x, "agents: {a: {retry: never}}") for x in ("one", "two")]
     with pytest.raises(TeamFaults) as caught:
         load_teams(folders, {})

@@ -1,4 +1,4 @@
-"""A folder is read again until what was read is what it holds."""
+"""A team folder is unread until its present content has been read."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "one", tmp_path / "two"
 
 
-def test_what_was_never_read_is_unread_and_what_was_read_is_not(folders: tuple[Path, Path]) -> None:
+def test_a_folder_is_unread_until_it_has_been_read(folders: tuple[Path, Path]) -> None:
     one, two = folders
     changes = FolderChanges(folders)
     assert changes.unread() == [one, two]
@@ -25,7 +25,7 @@ def test_what_was_never_read_is_unread_and_what_was_read_is_not(folders: tuple[P
     assert changes.unread() == [two]
 
 
-def test_a_folder_that_changes_is_unread_until_it_is_as_it_was(folders: tuple[Path, Path]) -> None:
+def test_a_changed_folder_is_unread_until_the_change_is_undone(folders: tuple[Path, Path]) -> None:
     changes = FolderChanges(folders[:1])
     with changes.reading(folders[0]):
         pass
@@ -35,7 +35,7 @@ def test_a_folder_that_changes_is_unread_until_it_is_as_it_was(folders: tuple[Pa
     assert changes.unread() == []
 
 
-def test_a_change_that_was_taken_back_while_it_was_read_is_not_taken_for_read(folders: tuple[Path, Path]) -> None:
+def test_a_change_that_is_undone_while_it_is_read_does_not_count_as_read(folders: tuple[Path, Path]) -> None:
     file = folders[0] / "agents.yaml"
     changes = FolderChanges(folders[:1])
     file.write_text("changed")
@@ -46,7 +46,7 @@ def test_a_change_that_was_taken_back_while_it_was_read_is_not_taken_for_read(fo
     assert changes.unread() == [folders[0]]
 
 
-def test_a_folder_that_cannot_be_used_is_read_nevertheless(folders: tuple[Path, Path]) -> None:
+def test_a_folder_with_faults_counts_as_read_until_it_is_forgotten(folders: tuple[Path, Path]) -> None:
     changes = FolderChanges(folders[:1])
     with pytest.raises(ValueError, match="no good"), changes.reading(folders[0]):
         raise ValueError("no good")

@@ -1,11 +1,11 @@
-"""A worker notices every change of a folder, and none where there is none."""
+"""The digest of a folder changes with its content and with nothing else."""
 
 from pathlib import Path
 
 from pallas_teams import folder_digest
 
 
-def test_any_file_counts(tmp_path: Path) -> None:
+def test_every_file_changes_the_digest(tmp_path: Path) -> None:
     seen = {folder_digest(tmp_path)}
     for name in ("agents.yaml", "harper.md", "tools.py", "deep/er/notes.txt", ".hidden"):
         path = tmp_path / name
@@ -17,21 +17,21 @@ def test_any_file_counts(tmp_path: Path) -> None:
     assert len(seen) == 11
 
 
-def test_a_renamed_file_counts(tmp_path: Path) -> None:
+def test_renaming_a_file_changes_the_digest(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     before = folder_digest(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
     assert folder_digest(tmp_path) != before
 
 
-def test_a_file_that_is_written_again_with_the_same_content_does_not_count(tmp_path: Path) -> None:
+def test_writing_the_same_content_again_keeps_the_digest(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     before = folder_digest(tmp_path)
     (tmp_path / "a").write_text("x")
     assert folder_digest(tmp_path) == before
 
 
-def test_what_python_compiles_does_not_count(tmp_path: Path) -> None:
+def test_compiled_python_files_keep_the_digest(tmp_path: Path) -> None:
     before = folder_digest(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "tools.cpython-313.pyc").write_bytes(b"x")
@@ -52,12 +52,12 @@ def test_the_links_of_a_mounted_config_map_are_followed(tmp_path: Path) -> None:
     assert folder_digest(tmp_path) != before
 
 
-def test_the_place_of_a_folder_does_not_count(tmp_path: Path) -> None:
+def test_the_digest_does_not_depend_on_the_path_of_the_folder(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "agents.yaml").write_text("x")
     assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "two")
 
 
-def test_a_folder_that_is_not_there_counts_as_empty(tmp_path: Path) -> None:
+def test_a_missing_folder_has_the_digest_of_an_empty_one(tmp_path: Path) -> None:
     assert folder_digest(tmp_path / "gone") == folder_digest(tmp_path)

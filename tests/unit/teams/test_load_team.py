@@ -1,4 +1,4 @@
-"""A folder without faults: what becomes of its fields and its defaults."""
+"""A folder without faults: how its fields are read, and their defaults."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def full_team(tmp_path: Path):
     return load(folder, {"TEAM_JWT": "jwt"})
 
 
-def test_every_field_arrives_where_it_belongs(tmp_path: Path) -> None:
+def test_every_field_of_a_full_team_is_read(tmp_path: Path) -> None:
     team = full_team(tmp_path)
     assert (team.name, team.version, team.host) == ("research-team", "1.2.3-rc.1", "puck.incus")
     assert (team.namespace, team.registry_port) == ("ca.helu.ouranos", 23030)
@@ -109,14 +109,14 @@ def test_a_function_agent_has_a_module_and_no_model(tmp_path: Path) -> None:
 
 
 @requirement("A-4.3.1")
-def test_secrets_are_laid_on_the_configuration(tmp_path: Path) -> None:
+def test_secrets_are_merged_into_the_configuration(tmp_path: Path) -> None:
     server = full_team(tmp_path).servers["argos"]
     assert isinstance(server, HttpServer)
     assert server.url.get_secret_value() == "https://argos.test/mcp"
     assert reveal(server.headers) == {"Authorization": "Bearer jwt"}
 
 
-def test_a_server_with_a_command_is_started_in_the_folder(tmp_path: Path) -> None:
+def test_a_stdio_server_runs_in_a_folder_within_the_team_folder(tmp_path: Path) -> None:
     server = full_team(tmp_path).servers["files"]
     assert isinstance(server, StdioServer)
     assert server.command.get_secret_value() == "npx"
@@ -148,12 +148,12 @@ def test_an_agents_own_capabilities_replace_the_default_ones(tmp_path: Path) -> 
     assert team.capabilities(team.agents["plain"]) == Capabilities(model="llama3.2:latest", context_window=8192)
 
 
-def test_capabilities_that_nobody_configured_are_not_published(tmp_path: Path) -> None:
+def test_capabilities_are_published_only_when_configured(tmp_path: Path) -> None:
     team = load(write_team(tmp_path, "agents: {a: {}}"))
     assert team.capabilities(team.agents["a"]) is None
 
 
-def test_a_team_is_named_after_its_folder_when_it_says_nothing(tmp_path: Path) -> None:
+def test_a_team_without_a_name_is_named_after_its_folder(tmp_path: Path) -> None:
     team = load(write_team(tmp_path / "My Team (2)", "agents: {a: {}}"))
     assert (team.name, team.version, team.namespace) == ("my-team-2", "0.0.0", "local.pallas")
 
@@ -164,7 +164,7 @@ def test_a_folder_of_functions_needs_no_configuration(tmp_path: Path) -> None:
     assert load(folder).providers == {}
 
 
-def test_a_provider_that_no_agent_uses_counts_once_it_can_be_called(tmp_path: Path) -> None:
+def test_a_provider_that_no_agent_uses_is_loaded_once_it_can_be_called(tmp_path: Path) -> None:
     folder = write_team(tmp_path, "agents: {a: {}}")
     config = "default_model: offline\ngeneric: {base_url: http://127.0.0.1:9/v1}\nopenai: {}\n"
     (folder / "fastagent.config.yaml").write_text(config)
@@ -177,7 +177,7 @@ def test_numbers_may_come_from_the_environment(tmp_path: Path) -> None:
     assert (team.agents["a"].port, team.agents["a"].limits.turn_timeout) == (8080, 1.5)
 
 
-def test_a_key_with_nothing_after_it_counts_as_absent(tmp_path: Path) -> None:
+def test_a_field_without_a_value_counts_as_absent(tmp_path: Path) -> None:
     team = load(write_team(tmp_path, "agents:\n  a:\n    servers:\n    port:\n", OFFLINE_WITH_EMPTY_SECTIONS))
     assert (team.agents["a"].servers, team.agents["a"].port) == ((), None)
 

@@ -70,8 +70,8 @@ def test_a_fault_in_the_secrets_quotes_nothing(tmp_path: Path, secrets: str) -> 
     with pytest.raises(TeamFaults) as caught:
         load_team(folder, {})
     assert caught.value.__context__ is None
-    told = "".join(traceback.format_exception(caught.value))
-    assert "HUSH" not in told.replace(str(folder), "")
+    printed = "".join(traceback.format_exception(caught.value))
+    assert "HUSH" not in printed.replace(str(folder), "")
 
 
 FROM_ENVIRONMENT = [
@@ -99,7 +99,7 @@ def test_a_value_of_the_environment_is_not_expanded_again(tmp_path: Path) -> Non
     assert (team.agents["a"].title, team.agents["a"].description) == ("${Y}", "${X}")
 
 
-def test_a_default_stands_in_for_an_unset_or_empty_variable(tmp_path: Path) -> None:
+def test_a_default_replaces_an_unset_or_empty_variable(tmp_path: Path) -> None:
     folder = write_team(tmp_path, "agents: {a: {title: '${X:-one}', description: '${Y:-two} ${Z:-}'}}")
     agent = load(folder, {"X": ""}).agents["a"]
     assert (agent.title, agent.description) == ("one", "two ")
@@ -123,7 +123,7 @@ def test_servers_share_a_key_when_address_and_credential_are_equal() -> None:
     assert len({web(A="1").key(), web(A="2").key(), web(B="1").key(), web("https://b.test/mcp", A="1").key()}) == 4
 
 
-def test_a_key_is_sixteen_hex_digits_and_the_same_everywhere() -> None:
+def test_the_key_of_a_server_is_sixteen_hex_digits_that_never_change() -> None:
     assert web(Authorization="Bearer x").key() == "14e46451836c4666"
 
 
@@ -132,7 +132,7 @@ def tool(command: str = "run", *args: str, home: str = "t:.", cwd: str = "/a", *
     return StdioServer("tool", SecretStr(command), tuple(map(SecretStr, args)), secrets, Path(cwd), home)
 
 
-def test_a_process_is_told_by_command_arguments_environment_and_home() -> None:
+def test_the_key_of_a_stdio_server_depends_on_command_arguments_environment_and_home() -> None:
     assert tool(cwd="/a").key() == tool(cwd="/b").key()
     others = [tool("ran"), tool("run", "x"), tool("run", X="1"), tool(home="u:.")]
     assert len({tool().key(), *(other.key() for other in others)}) == 5
@@ -146,21 +146,21 @@ def test_a_folder_has_the_same_keys_wherever_it_is_mounted(tmp_path: Path) -> No
     assert first == second
 
 
-def test_a_provider_is_told_by_address_and_credential() -> None:
+def test_the_key_of_a_provider_depends_on_address_and_credential() -> None:
     one = ProviderConfig("openai", SecretStr("https://a"), SecretStr("k"))
     assert one.key() == ProviderConfig("openai", SecretStr("https://a"), SecretStr("k")).key()
     assert one.key() != ProviderConfig("openai", SecretStr("https://a"), SecretStr("l")).key()
     assert one.key() != ProviderConfig("openai", SecretStr("https://b"), SecretStr("k")).key()
 
 
-def test_the_environment_gives_the_key_of_a_provider_at_its_own_address(tmp_path: Path) -> None:
+def test_the_environment_gives_the_api_key_of_a_provider_at_its_own_address(tmp_path: Path) -> None:
     team = load(write_team(tmp_path, "agents: {a: {}}", "default_model: openai.gpt-5"), {"OPENAI_API_KEY": "k"})
     provider = team.providers["openai"]
     assert provider.api_key == SecretStr("k")
     assert provider.base_url == SecretStr("https://api.openai.com/v1")
 
 
-def test_a_key_of_the_environment_never_goes_to_another_address(tmp_path: Path) -> None:
+def test_an_api_key_of_the_environment_is_not_used_at_another_address(tmp_path: Path) -> None:
     config = "default_model: openai.gpt-5\nopenai: {base_url: 'http://elsewhere.test/v1'}"
     team = load(write_team(tmp_path, "agents: {a: {}}", config), {"OPENAI_API_KEY": "k"})
     assert team.providers["openai"].api_key is None

@@ -1,4 +1,4 @@
-"""Schemas that may be used, and arguments that are checked against them, though either may be made to do harm."""
+"""Tool schemas and arguments, also hostile ones: which schemas are refused, and how arguments are checked."""
 
 import socket
 from typing import Any
@@ -49,9 +49,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("schema", "reason"), REFUSED)
-def test_a_schema_that_cannot_be_used_is_refused_with_the_place_and_the_reason(
-    schema: dict[str, Any], reason: str
-) -> None:
+def test_an_unusable_schema_is_refused_with_the_place_and_the_reason(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         ToolSchema(schema)
 
@@ -72,7 +70,9 @@ def test_a_schema_that_cannot_be_used_is_refused_with_the_place_and_the_reason(
         (text(type="string", format="date"), {"text": "no date"}, []),
     ],
 )
-def test_no_check_takes_long(schema: dict[str, Any], arguments: dict[str, Any], faults: list[str]) -> None:
+def test_a_check_that_would_take_long_ends_with_a_fault(
+    schema: dict[str, Any], arguments: dict[str, Any], faults: list[str]
+) -> None:
     assert ToolSchema(schema).faults(arguments) == faults
 
 
@@ -83,7 +83,7 @@ def test_large_arguments_of_a_plain_schema_are_checked_and_their_fault_is_named(
     assert schema.faults({"text": large["text"]}) == ["arguments: 'id' is required"]
 
 
-def test_a_tree_is_checked_as_deep_as_it_is() -> None:
+def test_a_recursive_schema_checks_a_tree_at_every_depth() -> None:
     node = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}, "additionalProperties": False}
     tree: dict[str, Any] = {}
     for _ in range(12):
@@ -100,7 +100,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(schema=schemas, arguments=st.dictionaries(st.sampled_from(["a", "text"]), values, max_size=2))
-def test_what_is_taken_is_what_a_checker_of_other_make_takes(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
+def test_arguments_are_judged_as_by_the_jsonschema_library(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     try:
         compiled = ToolSchema(schema)
     except Rejected:

@@ -1,4 +1,4 @@
-"""What the storm takes for right, stale and wrong."""
+"""Which answers the storm judges right, stale or wrong."""
 
 import pytest
 from tests.integration.stale.history import History, State, Verdict
@@ -27,11 +27,11 @@ def test_an_answer_is_stale_when_a_change_was_confirmed_before_its_look_up_began
     assert History([*THEN]).judge(outcome, began, ended) == verdict
 
 
-def test_a_change_that_is_not_confirmed_yet_may_be_seen_or_not() -> None:
+def test_until_a_change_is_confirmed_both_states_are_right() -> None:
     history = History([*THEN, State("next", 30.0)])
     assert [history.judge(outcome, 31.0, 32.0) for outcome in ("old", "new", "next")] == ["stale", "right", "right"]
 
 
-def test_a_state_that_has_come_back_is_right_again() -> None:
+def test_a_state_that_is_restored_is_right_again() -> None:
     history = History([*THEN, State("old", 30.0, 31.0)])
     assert [history.judge(outcome, 40.0, 41.0) for outcome in ("old", "new")] == ["right", "stale"]

@@ -1,4 +1,4 @@
-"""Every route that there is asks who is there, whatever its path."""
+"""Every route demands its account, except the public ones."""
 
 import re
 from types import SimpleNamespace
@@ -16,11 +16,11 @@ from team_lifecycle.entry.http import ADMIN, ADMIN_ACCOUNT, SERVICE_ACCOUNT, TEA
 PUBLIC = {"/openapi.json", "/.well-known/jwks.json"}
 HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("right")
 NOTHING: Any = SimpleNamespace(engine=None, changes=SimpleNamespace(make=None), seal=None, algorithm="HS256")
-"""What no request comes to that is refused."""
+"""What refused requests never use."""
 
 
 @pytest.mark.parametrize("account", [None, SERVICE_ACCOUNT, ADMIN_ACCOUNT])
-async def test_every_route_but_the_public_ones_refuses_whoever_has_not_its_account(account: str | None) -> None:
+async def test_every_route_but_the_public_ones_refuses_other_accounts(account: str | None) -> None:
     app = make_app(NOTHING)
     front = Front(app, Accounts(dict.fromkeys((SERVICE_ACCOUNT, ADMIN_ACCOUNT), HASH)))
     own = {SERVICE_ACCOUNT: TEAMS, ADMIN_ACCOUNT: ADMIN}.get(account or "")

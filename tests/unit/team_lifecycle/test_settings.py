@@ -1,4 +1,4 @@
-"""What the service refuses to start with."""
+"""The settings of team-lifecycle: values that are refused or accepted."""
 
 import pytest
 from argon2 import PasswordHasher
@@ -24,14 +24,14 @@ HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("x")
         ("PALLAS_POSTGRES_POOL", "0"),
     ],
 )
-def test_a_bad_value_is_refused_by_the_name_of_its_variable_and_not_shown(variable: str, value: str) -> None:
+def test_a_bad_value_is_refused_with_its_variable_and_not_shown(variable: str, value: str) -> None:
     with pytest.raises(Rejected, match=variable) as refused:
         TeamLifecycleSettings.from_env({variable: value})
     assert value not in refused.value.message
     assert "hunter2" not in refused.value.message
 
 
-def test_good_values_are_taken_and_secrets_are_not_printed() -> None:
+def test_good_values_are_accepted_and_secrets_are_not_printed() -> None:
     keys = f"{Fernet.generate_key().decode()}, {Fernet.generate_key().decode()}"
     settings = TeamLifecycleSettings.from_env(
         {

@@ -12,7 +12,7 @@ TEAM = "a3f1d5c0-0000-4000-8000-000000000000"
 OLD, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 
 
-def test_a_secret_of_hs256_is_256_bits_in_hex_and_signs_by_its_bytes() -> None:
+def test_an_hs256_secret_is_256_bits_in_hex_and_signs_by_its_bytes() -> None:
     key = new_key("HS256")
     assert len(bytes.fromhex(key.secret)) == 32
     token = team_jwt(TEAM, "a jti", utc_now(), kid="k", algorithm="HS256", secret=key.secret)
@@ -20,7 +20,7 @@ def test_a_secret_of_hs256_is_256_bits_in_hex_and_signs_by_its_bytes() -> None:
     assert (claims["sub"], claims["jti"]) == (f"team:{TEAM}", "a jti")
 
 
-def test_what_eddsa_signs_can_be_verified_by_the_published_key() -> None:
+def test_an_eddsa_signature_is_verified_with_the_published_key() -> None:
     key = new_key("EdDSA")
     token = team_jwt(TEAM, "a jti", utc_now(), kid="k", algorithm="EdDSA", secret=key.secret)
     assert key.public is not None
@@ -29,7 +29,7 @@ def test_what_eddsa_signs_can_be_verified_by_the_published_key() -> None:
     assert "d" not in public_jwk("k", key.public)
 
 
-def test_a_seal_of_an_older_key_opens_and_is_refreshed_by_the_first() -> None:
+def test_a_secret_sealed_with_an_older_key_opens_and_is_resealed_with_the_first() -> None:
     sealed = Seal([OLD]).close("secret")
     both = Seal([NEW, OLD])
     assert both.open(sealed) == "secret"
@@ -41,6 +41,6 @@ def test_a_seal_of_an_older_key_opens_and_is_refreshed_by_the_first() -> None:
         Seal([NEW]).reseal(sealed)
 
 
-def test_a_key_never_shows_its_secret_by_accident() -> None:
+def test_a_signing_key_does_not_print_its_secret() -> None:
     key = new_key("HS256")
     assert key.secret not in repr(key)

@@ -97,7 +97,7 @@ def test_a_rate_of_zero_is_one_turn_an_hour() -> None:
     assert late.seconds == pytest.approx(3600)
 
 
-def test_callers_that_have_their_whole_burst_back_are_forgotten() -> None:
+def test_callers_that_may_make_a_whole_burst_again_are_forgotten() -> None:
     rates = Rates(max_rate_per_caller=1)
     for number in range(100):
         rates.take(f"caller {number}")

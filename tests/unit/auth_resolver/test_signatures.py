@@ -25,7 +25,7 @@ def reachable_texts(root: object) -> Iterator[str | bytes]:
             pending += one
 
 
-def test_a_verified_jwt_is_known_again_and_its_text_is_not_kept() -> None:
+def test_a_verified_jwt_is_recognised_and_its_text_is_not_kept() -> None:
     signatures = Signatures([FERNET_KEY])
     jwt = TEAM_KEY.sign(team_claims())
     parts = take_apart(jwt)

@@ -46,7 +46,7 @@ def test_seeds_are_private_or_for_containers_at_least_their_folder_is(
     assert stat.S_IMODE(folder.seeds.folder.stat().st_mode) == 0o700
 
 
-def test_writing_again_changes_nothing(tmp_path: Path) -> None:
+def test_writing_the_configuration_again_changes_nothing(tmp_path: Path) -> None:
     folder = BrokerFolder(tmp_path)
     folder.write_users([ALPHA])
     folder.write_tls(["broker"])

@@ -22,7 +22,7 @@ def run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_every_command_that_connects_to_a_stack_takes_its_data_folder() -> None:
+def test_every_command_that_connects_to_a_stack_has_the_option_data() -> None:
     """Its broker is at `--nats`, team-lifecycle or the library search at `--url`. A chat is with any gateway."""
     whole, options = get_command(main.commands), dict[str, set[str]]()
     assert isinstance(whole, TyperGroup)

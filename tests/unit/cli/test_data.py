@@ -36,7 +36,7 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in (secrets, *secrets.iterdir()))
 
 
-def test_a_secret_that_was_being_written_when_the_machine_died_is_made_anew(tmp_path: Path) -> None:
+def test_a_half_written_secret_is_replaced_by_a_new_one(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / ".word.new").write_text("hal")
     assert len(kept_secret(tmp_path, "word")) == 64

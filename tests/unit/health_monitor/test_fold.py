@@ -36,7 +36,7 @@ def _fold(
     return fold(AGENT, needs_of(AGENT, {}), Evidence(GOOD | (probes or {}), live, **evidence), slow=2.0)
 
 
-def test_all_reachable_and_a_worker_running_is_ok_without_a_message() -> None:
+def test_an_agent_with_a_worker_and_reachable_dependencies_is_ok_without_a_message() -> None:
     assert _fold() == Verdict("ok", None, 1)
 
 
@@ -60,7 +60,7 @@ def test_an_unreachable_or_slow_dependency_is_degraded_and_named(
     assert _fold(probes) == Verdict("degraded" if message else "ok", message, 1)
 
 
-def test_everything_unreachable_is_still_only_degraded() -> None:
+def test_an_agent_whose_dependencies_are_all_unreachable_is_degraded() -> None:
     probes = _probe("k-argos", "x") | _probe("k-neo4j", "x") | _probe(model_key(MODEL), "x")
     assert _fold(probes, []).status == "degraded"
 
@@ -81,13 +81,13 @@ def test_waiting_turns_are_no_error_while_a_worker_is_running() -> None:
     assert _fold(waited=1000.0).status == "ok"
 
 
-def test_failing_to_start_everywhere_is_an_error_with_the_reason() -> None:
+def test_an_agent_that_fails_to_start_on_every_worker_is_an_error_with_the_reason() -> None:
     broken = _worker(failed={"t.a": "no such module"})
     assert _fold(workers=[broken]) == Verdict("error", "the agent failed to start: no such module", 0)
     assert _fold(workers=[_worker(agents=(), failed={"t.a": "no such module"})]).status == "error"
 
 
-def test_failing_to_start_on_one_of_two_workers_is_degraded() -> None:
+def test_an_agent_that_fails_to_start_on_one_of_two_workers_is_degraded() -> None:
     broken = _worker(worker="v", failed={"t.a": "no such module"})
     assert _fold(workers=[broken, _worker()]) == Verdict("degraded", "the agent failed to start on 1 of 2 workers", 1)
 

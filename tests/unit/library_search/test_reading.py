@@ -56,7 +56,7 @@ def test_the_sections_of_markdown_are_named_by_all_headings_above_them() -> None
     assert read.title == "One code"
 
 
-def test_a_heading_is_named_by_its_text_without_links_and_cut_where_it_is_very_long() -> None:
+def test_a_heading_is_named_without_links_and_cut_when_it_is_very_long() -> None:
     read = read_markdown(f"# A [link][1]\n\n## {'x' * 300}\n\n[1]: https://a.test\n")
     assert [section.heading for section in read.sections] == ["A link", "A link > " + "x" * 200]
 

@@ -94,7 +94,7 @@ def test_without_a_bound_port_the_remote_is_the_path_on_the_public_address() -> 
     assert _url(listing)[0]["url"] == "https://pallas.example/teams/a/mcp/one"
 
 
-def test_of_two_gateways_that_bound_the_port_the_first_by_name_is_taken() -> None:
+def test_two_gateways_with_the_port_give_the_url_of_the_first_by_name() -> None:
     gateways = _gateway("g2", "second", {"a.one": 2}) | _gateway("g1", "first", {"a.one": 1})
     assert _url(_compile(_agent("a", "one"), gateways=gateways))[0]["url"] == "http://first:1/mcp"
 

@@ -54,7 +54,7 @@ def test_every_path_a_document_names_exists(document: Path) -> None:
 
 
 @each_document
-def test_every_link_within_the_repository_leads_to_a_file(document: Path) -> None:
+def test_every_link_within_the_repository_leads_to_an_existing_path(document: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", FENCED.sub("", document.read_text("utf-8")))
     assert [target for target in targets if not (document.parent / target).exists()] == []
 

@@ -48,10 +48,6 @@ def test_the_compose_file_fits_the_compose_specification() -> None:
     jsonschema.validate(compose(), schema, cls=jsonschema.Draft7Validator)
 
 
-def test_every_service_runs_in_compose() -> None:
-    assert set(SERVICES) <= set(containers())
-
-
 @each_service
 def test_a_container_starts_the_module_of_its_service_from_its_own_image(name: str) -> None:
     container = containers()[name]

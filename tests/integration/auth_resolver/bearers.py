@@ -1,4 +1,4 @@
-"""Bearers as they are made by those who may, and by those who may not; and the rows of the truth that judge them."""
+"""Valid and forged bearers, and the rows of team-lifecycle that decide about them."""
 
 import base64
 import hashlib
@@ -50,7 +50,7 @@ class Key:
 
     @property
     def record(self) -> KeyRecord:
-        """The key as the truth has it."""
+        """The key's record in team-lifecycle."""
         algorithm = "HS256" if self.private is None else "EdDSA"
         sealed = _fernet.encrypt(self.secret.hex().encode()).decode() if self.private is None else self.public.decode()
         return KeyRecord(kid=self.kid, algorithm=algorithm, secret=sealed, purposes=self.purposes, retired=self.retired)
@@ -67,7 +67,7 @@ class Key:
         return self.sign_raw(json.dumps(head).encode(), claims)
 
     def sign_raw(self, header: bytes, claims: Claims | bytes) -> str:
-        """A JWT of this very header."""
+        """A JWT with exactly this header."""
         payload = claims if isinstance(claims, bytes) else json.dumps(claims).encode()
         text = f"{encoded(header)}.{encoded(payload)}"
         return f"{text}.{encoded(self.signature(text))}"
@@ -79,16 +79,16 @@ BOTH_KEY = Key("both-0123456789abcdef", ("team", "turn"))
 ED_KEY = Key("team-ed25519", ("team",), private=Ed25519PrivateKey.generate())
 RETIRED_KEY = Key("team-retired", ("team",), retired=True)
 STRANGE_KEY = Key("team-strange", ("team",))
-"""Nobody knows it."""
+"""A key that team-lifecycle does not have."""
 
 TEAM, DELETED, EMPTY, NOBODY = (str(uuid.UUID(int=number)) for number in (1, 2, 3, 4))
-"""Teams: one that reads two libraries, one that was deleted, one that reads nothing, one that is not there."""
+"""Teams: one that reads two libraries, a deleted one, one that reads nothing, and one that does not exist."""
 JTI = str(uuid.UUID(int=99))
 LIBRARIES = ("lib_a", "lib_b")
 
 
 def team_claims(team: str = TEAM, /, **claims: object) -> Claims:
-    """What a team's JWT claims; `claims` replace and add."""
+    """The claims of a team's JWT. `claims` replace and add."""
     now = int(time.time())
     return {
         "iss": "mnemosyne",
@@ -103,7 +103,7 @@ def team_claims(team: str = TEAM, /, **claims: object) -> Claims:
 
 
 def turn_claims(**claims: object) -> Claims:
-    """What a per-turn JWT claims. It is of a moment ago of a clock that is fast, so that it is younger than Redis."""
+    """The claims of a per-turn JWT. Its `iat` is ahead of the clock, so that it is younger than Redis."""
     now = int(time.time()) + 5
     return {
         "iss": "daedalus",
@@ -127,7 +127,7 @@ class Opaque:
 
     @property
     def key(self) -> LookupKey:
-        """What it is looked up by."""
+        """The key of its look-up."""
         return LookupKey(kind="token", id=token_digest(self.text))
 
 
@@ -138,7 +138,7 @@ def opaque(name: str, **fields: Any) -> Opaque:
 
 
 def teams() -> list[TeamRecord]:
-    """The teams that are there."""
+    """The teams that exist."""
     return [
         TeamRecord(id=TEAM, name="Kottos", active=True, active_jti=JTI, libraries=LIBRARIES),
         TeamRecord(id=DELETED, name="Briareos", active=False, active_jti=JTI),
@@ -147,4 +147,4 @@ def teams() -> list[TeamRecord]:
 
 
 KEYS = (TEAM_KEY, TURN_KEY, BOTH_KEY, ED_KEY, RETIRED_KEY)
-"""The keys that the truth knows."""
+"""The keys that team-lifecycle has."""

@@ -1,4 +1,4 @@
-"""A resolver of each test, its Redis and its truth, and a gateway that asks."""
+"""For each test a resolver, its Redis, a stand-in for team-lifecycle, and a gateway that asks."""
 
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -20,21 +20,21 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisSer
 
 @pytest.fixture
 def redis_url(redis_server: RedisServer) -> str:
-    """Where Redis is; it is empty."""
+    """The URL of an empty Redis."""
     redis_server.say("FLUSHALL")
     return redis_server.url
 
 
 @pytest.fixture
 async def truth(bus: Connecting) -> AsyncGenerator[Truth]:
-    """What team-lifecycle answers."""
+    """The stand-in for team-lifecycle."""
     async with a_truth(await bus("team-lifecycle")) as truth:
         yield truth
 
 
 @pytest.fixture
 async def resolver(truth: Truth, nats_url: str, redis_url: str) -> AsyncGenerator[Replica]:
-    """A resolver at work."""
+    """A running resolver."""
     assert truth.rows
     async with a_resolver(nats_url, redis_url) as resolver:
         yield resolver
@@ -42,5 +42,5 @@ async def resolver(truth: Truth, nats_url: str, redis_url: str) -> AsyncGenerato
 
 @pytest.fixture
 async def gateway(bus: Connecting) -> Bus:
-    """Whoever asks."""
+    """The connection of a gateway, which asks."""
     return await bus("agent-gateway")

@@ -1,4 +1,4 @@
-"""Resolvers as their processes build them, inside of the test, over a real broker and a real Redis.
+"""Resolvers as their processes build them, in the test's process, with a real broker and Redis.
 
 The truth is a dictionary here, so that a row can be anything. `tests/integration/stale` has the real one.
 """
@@ -24,7 +24,7 @@ from pallas_runtime.run import Process
 
 @dataclass
 class Truth:
-    """What team-lifecycle would answer. `asked` are the questions it was asked; `away`, it does not answer any."""
+    """A stand-in for team-lifecycle. `asked` has the questions so far. While it is `away` it answers none."""
 
     rows: dict[LookupKey, Record] = field(default_factory=dict[LookupKey, Record])
     version: int = 1
@@ -33,11 +33,11 @@ class Truth:
     held: asyncio.Event | None = None
 
     def know(self, *tokens: Opaque) -> None:
-        """Let opaque tokens be known."""
+        """Add opaque tokens."""
         self.rows |= {token.key: token.record for token in tokens}
 
     async def __call__(self, question: Lookups) -> LookedUp:
-        """Answer; when `held` is there, not before it is set."""
+        """Answer a question. If there is an event `held`, wait until it is set."""
         self.asked.append(question.wanted)
         if self.away:
             raise Unavailable("the database cannot be used right now", code="no_database")
@@ -47,14 +47,14 @@ class Truth:
 
 
 def some_rows() -> dict[LookupKey, Record]:
-    """The keys and teams that tests begin with."""
+    """The keys and teams that every test starts with."""
     rows: dict[LookupKey, Record] = {LookupKey(kind="key", id=key.kid): key.record for key in KEYS}
     return rows | {LookupKey(kind="team", id=team.id): team for team in teams()}
 
 
 @asynccontextmanager
 async def a_truth(bus: Bus) -> AsyncGenerator[Truth]:
-    """A truth that answers on this connection."""
+    """A stand-in for team-lifecycle that answers on this connection."""
     truth, service = Truth(some_rows()), await answering(bus)
     await answer(bus, service, LOOK_UP, truth)
     yield truth
@@ -63,7 +63,7 @@ async def a_truth(bus: Bus) -> AsyncGenerator[Truth]:
 
 @dataclass(frozen=True)
 class Replica:
-    """A resolver at work."""
+    """A running resolver."""
 
     process: Process
     service: AuthResolver

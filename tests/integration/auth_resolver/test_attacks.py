@@ -1,5 +1,5 @@
-"""Bearers that somebody made up (RFC 8725, section 2, and more): each is refused in the contract's words, and leaves no
-trace but a count."""
+"""Forged bearers (RFC 8725, section 2, and more): each is refused with the message of the contract and counted, and no
+part of it is logged."""
 
 import base64
 import json
@@ -40,18 +40,18 @@ def now() -> int:
 
 
 def unsigned(algorithm: object, key: Key = TEAM_KEY) -> str:
-    """A JWT of an algorithm that signs nothing."""
+    """A JWT without a signature."""
     header = {"alg": algorithm, "typ": "JWT", "kid": key.kid}
     return f"{encoded(json.dumps(header).encode())}.{encoded(json.dumps(team_claims()).encode())}."
 
 
 def confused() -> str:
-    """HS256 with the public key of EdDSA, which everybody has, as its secret."""
+    """A JWT signed by HS256 with the public key of EdDSA as the secret."""
     return Key(ED_KEY.kid, ("team",), secret=ED_KEY.public).sign(team_claims())
 
 
 def twice(text: str, name: str, value: object) -> bytes:
-    """A JSON object with one more member, of a name that it has already."""
+    """A JSON object with a duplicate member."""
     return text[:-1].encode() + f', "{name}": {json.dumps(value)}}}'.encode()
 
 
@@ -80,7 +80,7 @@ def deep(levels: int) -> bytes:
 SIGNATURE: dict[str, Make] = {
     "alg none": lambda: unsigned("none"),
     "alg None, in another spelling": lambda: unsigned("nOnE"),
-    "alg none with the signature of a good one": lambda: f"{unsigned('none')}{parts_of(good())[2]}",
+    "alg none with the signature of a good one": lambda: f"{unsigned('none')}{parts_of(valid_bearer())[2]}",
     "alg empty": lambda: unsigned(""),
     "alg null": lambda: unsigned(None),
     "alg is a list": lambda: unsigned(["HS256"]),
@@ -91,10 +91,10 @@ SIGNATURE: dict[str, Make] = {
     "HS256 key named by an EdDSA token": lambda: ED_KEY.sign(team_claims(), kid=TEAM_KEY.kid),
     "signed by an empty secret": lambda: Key(TEAM_KEY.kid, ("team",), secret=b"").sign(team_claims()),
     "signed by the kid": lambda: Key(TEAM_KEY.kid, ("team",), secret=TEAM_KEY.kid.encode()).sign(team_claims()),
-    "no signature": lambda: with_part(good(), 2, lambda _: ""),
-    "half a signature": lambda: with_part(good(), 2, lambda part: part[:21]),
-    "a signature and more": lambda: with_part(good(), 2, lambda part: part + "AAAA"),
-    "a changed payload": lambda: with_part(good(), 1, lambda _: encoded(json.dumps(team_claims("x")).encode())),
+    "no signature": lambda: with_part(valid_bearer(), 2, lambda _: ""),
+    "half a signature": lambda: with_part(valid_bearer(), 2, lambda part: part[:21]),
+    "a signature and more": lambda: with_part(valid_bearer(), 2, lambda part: part + "AAAA"),
+    "a changed payload": lambda: with_part(valid_bearer(), 1, lambda _: encoded(json.dumps(team_claims("x")).encode())),
     "a retired key": lambda: RETIRED_KEY.sign(team_claims()),
     "a key for per-turn tokens signs a team's": lambda: TURN_KEY.sign(team_claims()),
     "the same, as its issuer": lambda: TURN_KEY.sign(team_claims(iss="daedalus")),
@@ -111,7 +111,7 @@ SIGNATURE: dict[str, Make] = {
     "kid is an address": kid("http://127.0.0.1:1/key"),
     "kid in capitals": kid(TEAM_KEY.kid.upper()),
 }
-"""Nobody who may has signed this."""
+"""JWTs that no valid key has signed."""
 
 FORM: dict[str, Make] = {
     "no kid": lambda: TEAM_KEY.sign_raw(b'{"alg":"HS256"}', team_claims()),
@@ -156,25 +156,25 @@ FORM: dict[str, Make] = {
     "just too long": lambda: TEAM_KEY.sign(team_claims(x="x" * 6200)),
     "only dots": lambda: "..",
     "nothing but a signature": lambda: f"..{encoded(b'x' * 32)}",
-    "a dot behind": lambda: f"{good()}.",
-    "a dot in front": lambda: f".{good()}",
-    "four parts": lambda: f"{good()}.{encoded(b'x')}",
+    "a dot behind": lambda: f"{valid_bearer()}.",
+    "a dot in front": lambda: f".{valid_bearer()}",
+    "four parts": lambda: f"{valid_bearer()}.{encoded(b'x')}",
     "encrypted (five parts)": lambda: ".".join([encoded(b'{"alg":"dir","enc":"A256GCM"}'), "", *["AAAA"] * 3]),
-    "a blank in front": lambda: f" {good()}",
-    "a line feed behind": lambda: f"{good()}\n",
-    "a tab inside": lambda: with_part(good(), 1, lambda part: f"{part[:5]}\t{part[5:]}"),
-    "padding": lambda: with_part(good(), 0, lambda part: f"{part}{'=' * (-len(part) % 4 or 4)}"),
+    "a blank in front": lambda: f" {valid_bearer()}",
+    "a line feed behind": lambda: f"{valid_bearer()}\n",
+    "a tab inside": lambda: with_part(valid_bearer(), 1, lambda part: f"{part[:5]}\t{part[5:]}"),
+    "padding": lambda: with_part(valid_bearer(), 0, lambda part: f"{part}{'=' * (-len(part) % 4 or 4)}"),
     "the other alphabet": lambda: with_part(
-        good(),
+        valid_bearer(),
         1,
         lambda part: base64.b64encode(base64.urlsafe_b64decode(part + "==") + b" ~~~???").decode().rstrip("="),
     ),
-    "a letter that looks the same": lambda: good().replace("e", "\N{CYRILLIC SMALL LETTER IE}", 1),
-    "a full-width dot": lambda: with_part(good(), 1, lambda part: f"\N{FULLWIDTH FULL STOP}{part}"),
-    "a null": lambda: f"{good()}\0",
-    "with the scheme": lambda: f"Bearer {good()}",
+    "a letter that looks the same": lambda: valid_bearer().replace("e", "\N{CYRILLIC SMALL LETTER IE}", 1),
+    "a full-width dot": lambda: with_part(valid_bearer(), 1, lambda part: f"\N{FULLWIDTH FULL STOP}{part}"),
+    "a null": lambda: f"{valid_bearer()}\0",
+    "with the scheme": lambda: f"Bearer {valid_bearer()}",
 }
-"""This is not even a JWT, or could be read in two ways."""
+"""Texts that are no JWT, or are ambiguous."""
 
 
 def team_of(**claims: object) -> Make:
@@ -238,7 +238,7 @@ CLAIMS: dict[str, Make] = {
     "more libs than there can be": turn_of(libs=[str(number) for number in range(1001)]),
     "ws is a list": turn_of(ws=["ws_abc"]),
 }
-"""A key that may has signed this, and still it is wrong."""
+"""JWTs with a valid signature and wrong claims."""
 
 OPAQUE: dict[str, Make] = {
     "a word": lambda: "hunter2",
@@ -250,10 +250,12 @@ OPAQUE: dict[str, Make] = {
     "a blank behind": lambda: f"{OPAQUE_TOKEN.text} ",
     "in capitals": lambda: OPAQUE_TOKEN.text.upper(),
     "its digest": lambda: OPAQUE_TOKEN.key.id,
-    "JSON serialisation": lambda: json.dumps({"payload": parts_of(good())[1], "signature": parts_of(good())[2]}),
+    "JSON serialisation": lambda: json.dumps(
+        {"payload": parts_of(valid_bearer())[1], "signature": parts_of(valid_bearer())[2]}
+    ),
     "SQL": lambda: "' or 1=1 --",
 }
-"""This is no opaque token."""
+"""Texts that are no opaque token."""
 
 OPAQUE_TOKEN = opaque("known")
 ATTACKS = {
@@ -268,13 +270,13 @@ ATTACKS = {
 }
 
 
-def good() -> str:
-    """A JWT that is accepted, before somebody lays hands on it."""
+def valid_bearer() -> str:
+    """A JWT that is accepted."""
     return TEAM_KEY.sign(team_claims())
 
 
-def traces(bearer: str) -> Iterator[str]:
-    """Pieces of a bearer, as it is and decoded, that are long enough not to be found by chance."""
+def pieces_of(bearer: str) -> Iterator[str]:
+    """Pieces of a bearer, raw and decoded, that are too long to match by chance."""
     texts = [bearer]
     for part in bearer.split("."):
         plain = re.sub(r"[^\w-]", "", part, flags=re.ASCII)
@@ -298,20 +300,22 @@ async def test_a_forged_bearer_is_refused_and_counted_and_nothing_of_it_is_logge
     assert refused.value.code == reason
     assert resolver.failures() == {reason: 1}
     logged = "\n".join(f"{vars(record)} {record.getMessage()}" for record in caplog.records)
-    assert [piece for piece in traces(bearer) if piece in logged] == []
+    assert [piece for piece in pieces_of(bearer) if piece in logged] == []
     if attack.startswith(("form", "opaque")):
-        assert truth.asked == [], "nobody is asked about what has not even the form"
+        assert truth.asked == [], "team-lifecycle is not asked about malformed bearers"
 
 
-async def test_what_the_attacks_begin_with_is_accepted(resolver: Replica, gateway: Bus, truth: Truth) -> None:
+async def test_the_unmodified_bearers_of_the_attacks_are_accepted(
+    resolver: Replica, gateway: Bus, truth: Truth
+) -> None:
     truth.know(OPAQUE_TOKEN)
-    for bearer in (good(), TURN_KEY.sign(turn_claims()), OPAQUE_TOKEN.text, BOTH_KEY.sign(team_claims())):
+    for bearer in (valid_bearer(), TURN_KEY.sign(turn_claims()), OPAQUE_TOKEN.text, BOTH_KEY.sign(team_claims())):
         await resolved(gateway, bearer)
     assert resolver.failures() == {}
 
 
-async def test_a_bearer_that_was_accepted_opens_nothing_for_a_changed_one(resolver: Replica, gateway: Bus) -> None:
-    bearer = good()
+async def test_a_modified_bearer_is_refused_after_the_original_was_accepted(resolver: Replica, gateway: Bus) -> None:
+    bearer = valid_bearer()
     await resolved(gateway, bearer)
     other = "A" if bearer[-2] != "A" else "B"
     for changed in (f"{bearer[:-2]}{other}{bearer[-1]}", with_part(bearer, 0, lambda part: f"{part}A")):
@@ -320,12 +324,12 @@ async def test_a_bearer_that_was_accepted_opens_nothing_for_a_changed_one(resolv
 
 
 @requirement("A-13.4.3")
-async def test_an_accepted_bearer_is_logged_by_kind_and_number_of_libraries_at_debug(
+async def test_an_accepted_bearer_is_logged_at_debug_by_kind_and_number_of_libraries(
     resolver: Replica, gateway: Bus, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert resolver.failures() == {}
     caplog.set_level(logging.DEBUG)
-    bearer = good()
+    bearer = valid_bearer()
     for _ in range(2):
         await resolved(gateway, bearer)
     lines = [vars(record) for record in caplog.records if record.message == "bearer resolved"]
@@ -333,4 +337,4 @@ async def test_an_accepted_bearer_is_logged_by_kind_and_number_of_libraries_at_d
         ("DEBUG", "team", 2, "miss"),
         ("DEBUG", "team", 2, "hit"),
     ]
-    assert [piece for piece in traces(bearer) if piece in str([vars(record) for record in caplog.records])] == []
+    assert [piece for piece in pieces_of(bearer) if piece in str([vars(record) for record in caplog.records])] == []

@@ -1,4 +1,4 @@
-"""Every row of the contract's table of failures (section 6.4), what stands beside it, and in which order it is read."""
+"""Every row of the contract's table of failures (section 6.4), and the order in which faults are checked."""
 
 import itertools
 import time
@@ -45,13 +45,13 @@ def ago(seconds: float) -> int:
     return int(time.time() - seconds)
 
 
-def misspelt(bearer: str) -> str:
+def with_wrong_signature(bearer: str) -> str:
     """A JWT with another letter in its signature."""
     return f"{bearer[:-2]}{'A' if bearer[-2] != 'A' else 'B'}{bearer[-1]}"
 
 
 TABLE: dict[str, tuple[Callable[[], str], str, str]] = {
-    "signature invalid": (lambda: misspelt(TEAM_KEY.sign(team_claims())), "invalid_signature", INVALID),
+    "signature invalid": (lambda: with_wrong_signature(TEAM_KEY.sign(team_claims())), "invalid_signature", INVALID),
     "signature of another key": (
         lambda: STRANGE_KEY.sign(team_claims(), kid=TEAM_KEY.kid),
         "invalid_signature",
@@ -80,16 +80,18 @@ TABLE: dict[str, tuple[Callable[[], str], str, str]] = {
 
 @pytest.fixture(autouse=True)
 def known(truth: Truth) -> None:
-    """Opaque tokens that the truth knows."""
+    """Opaque tokens that exist."""
     truth.know(USABLE, DISABLED_USER, EXPIRED_TOKEN, REVOKED_TOKEN, EMPTY_TOKEN)
 
 
 @requirement("A-6.4.1", "A-6.4.2", "A-6.4.3", "A-6.4.4", "A-6.4.5", "A-6.4.6", "A-6.4.7", "A-6.4.8")
 @requirement("A-6.1.1", "A-6.3.1", "A-13.4.1", "A-14.1.3")
 @pytest.mark.parametrize("row", TABLE)
-async def test_a_failure_has_the_contracts_words_and_is_counted(resolver: Replica, gateway: Bus, row: str) -> None:
+async def test_a_failure_has_the_message_of_the_contract_and_is_counted(
+    resolver: Replica, gateway: Bus, row: str
+) -> None:
     bearer, reason, message = TABLE[row]
-    for times in (1, 2):  # out of the truth, then out of Redis
+    for times in (1, 2):  # from team-lifecycle, then from Redis
         with pytest.raises(Denied) as refused:
             await resolved(gateway, bearer())
         assert (refused.value.code, refused.value.message) == (reason, message)
@@ -124,12 +126,14 @@ async def test_a_team_jwt_by_eddsa_resolves(resolver: Replica, gateway: Bus) -> 
         pytest.param(lambda: EMPTY_TOKEN.text, id="token"),
     ],
 )
-async def test_an_empty_set_is_an_answer(resolver: Replica, gateway: Bus, bearer: Callable[[], str]) -> None:
+async def test_a_bearer_without_libraries_is_accepted(
+    resolver: Replica, gateway: Bus, bearer: Callable[[], str]
+) -> None:
     assert (await resolved(gateway, bearer())).libraries == ()
     assert resolver.failures() == {}
 
 
-async def test_clocks_may_differ_by_the_leeway(resolver: Replica, gateway: Bus) -> None:
+async def test_clocks_may_differ_by_the_configured_leeway(resolver: Replica, gateway: Bus) -> None:
     assert (await resolved(gateway, TEAM_KEY.sign(team_claims(exp=ago(25))))).principal.id == TEAM
     assert (await resolved(gateway, TEAM_KEY.sign(team_claims(iat=ago(-25))))).principal.id == TEAM
     assert resolver.failures() == {}
@@ -153,14 +157,14 @@ FAULTS: list[tuple[str, str, Callable[[Claims], Claims]]] = [
     ("active", "team_inactive", lambda claims: claims | {"sub": f"team:{DELETED}"}),
     ("jti", "stale_jti", lambda claims: claims | {"jti": "another"}),
 ]
-"""What can be wrong with a signed token, in the order in which it is looked at."""
+"""The faults of a signed token, in the order in which they are checked."""
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [pytest.param(a, b, id=f"{a[0]} before {b[0]}") for a, b in itertools.combinations(FAULTS, 2)],
 )
-async def test_of_two_faults_the_first_of_the_order_is_said(
+async def test_of_two_faults_the_first_in_the_order_of_checks_is_reported(
     resolver: Replica,
     gateway: Bus,
     first: tuple[str, str, Callable[[Claims], Claims]],
@@ -173,7 +177,7 @@ async def test_of_two_faults_the_first_of_the_order_is_said(
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0])
-async def test_kid_and_signature_come_before_everything(
+async def test_kid_and_signature_are_checked_before_all_other_faults(
     resolver: Replica, gateway: Bus, truth: Truth, fault: tuple[str, str, Callable[[Claims], Claims]]
 ) -> None:
     claims = fault[2](team_claims())

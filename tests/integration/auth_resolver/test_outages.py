@@ -1,4 +1,4 @@
-"""What is answered out of Redis, what out of the truth, and what goes on when one of them is away."""
+"""Which answers come from Redis and which from team-lifecycle, and what still works when one of them is away."""
 
 import asyncio
 from pathlib import Path
@@ -35,7 +35,7 @@ def a_team() -> str:
 
 
 @requirement("K-shape-5", "K-pkg-3")
-async def test_a_warm_answer_asks_nobody(resolver: Replica, gateway: Bus, truth: Truth) -> None:
+async def test_a_cached_answer_asks_team_lifecycle_nothing(resolver: Replica, gateway: Bus, truth: Truth) -> None:
     truth.know(token := opaque("a token"))
     for bearer in (a_team(), TURN_KEY.sign(turn_claims()), token.text):
         assert (await resolved(gateway, bearer)).cache == "miss"
@@ -46,7 +46,7 @@ async def test_a_warm_answer_asks_nobody(resolver: Replica, gateway: Bus, truth:
     assert resolver.measured("pallas_auth_resolve_seconds_count", cache="hit") == 9
 
 
-async def test_replicas_share_what_one_has_looked_up(
+async def test_replicas_share_cached_look_ups(
     resolver: Replica, gateway: Bus, truth: Truth, nats_url: str, redis_url: str
 ) -> None:
     assert resolver.failures() == {}
@@ -58,7 +58,7 @@ async def test_replicas_share_what_one_has_looked_up(
         assert second.measured("pallas_auth_resolve_seconds_count", cache="hit") > 0
 
 
-async def test_that_a_row_is_not_there_is_kept_too(resolver: Replica, gateway: Bus, truth: Truth) -> None:
+async def test_a_missing_row_is_cached_too(resolver: Replica, gateway: Bus, truth: Truth) -> None:
     unknown = opaque("unknown").text
     for _ in range(5):
         with pytest.raises(Denied):
@@ -67,9 +67,7 @@ async def test_that_a_row_is_not_there_is_kept_too(resolver: Replica, gateway: B
     assert resolver.failures() == {"token_not_found": 5}
 
 
-async def test_who_wants_a_row_at_the_same_moment_shares_a_question(
-    resolver: Replica, gateway: Bus, truth: Truth
-) -> None:
+async def test_concurrent_requests_for_a_row_share_a_question(resolver: Replica, gateway: Bus, truth: Truth) -> None:
     truth.held = asyncio.Event()
     asked = [asyncio.create_task(resolved(gateway, a_team())) for _ in range(50)]
     await eventually(lambda: bool(truth.asked))
@@ -79,7 +77,7 @@ async def test_who_wants_a_row_at_the_same_moment_shares_a_question(
     assert resolver.failures() == {}
 
 
-async def test_without_redis_answers_come_from_the_truth(
+async def test_without_redis_answers_come_from_team_lifecycle(
     truth: Truth, gateway: Bus, nats_url: str, tmp_path: Path
 ) -> None:
     with RedisServer(tmp_path) as redis:
@@ -101,7 +99,7 @@ async def test_without_redis_answers_come_from_the_truth(
             await until(warm)
 
 
-async def test_a_redis_that_hangs_holds_an_answer_up_for_a_moment_only(
+async def test_an_answer_takes_less_than_three_seconds_while_redis_hangs(
     truth: Truth, gateway: Bus, nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pallas_lookups.cache.TIMEOUT", TIMEOUT)
@@ -117,7 +115,7 @@ async def test_a_redis_that_hangs_holds_an_answer_up_for_a_moment_only(
     assert truth.asked
 
 
-async def test_without_the_truth_warm_answers_go_on_and_others_are_unavailable(
+async def test_without_team_lifecycle_cached_answers_are_given_and_others_are_unavailable(
     resolver: Replica, gateway: Bus, truth: Truth
 ) -> None:
     truth.know(token := opaque("a token"))
@@ -133,7 +131,7 @@ async def test_without_the_truth_warm_answers_go_on_and_others_are_unavailable(
     assert resolver.failures() == {}, "nobody was refused"
 
 
-async def test_when_nobody_answers_for_the_truth_that_is_said_at_once(
+async def test_a_missing_team_lifecycle_is_reported_at_once(
     bus: Connecting, gateway: Bus, nats_url: str, redis_url: str
 ) -> None:
     async with a_resolver(nats_url, redis_url):
@@ -144,7 +142,7 @@ async def test_when_nobody_answers_for_the_truth_that_is_said_at_once(
             assert (await resolved(gateway, a_team())).principal.id == TEAM
 
 
-async def test_a_key_that_was_sealed_by_strangers_is_an_error_of_ours_and_no_refusal(
+async def test_a_key_sealed_with_an_unknown_fernet_key_is_an_internal_error_and_no_refusal(
     resolver: Replica, gateway: Bus, truth: Truth
 ) -> None:
     row = LookupKey(kind="key", id=TEAM_KEY.kid)
@@ -155,7 +153,7 @@ async def test_a_key_that_was_sealed_by_strangers_is_an_error_of_ours_and_no_ref
     assert resolver.failures() == {}
 
 
-async def test_questions_under_way_are_answered_when_a_resolver_is_told_to_end(
+async def test_a_resolver_answers_open_questions_before_it_ends(
     truth: Truth, gateway: Bus, nats_url: str, redis_url: str
 ) -> None:
     truth.held = asyncio.Event()
@@ -163,14 +161,14 @@ async def test_questions_under_way_are_answered_when_a_resolver_is_told_to_end(
         waiting = asyncio.create_task(resolved(gateway, a_team()))
         await eventually(lambda: bool(truth.asked))
         draining = asyncio.create_task(resolver.service.drain())
-        await soon(nobody_answers(gateway))
+        await soon(until_not_answered(gateway))
         truth.held.set()
         await soon(draining)
         assert (await soon(waiting)).principal.id == TEAM
 
 
-async def nobody_answers(gateway: Bus) -> None:
-    """Wait until no question is taken any more."""
+async def until_not_answered(gateway: Bus) -> None:
+    """Wait until the resolver takes no more questions."""
     while True:
         try:
             await resolved(gateway, "")

@@ -1,4 +1,4 @@
-"""A per-turn JWT counts once; only what says so uses it up, and nobody else's tokens are counted at all."""
+"""A per-turn JWT is accepted once. Only requests with `uses_up` count, and other bearers are never counted."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from pallas_contracts.errors import Denied, Unavailable
 
 
 async def refusal(gateway: Bus, bearer: str, *, uses_up: bool = True) -> tuple[str, str]:
-    """How a bearer is refused."""
+    """The code and message with which a bearer is refused."""
     with pytest.raises(Denied) as refused:
         await resolved(gateway, bearer, uses_up=uses_up)
     return refused.value.code, refused.value.message
@@ -30,7 +30,7 @@ REPLAY = ("replay", "Token replay detected.")
 
 
 @requirement("A-5.3.3")
-async def test_a_per_turn_token_is_used_up_once_over_all_replicas(
+async def test_a_per_turn_token_is_accepted_once_over_all_replicas(
     resolver: Replica, gateway: Bus, nats_url: str, redis_url: str
 ) -> None:
     async with a_resolver(nats_url, redis_url) as second:
@@ -48,7 +48,7 @@ async def test_a_per_turn_token_is_used_up_once_over_all_replicas(
         assert all(counted), "both replicas were asked"
 
 
-async def test_whoever_asks_is_told_the_identities_of_the_libraries_of_a_per_turn_token(
+async def test_identities_of_the_libraries_of_a_per_turn_token_are_sent_on_request(
     resolver: Replica, gateway: Bus, truth: Truth
 ) -> None:
     truth.rows |= {
@@ -64,7 +64,7 @@ async def test_whoever_asks_is_told_the_identities_of_the_libraries_of_a_per_tur
     assert (await ask(gateway, RESOLVE, nothing)).identities == {}
 
 
-async def test_only_what_uses_up_uses_up(resolver: Replica, gateway: Bus) -> None:
+async def test_only_a_request_with_uses_up_consumes_a_per_turn_token(resolver: Replica, gateway: Bus) -> None:
     bearer = TURN_KEY.sign(turn_claims())
     for _ in range(3):
         await resolved(gateway, bearer)
@@ -75,7 +75,9 @@ async def test_only_what_uses_up_uses_up(resolver: Replica, gateway: Bus) -> Non
 
 
 @requirement("A-5.3.4", "A-14.1.2")
-async def test_team_and_opaque_tokens_are_used_again_and_again(resolver: Replica, gateway: Bus, truth: Truth) -> None:
+async def test_team_jwts_and_opaque_tokens_can_be_used_repeatedly(
+    resolver: Replica, gateway: Bus, truth: Truth
+) -> None:
     truth.know(token := opaque("a token"))
     for bearer in (TEAM_KEY.sign(team_claims()), token.text):
         for _ in range(3):
@@ -83,14 +85,14 @@ async def test_team_and_opaque_tokens_are_used_again_and_again(resolver: Replica
     assert resolver.failures() == {}
 
 
-async def test_one_jti_in_two_tokens_is_one(resolver: Replica, gateway: Bus) -> None:
+async def test_two_tokens_with_the_same_jti_count_as_one(resolver: Replica, gateway: Bus) -> None:
     jti = str(uuid.uuid4())
     await resolved(gateway, TURN_KEY.sign(turn_claims(jti=jti)), uses_up=True)
     assert await refusal(gateway, TURN_KEY.sign(turn_claims(jti=jti, ws="another"))) == REPLAY
     assert resolver.failures() == {"replay": 1}
 
 
-async def test_a_refused_token_is_not_used_up_by_that(resolver: Replica, gateway: Bus) -> None:
+async def test_a_refusal_does_not_use_up_a_token(resolver: Replica, gateway: Bus) -> None:
     claims = turn_claims()
     assert (await refusal(gateway, TURN_KEY.sign(claims | {"libs": None})))[0] == "malformed"
     await resolved(gateway, TURN_KEY.sign(claims), uses_up=True)
@@ -109,7 +111,7 @@ async def test_a_jti_is_remembered_until_its_token_has_expired(
     assert claims["exp"] + 30 - time.time() < seconds < claims["exp"] + 120 - time.time()
 
 
-async def test_a_redis_that_starts_anew_counts_every_token_of_before_as_used(
+async def test_after_redis_restarts_every_older_token_counts_as_used(
     truth: Truth, gateway: Bus, nats_url: str, tmp_path: Path
 ) -> None:
     with RedisServer(tmp_path) as redis:
@@ -128,13 +130,13 @@ async def test_a_redis_that_starts_anew_counts_every_token_of_before_as_used(
 
 
 async def next_second() -> None:
-    """Wait until the clock shows another second."""
+    """Wait for the next second of the clock."""
     before = int(time.time())
     await eventually(lambda: int(time.time()) > before)
 
 
 async def refusal_when_back(gateway: Bus, bearer: str) -> tuple[str, str]:
-    """How a bearer is refused once Redis answers again."""
+    """The code and message of a refusal, once Redis answers again."""
     while True:
         try:
             return await refusal(gateway, bearer)
@@ -142,7 +144,7 @@ async def refusal_when_back(gateway: Bus, bearer: str) -> tuple[str, str]:
             continue
 
 
-async def test_without_redis_nobody_knows_what_was_used(
+async def test_without_redis_a_per_turn_token_cannot_be_used_up(
     truth: Truth, gateway: Bus, nats_url: str, tmp_path: Path
 ) -> None:
     with RedisServer(tmp_path) as redis:
@@ -157,7 +159,7 @@ async def test_without_redis_nobody_knows_what_was_used(
 
 
 @requirement("A-3.2.4")
-async def test_per_turn_tokens_can_be_switched_off(truth: Truth, gateway: Bus, nats_url: str, redis_url: str) -> None:
+async def test_per_turn_tokens_can_be_disabled(truth: Truth, gateway: Bus, nats_url: str, redis_url: str) -> None:
     async with a_resolver(nats_url, redis_url, per_turn_tokens="false") as resolver:
         bearer = TURN_KEY.sign(turn_claims())
         assert await refusal(gateway, bearer) == ("invalid_issuer", "Invalid token issuer.")

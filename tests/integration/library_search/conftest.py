@@ -1,6 +1,6 @@
-"""Postgres of this run, and a service of each test: with a database and a broker of its own.
+"""A Postgres for the whole run, and for each test a service with its own database and broker.
 
-Numbers of changes begin anew in every database, so two of them cannot share a broker's stream.
+Change numbers start at 1 in every database, so two databases cannot share a stream.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ async def _make_model(server: PostgresServer) -> None:
 
 @pytest.fixture
 async def environ(postgres: PostgresServer, nats_server: NatsServer) -> dict[str, str]:
-    """What a service is told: a database without rows, the broker."""
+    """The variables of a service, with an empty database and the broker."""
     return {
         "PALLAS_POSTGRES_URL": await postgres.new_database(like="library_model"),
         "PALLAS_NATS_URL": nats_server.url,
@@ -42,7 +42,7 @@ async def environ(postgres: PostgresServer, nats_server: NatsServer) -> dict[str
 
 @pytest.fixture
 async def truth(nats_server: NatsServer, bus: Connecting) -> Truth:
-    """Somebody who tells of libraries, with the stream for it."""
+    """A publisher of library changes, with its stream."""
     truth = Truth(await bus(LIFECYCLE, url=nats_server.url))
     await truth.declare()
     return truth
@@ -50,13 +50,13 @@ async def truth(nats_server: NatsServer, bus: Connecting) -> Truth:
 
 @pytest.fixture
 async def callers(nats_server: NatsServer, bus: Connecting) -> AsyncGenerator[StandIn]:
-    """Who may read what."""
+    """The stand-in for the resolver."""
     async with answering_for(await bus(RESOLVER, url=nats_server.url), StandIn()) as stand_in:
         yield stand_in
 
 
 @pytest.fixture
 async def search(environ: dict[str, str], truth: Truth, callers: StandIn) -> AsyncGenerator[Search]:
-    """A service at work."""
+    """A running service."""
     async with a_search(environ) as search:
         yield search

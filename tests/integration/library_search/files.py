@@ -1,4 +1,4 @@
-"""PDF files, as small as they can be."""
+"""Small PDF files."""
 
 import io
 
@@ -45,7 +45,7 @@ def a_pdf(*pages: str, title: str | None = None, password: str | None = None) ->
 
 
 def a_bomb(content: bytes, times: int) -> bytes:
-    """A small PDF of one page on which `content` stands so many times."""
+    """A small PDF of one page that repeats `content` `times` times."""
     writer = PdfWriter(clone_from=io.BytesIO(a_pdf("text")))
     stream = StreamObject()
     stream.set_data(b"BT /F1 12 Tf " + content * times + b" ET")

@@ -1,6 +1,6 @@
-"""A library-search as its process builds it, inside of the test, with real servers around it.
+"""library-search as its process builds it, in the test's process, with real servers.
 
-Who may read what is said by a stand-in for the resolver, unless a test brings the real one.
+A stand-in for the resolver decides who may read what, unless a test runs the real one.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ type Era = Literal["auto", "legacy"]
 
 
 def structured(result: CallToolResult) -> dict[str, Any]:
-    """What a tool has answered, the same as its text."""
+    """The structured result of a tool. Fails unless its text is the same."""
     [block] = result.content
     assert isinstance(block, TextContent)
     answered: dict[str, Any] = json.loads(block.text)
@@ -55,7 +55,7 @@ def structured(result: CallToolResult) -> dict[str, Any]:
 
 @dataclass
 class StandIn:
-    """Says who may read what, from `libraries` and `refused`, by bearer; keeps what it was asked.
+    """Answers from `libraries` and `refused`, by bearer, and records the questions in `asked`.
 
     `identities` are those of libraries.
     """
@@ -81,7 +81,7 @@ class StandIn:
 
 @asynccontextmanager
 async def answering_for(bus: Bus, stand_in: StandIn) -> AsyncGenerator[StandIn]:
-    """Let a stand-in answer on the bus."""
+    """Let a stand-in answer the questions of a resolver."""
     service = await answering(bus)
     try:
         await answer(bus, service, RESOLVE, stand_in)
@@ -92,17 +92,17 @@ async def answering_for(bus: Bus, stand_in: StandIn) -> AsyncGenerator[StandIn]:
 
 @dataclass
 class Truth:
-    """Tells of libraries as team-lifecycle does."""
+    """Publishes changes of libraries as team-lifecycle does."""
 
     bus: Bus
     number: int = 0
 
     async def declare(self) -> None:
-        """Make the stream."""
+        """Create the stream."""
         await declare(self.bus, CHANGES)
 
-    async def say(self, action: str, uid: str, number: int | None = None, **data: Any) -> LifecycleChanged:
-        """Say that something has happened to a library."""
+    async def publish(self, action: str, uid: str, number: int | None = None, **data: Any) -> LifecycleChanged:
+        """Publish a change of a library."""
         self.number = number or self.number + 1
         event = LifecycleChanged(
             number=self.number,
@@ -121,7 +121,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Search:
-    """The service at work. `admin` is a client with the admins' account."""
+    """A running service. `admin` is a client with the admins' account."""
 
     process: Process
     base: str
@@ -133,15 +133,15 @@ class Search:
         return f"{self.base}/mcp"
 
     async def put(self, library: str, path: str, content: str | bytes, **query: str) -> httpx.Response:
-        """Hand a file over."""
+        """Upload a file."""
         body = content.encode() if isinstance(content, str) else content
         return await self.admin.put(f"{DOCUMENTS}/{library}", params={"path": path, **query}, content=body)
 
     async def document(self, library: str, path: str, content: str | bytes, **query: str) -> str:
-        """Hand a file over that is taken, once its library is known; the id of its document."""
+        """Upload a file once its library is known. Returns the document's id."""
         async with asyncio.timeout(PATIENCE):
             while (done := await self.put(library, path, content, **query)).status_code == 404:
-                pass  # each time it was waited for
+                pass  # each upload has waited for the library
         assert done.status_code in (200, 201), done.text
         return done.json()["document"]
 
@@ -156,14 +156,14 @@ class Search:
             yield client
 
     async def call(self, bearer: str, tool: str, era: Era = "auto", **arguments: Any) -> dict[str, Any]:
-        """Call a tool that answers; its structured content."""
+        """Call a tool that succeeds. Returns its structured content."""
         async with self.client(bearer, era) as client:
             result = await client.call_tool(tool, arguments)
         assert not result.is_error, result.content
         return structured(result)
 
     async def connected(self) -> None:
-        """Wait until the broker can be spoken to, also after it was away."""
+        """Wait until the service is connected to the broker."""
         await eventually(lambda: "broker" not in self.process.probes.missing())
 
     def measured(self, metric: str, **labels: str) -> float:
@@ -191,7 +191,7 @@ async def a_search(environ: Mapping[str, str]) -> AsyncGenerator[Search]:
 
 @asynccontextmanager
 async def a_resolver(nats_url: str, redis_url: str) -> AsyncGenerator[None]:
-    """A real resolver at work."""
+    """Run a real resolver."""
     given = {"PALLAS_NATS_URL": nats_url, "PALLAS_REDIS_URL": redis_url, "PALLAS_FERNET_KEYS": FERNET_KEY}
     process = Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())
     async with build_resolver(AuthResolverSettings.from_env(given), process):
@@ -199,7 +199,7 @@ async def a_resolver(nats_url: str, redis_url: str) -> AsyncGenerator[None]:
 
 
 async def callers_are_known(asker: Bus) -> None:
-    """Wait until who says what callers may read is connected, also after the broker was away."""
+    """Wait until the resolver's stand-in is connected."""
 
     async def answered() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Who is let in, what is asked of the resolver for it, and that nothing outside of the set can be told from nothing."""
+"""Who may call, which questions the resolver gets, and that unreadable documents look like missing ones."""
 
 import json
 import logging
@@ -19,13 +19,13 @@ ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "appl
 
 
 async def post(search: Search, body: Any = CALL, **headers: str) -> httpx.Response:
-    """One message as a stranger sends it."""
+    """Send one message without an MCP client."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     async with httpx.AsyncClient(trust_env=False, timeout=20) as http:
         return await http.post(search.url, content=content, headers=ACCEPT | headers)
 
 
-async def test_a_refused_bearer_is_a_401_with_the_message_of_the_contract_and_nothing_more(
+async def test_a_refused_bearer_is_a_401_with_only_the_message_of_the_contract(
     search: Search, callers: StandIn
 ) -> None:
     for reason, message in AUTH_FAILURES.items():
@@ -33,14 +33,14 @@ async def test_a_refused_bearer_is_a_401_with_the_message_of_the_contract_and_no
         refused = await post(search, Authorization="Bearer bad")
         assert refused.status_code == 401
         assert refused.json() == {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": message}}
-        told = f' error="invalid_token", error_description="{message}"' if reason != "missing" else ""
-        assert refused.headers["www-authenticate"] == f"Bearer{told}"
-        # Whoever refuses counts.
+        parameters = f' error="invalid_token", error_description="{message}"' if reason != "missing" else ""
+        assert refused.headers["www-authenticate"] == f"Bearer{parameters}"
+        # The resolver has refused, so it counts.
         assert search.measured("mcp_auth_failures_total", reason=reason) == 0
 
 
 @pytest.mark.parametrize("failure", [PallasError("a bug"), Rejected("a bug", code="undecodable")])
-async def test_a_bearer_is_not_refused_for_a_fault_of_the_resolver(
+async def test_an_error_of_the_resolver_is_a_503_and_no_refusal(
     search: Search, callers: StandIn, failure: PallasError
 ) -> None:
     callers.failing["ann"] = failure
@@ -48,7 +48,9 @@ async def test_a_bearer_is_not_refused_for_a_fault_of_the_resolver(
     assert (answered.status_code, answered.headers["retry-after"]) == (503, "1")
 
 
-async def test_without_a_bearer_nobody_is_asked(search: Search, callers: StandIn) -> None:
+async def test_a_request_without_a_bearer_is_refused_without_asking_the_resolver(
+    search: Search, callers: StandIn
+) -> None:
     given: list[dict[str, str]] = [{}, *({"Authorization": value} for value in ("", "Bearer", "Basic YTpi"))]
     for headers in given:
         refused = await post(search, **headers)
@@ -59,7 +61,7 @@ async def test_without_a_bearer_nobody_is_asked(search: Search, callers: StandIn
 
 
 @ERAS
-async def test_the_official_client_hears_why_it_is_refused(search: Search, callers: StandIn, era: Era) -> None:
+async def test_the_official_client_gets_the_reason_of_a_refusal(search: Search, callers: StandIn, era: Era) -> None:
     callers.refused["old"] = "expired"
     why = pytest.RaisesExc(MCPError, match="Token has expired")
     with pytest.RaisesGroup(why, flatten_subgroups=True):
@@ -67,7 +69,7 @@ async def test_the_official_client_hears_why_it_is_refused(search: Search, calle
             await client.list_tools()
 
 
-async def test_a_bearer_that_is_too_long_or_said_twice_is_refused_without_asking(
+async def test_a_bearer_that_is_too_long_or_sent_twice_is_refused_without_asking_the_resolver(
     search: Search, callers: StandIn
 ) -> None:
     long = await post(search, Authorization="Bearer " + "x" * 8193)
@@ -81,7 +83,7 @@ async def test_a_bearer_that_is_too_long_or_said_twice_is_refused_without_asking
 
 
 @ERAS
-async def test_each_request_is_resolved_and_only_a_call_of_a_tool_uses_a_bearer_up(
+async def test_each_request_is_resolved_and_only_a_tool_call_uses_up_the_bearer(
     search: Search, callers: StandIn, era: Era
 ) -> None:
     callers.libraries["ann"] = ()
@@ -93,7 +95,7 @@ async def test_each_request_is_resolved_and_only_a_call_of_a_tool_uses_a_bearer_
     assert [asked.uses_up for asked in callers.asked] == [False] * before + [True]
 
 
-async def test_a_call_cannot_be_hidden_from_who_counts_it(search: Search, callers: StandIn) -> None:
+async def test_a_disguised_tool_call_still_uses_up_the_bearer(search: Search, callers: StandIn) -> None:
     callers.libraries["ann"] = ()
     bodies = [
         b'{"jsonrpc":"2.0","id":1,"method":"tools\\/call","params":{}}',
@@ -109,10 +111,10 @@ async def test_a_call_cannot_be_hidden_from_who_counts_it(search: Search, caller
 
 @requirement("A-3.3.2", "A-6.4.9")
 @ERAS
-async def test_an_empty_set_reads_nothing_and_is_no_error(
+async def test_a_caller_without_libraries_reads_nothing_and_gets_no_error(
     search: Search, truth: Truth, callers: StandIn, era: Era
 ) -> None:
-    await truth.say("created", "animals")
+    await truth.publish("created", "animals")
     document = await search.document("animals", "cats.txt", "Cats sleep.")
     callers.libraries["nobody"] = ()
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -130,11 +132,11 @@ async def test_an_empty_set_reads_nothing_and_is_no_error(
 
 
 @ERAS
-async def test_what_may_not_be_read_is_not_found_byte_for_byte_like_what_does_not_exist(
+async def test_an_unreadable_document_gets_the_same_bytes_as_a_missing_one(
     search: Search, truth: Truth, callers: StandIn, era: Era
 ) -> None:
-    await truth.say("created", "animals")
-    await truth.say("created", "secret")
+    await truth.publish("created", "animals")
+    await truth.publish("created", "secret")
     callers.libraries |= {"ann": ("animals",), "bob": ("secret",)}
     document = await search.document("secret", "a.txt", "Cats rule.")
     asked = [("get_document", {"document": document}), ("get_chunk", {"chunk": f"{document}:0", "after": 3})]
@@ -155,10 +157,10 @@ async def test_what_may_not_be_read_is_not_found_byte_for_byte_like_what_does_no
 
 
 @requirement("A-3.3.1")
-async def test_tools_read_the_set_and_nothing_else_of_the_caller(
+async def test_answers_depend_only_on_the_libraries_of_the_caller(
     search: Search, truth: Truth, callers: StandIn
 ) -> None:
-    await truth.say("created", "animals")
+    await truth.publish("created", "animals")
     await search.document("animals", "cats.txt", "Cats sleep.")
     callers.libraries |= {"one": ("animals",), "other": ("animals", "unknown")}
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -172,16 +174,14 @@ async def test_tools_read_the_set_and_nothing_else_of_the_caller(
     assert (await search.call("one", "search", query="cats"))["results"] == []
 
 
-async def test_while_nobody_resolves_bearers_callers_are_told_to_come_back(
-    environ: dict[str, str], truth: Truth
-) -> None:
+async def test_without_a_resolver_callers_get_a_503_with_retry_after(environ: dict[str, str], truth: Truth) -> None:
     async with a_search(environ) as search:
         away = await post(search, Authorization="Bearer ann")
         assert (away.status_code, away.headers["retry-after"]) == (503, "1")
         assert away.json()["error"]["code"] == -32600
 
 
-async def test_nothing_of_a_bearer_or_a_query_is_logged(
+async def test_neither_bearers_nor_queries_are_logged(
     search: Search, callers: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -205,7 +205,7 @@ async def test_only_posts_to_the_endpoint_are_served(search: Search) -> None:
     assert large.status_code == 413
 
 
-async def test_a_strange_host_is_refused(search: Search, callers: StandIn) -> None:
+async def test_an_unknown_host_or_origin_is_refused(search: Search, callers: StandIn) -> None:
     callers.libraries["ann"] = ()
     assert (await post(search, Authorization="Bearer ann", Host="evil.example")).status_code == 421
     assert (await post(search, Authorization="Bearer ann", Origin="https://evil.example")).status_code == 403

@@ -1,4 +1,4 @@
-"""Libraries come and go with the events of team-lifecycle, each taken once, whatever is restarted meanwhile."""
+"""Libraries follow the events of team-lifecycle. Each event is processed once, also when processes restart."""
 
 import pytest
 from tests.conftest import Connecting
@@ -13,60 +13,60 @@ from pallas_contracts.catalog import SEARCH
 
 
 async def names(search: Search) -> dict[str, str]:
-    """What `ann` finds."""
+    """The libraries that `ann` lists: names by uid."""
     libraries = (await search.call("ann", "list_libraries"))["libraries"]
     return {line["library"]: line["name"] for line in libraries}
 
 
 @pytest.fixture
 def ann(callers: StandIn) -> str:
-    """A caller that may read whatever there is."""
+    """A caller that may read all libraries `l0` to `l29`."""
     callers.libraries["ann"] = tuple(f"l{number}" for number in range(30))
     return "ann"
 
 
-async def test_what_happened_before_the_start_and_what_happens_now_is_taken(
+async def test_events_from_before_and_after_the_start_are_processed(
     environ: dict[str, str], truth: Truth, callers: StandIn, ann: str
 ) -> None:
     for number in range(3):
-        await truth.say("created", f"l{number}")
+        await truth.publish("created", f"l{number}")
     async with a_search(environ) as search:
         await known(search, callers, "l0", "l1", "l2")
-        await truth.say("renamed", "l0", name="Other", workspace_id="ws")
-        await truth.say("deleted", "l1")
-        await truth.say("moved", "l2", name="L2", workspace_id="ws", before=None)
+        await truth.publish("renamed", "l0", name="Other", workspace_id="ws")
+        await truth.publish("deleted", "l1")
+        await truth.publish("moved", "l2", name="L2", workspace_id="ws", before=None)
 
-        async def taken() -> bool:
+        async def are_processed() -> bool:
             return await names(search) == {"l0": "Other", "l2": "L2"}
 
-        await until(taken)
+        await until(are_processed)
         await eventually(lambda: search.process.probes.missing() == {})
 
 
-async def test_a_library_that_goes_takes_its_documents_with_it(search: Search, truth: Truth, ann: str) -> None:
-    await truth.say("created", "l0")
+async def test_deleting_a_library_deletes_its_documents(search: Search, truth: Truth, ann: str) -> None:
+    await truth.publish("created", "l0")
     await search.document("l0", "a.txt", "Cats.")
     assert len((await search.call(ann, "search", query="cats"))["results"]) == 1
-    await truth.say("deleted", "l0")
+    await truth.publish("deleted", "l0")
 
-    async def gone() -> bool:
+    async def none_is_listed() -> bool:
         return await names(search) == {}
 
-    await until(gone)
-    await truth.say("created", "l0")
+    await until(none_is_listed)
+    await truth.publish("created", "l0")
     await until(lambda: _has(search, "l0"))
     assert (await search.call(ann, "search", query="cats"))["results"] == []
 
 
-async def test_documents_of_a_library_that_is_known_by_another_identity_are_not_found(
+async def test_documents_of_a_library_under_another_identity_are_not_found(
     search: Search, truth: Truth, callers: StandIn, ann: str
 ) -> None:
-    await truth.say("created", "l0", name="Old", identity="one")
-    await truth.say("created", "l1")
+    await truth.publish("created", "l0", name="Old", identity="one")
+    await truth.publish("created", "l1")
     callers.identities["l0"] = "one"
     document = await search.document("l0", "a.txt", "Cats.")
     await search.document("l1", "b.txt", "Cats.")
-    await truth.say("renamed", "l0", name="Renamed", identity="one")
+    await truth.publish("renamed", "l0", name="Renamed", identity="one")
     await until(lambda: _has(search, "l1"))
 
     async def shown() -> set[str]:
@@ -91,23 +91,23 @@ async def test_documents_of_a_library_that_is_known_by_another_identity_are_not_
     callers.identities.clear()
     assert await shown() == {"l1"}
     callers.identities["l0"] = "two"
-    # The deletion was missed: what was there goes nevertheless.
-    await truth.say("created", "l0", name="New", identity="two")
+    # The deletion was missed, but the new identity deletes the old documents too.
+    await truth.publish("created", "l0", name="New", identity="two")
     await until(lambda: _has(search, "l0"))
     assert (await search.call(ann, "search", query="cats", libraries=["l0"]))["results"] == []
 
 
-async def test_a_document_that_is_read_while_its_library_is_made_anew_is_not_taken(
+async def test_a_document_is_refused_when_its_library_is_recreated_while_the_file_is_read(
     search: Search, truth: Truth, ann: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await truth.say("created", "l0", name="Old", identity="one")
+    await truth.publish("created", "l0", name="Old", identity="one")
     await until(lambda: _known(search, "l0", "a.txt"))
     read = Reader.read
 
     async def replaced(reader: Reader, content: bytes, kind: str) -> FileText:
-        await truth.say("deleted", "l0")
-        await truth.say("created", "l0", name="New", identity="two")
-        await truth.say("created", "l1")
+        await truth.publish("deleted", "l0")
+        await truth.publish("created", "l0", name="New", identity="two")
+        await truth.publish("created", "l1")
         await until(lambda: _has(search, "l1"))
         return await read(reader, content, kind)
 
@@ -124,43 +124,43 @@ async def _has(search: Search, uid: str) -> bool:
     return uid in await names(search)
 
 
-async def test_replicas_share_the_work_and_an_event_that_was_sent_twice_is_taken_once(
+async def test_replicas_share_the_events_and_ignore_old_ones(
     environ: dict[str, str], truth: Truth, callers: StandIn, ann: str
 ) -> None:
     async with a_search(environ) as one, a_search(environ) as other:
-        await truth.say("created", "l0", name="First")
-        await truth.say("renamed", "l0", name="Second")
-        await truth.say("created", "l0", number=1, name="First")
-        await truth.say("created", "l1", number=3, name="Third")
+        await truth.publish("created", "l0", name="First")
+        await truth.publish("renamed", "l0", name="Second")
+        await truth.publish("created", "l0", number=1, name="First")
+        await truth.publish("created", "l1", number=3, name="Third")
         for search in (one, other):
             await until(lambda search=search: _has(search, "l1"))
             assert await names(search) == {"l0": "Second", "l1": "Third"}
 
 
-async def test_an_event_that_cannot_be_read_holds_nothing_up(
+async def test_an_unreadable_event_does_not_block_later_ones(
     search: Search, truth: Truth, ann: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await truth.bus.put("pallas.v1.lifecycle.library.created", b"no json")
-    await truth.say("created", "l0")
+    await truth.publish("created", "l0")
     await until(lambda: _has(search, "l0"))
     assert "a change of a library cannot be decoded" in caplog.text
 
 
-async def test_a_broker_that_was_away_costs_no_event(
+async def test_no_event_is_lost_when_the_broker_restarts(
     environ: dict[str, str], truth: Truth, callers: StandIn, ann: str, nats_server: NatsServer, bus: Connecting
 ) -> None:
     async with a_search(environ) as search:
-        await truth.say("created", "l0")
+        await truth.publish("created", "l0")
         await until(lambda: _has(search, "l0"))
         nats_server.restart(kill=True)
         await callers_are_known(await bus(SEARCH, url=nats_server.url))
         await eventually(lambda: truth.bus.breaks > 0 and truth.bus.connected)
-        await truth.say("created", "l1")
+        await truth.publish("created", "l1")
         await eventually(lambda: search.process.probes.missing() == {})
         await until(lambda: _has(search, "l1"))
 
 
-async def test_without_the_stream_it_serves_and_says_what_is_missing(
+async def test_without_the_stream_it_serves_callers_and_reports_that_changes_are_missing(
     environ: dict[str, str], nats_server: NatsServer, callers: StandIn
 ) -> None:
     callers.libraries["ann"] = ()

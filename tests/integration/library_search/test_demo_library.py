@@ -1,4 +1,4 @@
-"""The demo team's library, as `pallas up` makes it, on real services: once, however often and badly it starts."""
+"""The demo team's library, as `pallas up` creates it: once, however often it starts or is killed."""
 
 import itertools
 from collections.abc import AsyncGenerator
@@ -31,7 +31,7 @@ TEAM = "0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e"
 
 @dataclass(frozen=True)
 class Parts:
-    """What a start of the stack finds."""
+    """The services that a start of the stack uses."""
 
     lifecycle: Lifecycle
     search: Search
@@ -39,7 +39,7 @@ class Parts:
     demo: DemoTeam
 
     async def ensure(self) -> str:
-        """Make the library, and return the JWT that is kept then."""
+        """Create the library if needed. Returns the stored JWT."""
         await ensure_demo_library(self.demo, self.operator)
         jwt = self.demo.kept_jwt()
         assert jwt is not None
@@ -50,7 +50,7 @@ class Parts:
         return {item["path"] for item in (await self.search.call(jwt, "list_items"))["items"]}
 
     async def changes(self) -> list[str]:
-        """All that has ever changed."""
+        """All changes so far, except those of keys."""
         listed = (await self.lifecycle.admin.get(f"{ADMIN}/changes", params={"limit": 1000})).json()["items"]
         return [f"{it['kind']} {it['action']}" for it in listed if it["kind"] != "key"]
 
@@ -59,7 +59,7 @@ class Parts:
 async def parts(
     environ: dict[str, str], postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path
 ) -> AsyncGenerator[Parts]:
-    """The auth side at work, and two documents."""
+    """The running auth services, and two documents."""
     documents = tmp_path / "documents"
     documents.mkdir()
     for name in ("one", "two"):
@@ -80,28 +80,28 @@ async def parts(
         yield Parts(lifecycle, search, operator, demo)
 
 
-ALL = ["team provisioned", "user created", "library created", "team workspaces_updated"]
+ALL_CHANGES = ["team provisioned", "user created", "library created", "team workspaces_updated"]
 
 
-async def test_the_first_start_makes_everything_and_the_next_one_changes_nothing(parts: Parts) -> None:
+async def test_the_first_start_creates_the_library_and_the_next_one_changes_nothing(parts: Parts) -> None:
     first = await parts.ensure()
     assert await parts.found(first) == {"one.md", "two.md"}
-    assert await parts.changes() == ALL
+    assert await parts.changes() == ALL_CHANGES
     assert await parts.ensure() == first
-    assert await parts.changes() == ALL
+    assert await parts.changes() == ALL_CHANGES
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process is killed here."""
 
 
-async def is_cut_off(parts: Parts, behind: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Kill a start behind so many requests: what was asked is done then, but nobody hears it. False: it was through."""
+async def is_cut_off(parts: Parts, after: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Kill a start after so many requests, before it reads the last response. False if it finished earlier."""
     send, sent = httpx.AsyncClient.send, itertools.count(1)
 
     async def send_and_die(self: httpx.AsyncClient, *words: Any, **options: Any) -> httpx.Response:
         answer = await send(self, *words, **options)
-        if next(sent) == behind:
+        if next(sent) == after:
             raise Killed
         return answer
 
@@ -115,7 +115,7 @@ async def is_cut_off(parts: Parts, behind: int, monkeypatch: pytest.MonkeyPatch)
     return killed
 
 
-async def test_starts_that_are_killed_behind_any_request_end_in_one_library_and_one_valid_jwt(
+async def test_starts_killed_after_any_request_end_in_one_library_and_one_valid_jwt(
     parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cuts = 0
@@ -125,16 +125,16 @@ async def test_starts_that_are_killed_behind_any_request_end_in_one_library_and_
     jwt = parts.demo.kept_jwt()
     assert jwt is not None
     assert await parts.found(jwt) == {"one.md", "two.md"}
-    assert [change for change in await parts.changes() if change != "team rotated"] == ALL
+    assert [change for change in await parts.changes() if change != "team rotated"] == ALL_CHANGES
 
 
-async def test_a_data_folder_that_is_lost_costs_nothing_but_another_jwt(parts: Parts) -> None:
+async def test_a_lost_data_folder_only_rotates_the_jwt(parts: Parts) -> None:
     first = await parts.ensure()
     (parts.demo.folder / "fastagent.secrets.yaml").unlink()
     second = await parts.ensure()
     assert second != first
     assert await parts.found(second) == {"one.md", "two.md"}
-    assert await parts.changes() == [*ALL, "team rotated"]
+    assert await parts.changes() == [*ALL_CHANGES, "team rotated"]
 
 
 async def test_a_jwt_that_is_refused_is_replaced(parts: Parts) -> None:
@@ -143,7 +143,7 @@ async def test_a_jwt_that_is_refused_is_replaced(parts: Parts) -> None:
     assert await parts.found(await parts.ensure()) == {"one.md", "two.md"}
 
 
-async def test_what_an_admin_has_changed_since_stays_as_it_is(parts: Parts) -> None:
+async def test_changes_by_an_admin_are_kept(parts: Parts) -> None:
     jwt = await parts.ensure()
     await parts.lifecycle.attach(TEAM, "elsewhere")
     await parts.lifecycle.admin.put(f"{ADMIN}/libraries/{LIBRARY}/name", json={"name": "Ours"})
@@ -157,7 +157,7 @@ async def test_what_an_admin_has_changed_since_stays_as_it_is(parts: Parts) -> N
     assert [library["name"] for library in libraries] == ["Ours"]
 
 
-async def test_a_team_that_an_admin_has_deleted_is_not_made_again(parts: Parts) -> None:
+async def test_a_team_deleted_by_an_admin_is_not_recreated(parts: Parts) -> None:
     await parts.ensure()
     await parts.lifecycle.daedalus.delete(f"{TEAMS}{TEAM}/")
     before = await parts.changes()
@@ -166,7 +166,7 @@ async def test_a_team_that_an_admin_has_deleted_is_not_made_again(parts: Parts) 
     assert await parts.changes() == before
 
 
-async def test_a_wrong_password_is_told_with_what_was_asked(parts: Parts) -> None:
+async def test_a_wrong_password_is_reported_with_the_request_that_failed(parts: Parts) -> None:
     wrong = replace(parts.operator, service_password="no")
     with pytest.raises(Refused, match=r"POST /mcp_server/api/teams/ failed with status 401"):
         await ensure_demo_library(parts.demo, wrong)

@@ -1,4 +1,4 @@
-"""Documents from admins."""
+"""Admins upload and delete documents."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from pallas_contracts.errors import Rejected
 @pytest.fixture
 async def shelf(search: Search, truth: Truth, callers: StandIn) -> str:
     """A library that `ann` may read."""
-    await truth.say("created", "shelf")
+    await truth.publish("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     return "shelf"
 
 
-async def test_the_same_file_again_changes_nothing_and_another_one_takes_its_place(search: Search, shelf: str) -> None:
+async def test_uploading_the_same_file_changes_nothing_and_another_one_replaces_it(search: Search, shelf: str) -> None:
     done = [await search.put(shelf, "a.md", text) for text in ("# One\n", "# One\n", "# Two\n")]
     assert [answer.status_code for answer in done] == [201, 200, 200]
     assert [answer.json()["status"] for answer in done] == ["created", "unchanged", "updated"]
@@ -37,7 +37,7 @@ async def test_a_pdf_is_read_page_by_page(search: Search, shelf: str) -> None:
     assert (passage["page"], passage["title"], passage["text"]) == (2, "A book", "Dogs **bark**.")
 
 
-async def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(search: Search, shelf: str) -> None:
+async def test_a_bad_file_is_refused_with_the_reason(search: Search, shelf: str) -> None:
     refusals: list[tuple[str, bytes, str]] = [
         ("a.pdf", b"%PDF-1.4 nonsense", "the file is not a readable PDF"),
         ("a.pdf", a_pdf("Secret.", password="x"), "the PDF needs a password"),
@@ -57,21 +57,21 @@ async def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(search: Se
 
 
 async def test_a_file_that_is_too_large_is_refused(environ: dict[str, str], truth: Truth, callers: StandIn) -> None:
-    await truth.say("created", "shelf")
+    await truth.publish("created", "shelf")
     async with a_search(environ | {"PALLAS_MAX_DOCUMENT_BYTES": "1024"}) as search:
         assert (await search.put("shelf", "a.txt", "x" * 1024)).status_code == 201
         assert (await search.put("shelf", "b.txt", "x" * 1025)).status_code == 413
 
 
-async def test_a_library_may_have_been_made_a_moment_ago(search: Search, truth: Truth) -> None:
+async def test_an_upload_waits_for_the_event_of_a_new_library(search: Search, truth: Truth) -> None:
     putting = asyncio.create_task(search.put("young", "a.txt", "Text."))
-    await truth.say("created", "young")
+    await truth.publish("created", "young")
     assert (await putting).status_code == 201
     unknown = await search.put("nowhere", "a.txt", "Text.")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "no_library")
 
 
-async def test_two_at_once_of_one_path_leave_one_document(search: Search, shelf: str) -> None:
+async def test_concurrent_uploads_to_one_path_leave_one_document(search: Search, shelf: str) -> None:
     texts = [f"Text number{number}." for number in range(6)]
     done = await asyncio.gather(*(search.put(shelf, "a.txt", text) for text in texts))
     assert {answer.status_code for answer in done} <= {200, 201}
@@ -82,7 +82,7 @@ async def test_two_at_once_of_one_path_leave_one_document(search: Search, shelf:
     assert text in texts
 
 
-async def test_a_removed_document_is_gone(search: Search, shelf: str) -> None:
+async def test_a_deleted_document_is_no_longer_found(search: Search, shelf: str) -> None:
     document = await search.document(shelf, "a.txt", "Cats.")
     assert (await search.admin.delete(f"{DOCUMENTS}/other/{document}")).status_code == 404
     assert (await search.admin.delete(f"{DOCUMENTS}/{shelf}/{document}")).status_code == 204
@@ -92,7 +92,7 @@ async def test_a_removed_document_is_gone(search: Search, shelf: str) -> None:
     assert (await search.call("ann", "search", query="cats"))["results"] == []
 
 
-async def test_strangers_learn_nothing_of_routes(search: Search) -> None:
+async def test_every_admin_path_is_401_without_the_account(search: Search) -> None:
     for auth in (None, ("admin", "wrong"), ("root", PASSWORD), ("", "")):
         async with httpx.AsyncClient(base_url=search.base, auth=auth, trust_env=False) as http:
             for path in (f"{DOCUMENTS}/x?path=a.txt", "/admin/", "/admin/nothing"):
@@ -101,7 +101,7 @@ async def test_strangers_learn_nothing_of_routes(search: Search) -> None:
                 assert refused.headers["www-authenticate"].startswith("Basic ")
 
 
-async def test_without_a_password_the_account_is_closed(
+async def test_without_a_password_hash_the_account_is_disabled(
     environ: dict[str, str], truth: Truth, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -110,8 +110,10 @@ async def test_without_a_password_the_account_is_closed(
     assert "PALLAS_ADMIN_PASSWORD_HASH is not set" in caplog.text
 
 
-async def test_other_languages_index_everything_anew(environ: dict[str, str], truth: Truth, callers: StandIn) -> None:
-    await truth.say("created", "shelf")
+async def test_changing_the_languages_reindexes_all_documents(
+    environ: dict[str, str], truth: Truth, callers: StandIn
+) -> None:
+    await truth.publish("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     async with a_search(environ) as search:
         await search.document("shelf", "a.txt", "Die Häuser standen leer.")

@@ -1,4 +1,4 @@
-"""What one caller asks does not take anything away from the others."""
+"""The requests of one caller do not slow down the others."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ POOL = 6
 
 @asynccontextmanager
 async def blocked(url: str) -> AsyncGenerator[None]:
-    """Searches wait for a table in the block."""
+    """Lock the table of chunks, so that searches wait."""
     engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
     try:
         async with engine.begin() as connection:
@@ -30,45 +30,45 @@ async def blocked(url: str) -> AsyncGenerator[None]:
         await engine.dispose()
 
 
-def facts(result: CallToolResult) -> dict[str, Any]:
-    """What an error says to programs."""
+def error_facts(result: CallToolResult) -> dict[str, Any]:
+    """The machine-readable part of a tool error."""
     assert result.is_error
     return (result.meta or {})["pallas/error"]
 
 
-async def test_a_caller_with_many_slow_searches_holds_up_neither_others_nor_readiness(
+async def test_a_caller_with_many_slow_searches_delays_neither_others_nor_readiness(
     environ: dict[str, str], truth: Truth, callers: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = 0
+    pings = 0
 
     async def counted(engine: AsyncEngine) -> None:
-        nonlocal looked
+        nonlocal pings
         await ping(engine)
-        looked += 1
+        pings += 1
 
     monkeypatch.setattr(library_search.app, "ping", counted)
     monkeypatch.setattr("library_search.health.INTERVAL", 0.02)
     callers.libraries |= {"ann": ("shelf",), "bob": ("shelf",)}
-    await truth.say("created", "shelf")
+    await truth.publish("created", "shelf")
     async with a_search(environ | {"PALLAS_POSTGRES_POOL": str(POOL)}) as search:
         await search.document("shelf", "a.txt", "Cats.")
         async with search.client("ann") as ann, search.client("bob") as bob:
             async with blocked(environ["PALLAS_POSTGRES_URL"]):
                 greedy = [asyncio.create_task(ann.call_tool("search", {"query": "cats"})) for _ in range(2 * POOL)]
                 await eventually(lambda: len(callers.asked) > 2 * POOL)
-                before = looked
-                # Without a limit they wait for a connection, and are refused after two seconds.
+                before = pings
+                # Without a limit per caller these would wait for a connection, and be refused after two seconds.
                 async with within(2.0):
                     for _ in range(5):
                         assert len(structured(await soon(bob.call_tool("list_items", {})))["items"]) == 1
                     assert structured(await soon(ann.call_tool("get_health", {})))["status"] == "ok"
-                    await eventually(lambda: looked > before + 3)
+                    await eventually(lambda: pings > before + 3)
                 assert search.process.probes.missing() == {}
                 assert not any(task.done() for task in greedy)
             assert not any(result.is_error for result in await asyncio.gather(*greedy))
 
 
-async def test_a_search_that_is_given_up_is_too_slow(
+async def test_a_search_beyond_the_statement_timeout_fails_as_too_slow(
     environ: dict[str, str], truth: Truth, callers: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library_search.app, "PLANS", library_search.app.PLANS | {"statement_timeout": "100ms"})
@@ -76,15 +76,15 @@ async def test_a_search_that_is_given_up_is_too_slow(
     async with a_search(environ) as search, search.client("ann") as ann:
         async with blocked(environ["PALLAS_POSTGRES_URL"]):
             given_up = await ann.call_tool("search", {"query": "cats"})
-        assert facts(given_up) == {"code": "too_slow", "retryable": True}
+        assert error_facts(given_up) == {"code": "too_slow", "retryable": True}
         assert search.measured("pallas_library_tool_seconds_count", tool="search", outcome="too_slow") == 1
         assert search.process.probes.missing().get("postgres") is None
 
 
-async def test_extreme_arguments_are_refused_by_name_and_never_an_internal_error(
+async def test_extreme_numbers_are_refused_with_their_field_and_cause_no_internal_error(
     search: Search, truth: Truth, callers: StandIn
 ) -> None:
-    await truth.say("created", "shelf")
+    await truth.publish("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     document = await search.document("shelf", "a.txt", "Cats.")
     valid: dict[str, dict[str, Any]] = {
@@ -100,9 +100,9 @@ async def test_extreme_arguments_are_refused_by_name_and_never_an_internal_error
         for tool, field in fields:
             for number in (-(2**63), -1, 2**31 - 1, 2**31, 2**63, 10**30, 1e308):
                 result = await client.call_tool(tool, {**valid.get(tool, {}), field: number})
-                assert facts(result) == {"code": "bad_arguments", "retryable": False, "field": field}
+                assert error_facts(result) == {"code": "bad_arguments", "retryable": False, "field": field}
         for offset in (10**9, 2**30):
             answered = structured(await client.call_tool("get_document", {"document": document, "offset": offset}))
             assert (answered["text"], answered["next_offset"]) == ("", None)
         for chunk in (f"{document}:9999999", f"{document}:{2**31}", f"{document}:-1"):
-            assert facts(await client.call_tool("get_chunk", {"chunk": chunk}))["code"] == "not_found"
+            assert error_facts(await client.call_tool("get_chunk", {"chunk": chunk}))["code"] == "not_found"

@@ -1,4 +1,4 @@
-"""Everything is indexed anew when the languages are others, however long that takes."""
+"""All documents are indexed again when the languages change, however long that takes."""
 
 import asyncio
 from functools import partial
@@ -19,18 +19,18 @@ _UPDATING = """select count(*) from pg_stat_activity where datname = current_dat
 and state = 'active' and clock_timestamp() - query_start > interval '1.5 seconds'"""
 
 
-async def test_it_goes_on_for_longer_than_anything_else_may_take_and_readiness_says_what_is_done(
+async def test_reindexing_may_exceed_the_statement_timeout_and_readiness_reports_it(
     environ: dict[str, str],
     truth: Truth,
     callers: StandIn,
     postgres: PostgresServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await truth.say("created", "shelf")
+    await truth.publish("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     async with a_search(environ) as search:
         await search.document("shelf", "a.txt", "Die Häuser standen leer.")
-    # On both sides of the connection, anything else is given up after half a second.
+    # All other statements time out after half a second, in Postgres and in the client.
     brief = partial(open_engine, command_seconds=0.5)
     monkeypatch.setattr("library_search.app.open_engine", brief)
     monkeypatch.setattr("library_search.app.PLANS", {"statement_timeout": "500ms", "lock_timeout": "500ms"})

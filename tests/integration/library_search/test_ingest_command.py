@@ -1,4 +1,4 @@
-"""`pallas libraries ingest` against a service at work."""
+"""`pallas libraries ingest` against a running service."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def pallas(*words: str, password: str = PASSWORD) -> tuple[int, str, str]:
-    """Run the command; exit code, output, complaints."""
+    """Run the command. Returns exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _RUN, "libraries", "ingest", *words),
         stdout=asyncio.subprocess.PIPE,
@@ -37,10 +37,10 @@ async def pallas(*words: str, password: str = PASSWORD) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode(), err.decode()
 
 
-async def test_a_folder_is_added_each_file_is_told_and_a_second_time_changes_nothing(
+async def test_ingest_reports_each_file_and_a_second_run_stores_only_changed_files(
     search: Search, truth: Truth, callers: StandIn, folder: Path
 ) -> None:
-    await truth.say("created", "shelf")
+    await truth.publish("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     words = (str(folder), "--library", "shelf", "--collection", "docs", "--url", search.base)
     code, out, err = await pallas(*words)
@@ -59,8 +59,8 @@ async def test_a_folder_is_added_each_file_is_told_and_a_second_time_changes_not
     (folder / "one.md").write_text("# One\nCats hunt.\n")
     code, out, err = await pallas(*words, "--json")
     assert (code, err) == (0, "")
-    said: dict[str, Any] = json.loads(out)
-    assert {name: said[name] for name in ("library", "collection", "created", "updated", "unchanged", "failed")} == {
+    report: dict[str, Any] = json.loads(out)
+    assert {name: report[name] for name in ("library", "collection", "created", "updated", "unchanged", "failed")} == {
         "library": "shelf",
         "collection": "docs",
         "created": 0,
@@ -68,14 +68,14 @@ async def test_a_folder_is_added_each_file_is_told_and_a_second_time_changes_not
         "unchanged": 1,
         "failed": 0,
     }
-    assert [(file["path"], file["status"]) for file in said["files"]] == [
+    assert [(file["path"], file["status"]) for file in report["files"]] == [
         ("deep/two ü.txt", "unchanged"),
         ("one.md", "updated"),
     ]
-    assert said["skipped"] == ["code.py"]
+    assert report["skipped"] == ["code.py"]
 
 
-async def test_what_keeps_everything_from_being_added_is_one_line(search: Search, folder: Path) -> None:
+async def test_an_error_that_prevents_ingest_is_reported_in_one_line(search: Search, folder: Path) -> None:
     unknown = await pallas(str(folder), "--library", "nowhere", "--url", search.base)
     assert unknown == (1, "", "pallas: there is no library 'nowhere'\n")
     wrong = await pallas(str(folder), "--library", "x", "--url", search.base, password="wrong")

@@ -1,4 +1,4 @@
-"""The whole way (contract, section 14.3): a token or a team's JWT, the resolver, the search, on real servers."""
+"""A search from end to end (contract, section 14.3): a bearer, the resolver and the search, on real servers."""
 
 import re
 import time
@@ -23,10 +23,10 @@ LIBRARIES = {"manuals": "ws_work", "papers": "ws_work", "diary": "ws_home"}
 
 
 @pytest.fixture
-async def parts(
+async def services(
     environ: dict[str, str], postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path
 ) -> AsyncGenerator[tuple[Lifecycle, Search]]:
-    """Everything, with three libraries of one document each; `ann` owns them all."""
+    """All services, with three libraries of one document each, which `ann` owns."""
     async with AsyncExitStack() as stack:
         redis = stack.enter_context(RedisServer(tmp_path / "redis"))
         addresses = {"postgres_url": await postgres.new_database(), "redis_url": redis.url, "nats_url": nats_server.url}
@@ -40,18 +40,18 @@ async def parts(
         yield lifecycle, search
 
 
-async def read(search: Search, bearer: str, era: Era = "auto") -> set[str]:
-    """The libraries in which a bearer finds something, which has to be those that it lists."""
+async def readable_libraries(search: Search, bearer: str, era: Era = "auto") -> set[str]:
+    """The libraries in which a bearer finds documents. Fails if it lists others."""
     found = {passage["library"] for passage in (await search.call(bearer, "search", era, query="page"))["results"]}
     listed = {line["library"] for line in (await search.call(bearer, "list_libraries", era))["libraries"]}
     assert found == listed
     return found
 
 
-async def refused(search: Search, bearer: str, why: str) -> None:
-    """A bearer is refused, for this reason."""
-    told = pytest.RaisesExc(MCPError, match=f"^{re.escape(why)}$")
-    with pytest.RaisesGroup(told, flatten_subgroups=True):
+async def assert_refused(search: Search, bearer: str, why: str) -> None:
+    """Fail unless a bearer is refused with this message."""
+    error = pytest.RaisesExc(MCPError, match=f"^{re.escape(why)}$")
+    with pytest.RaisesGroup(error, flatten_subgroups=True):
         async with search.client(bearer) as client:
             await client.list_tools()
 
@@ -59,28 +59,28 @@ async def refused(search: Search, bearer: str, why: str) -> None:
 @requirement("A-14.3.1")
 @ERAS
 async def test_a_third_party_client_with_a_token_finds_what_its_token_allows(
-    parts: tuple[Lifecycle, Search], era: Era
+    services: tuple[Lifecycle, Search], era: Era
 ) -> None:
-    lifecycle, search = parts
+    lifecycle, search = services
     made = (await lifecycle.token("ann", "manuals", "diary")).json()
     nothing = (await lifecycle.token("ann")).json()
-    assert await read(search, made["token"], era) == {"manuals", "diary"}
-    assert await read(search, nothing["token"], era) == set()
+    assert await readable_libraries(search, made["token"], era) == {"manuals", "diary"}
+    assert await readable_libraries(search, nothing["token"], era) == set()
     assert (await lifecycle.revoke("diary", "ann", "owner")).status_code == 409
     assert (await lifecycle.admin.delete(f"{ADMIN}/libraries/diary")).status_code == 204
-    assert await read(search, made["token"], era) == {"manuals"}
+    assert await readable_libraries(search, made["token"], era) == {"manuals"}
     assert (await lifecycle.admin.delete(f"{ADMIN}/tokens/{made['id']}")).status_code == 204
-    await refused(search, made["token"], "Token has been deactivated.")
+    await assert_refused(search, made["token"], "Token has been deactivated.")
 
 
 @requirement("A-14.3.2", "A-14.3.3")
 @ERAS
-async def test_a_team_finds_what_is_in_its_workspaces_and_nothing_from_the_request_after_it_is_detached(
-    parts: tuple[Lifecycle, Search], era: Era
+async def test_a_team_finds_what_is_in_its_workspaces_and_nothing_once_it_is_detached(
+    services: tuple[Lifecycle, Search], era: Era
 ) -> None:
-    lifecycle, search = parts
+    lifecycle, search = services
     team, jwt = await lifecycle.team()
-    assert await read(search, jwt, era) == set()
+    assert await readable_libraries(search, jwt, era) == set()
     async with search.client(jwt, era) as client:
         for workspaces, wanted in (
             (("ws_work",), {"manuals", "papers"}),
@@ -91,39 +91,39 @@ async def test_a_team_finds_what_is_in_its_workspaces_and_nothing_from_the_reque
             await lifecycle.attach(team, *workspaces)
             found = structured(await client.call_tool("search", {"query": "page"}))["results"]
             assert {passage["library"] for passage in found} == wanted
-    assert await read(search, jwt, era) == set()
+    assert await readable_libraries(search, jwt, era) == set()
 
 
-async def test_a_library_that_moves_is_read_by_the_teams_of_its_new_workspace_from_the_next_request_on(
-    parts: tuple[Lifecycle, Search],
+async def test_a_moved_library_is_read_by_the_teams_of_its_new_workspace_on_the_next_request(
+    services: tuple[Lifecycle, Search],
 ) -> None:
-    lifecycle, search = parts
+    lifecycle, search = services
     (work, work_jwt), (home, home_jwt) = await lifecycle.team("Work"), await lifecycle.team("Home")
     await lifecycle.attach(work, "ws_work")
     await lifecycle.attach(home, "ws_home")
     moved = await lifecycle.admin.put(f"{ADMIN}/libraries/papers/workspace", json={"workspace_id": "ws_home"})
     assert moved.status_code == 200
-    assert await read(search, work_jwt) == {"manuals"}
-    assert await read(search, home_jwt) == {"diary", "papers"}
+    assert await readable_libraries(search, work_jwt) == {"manuals"}
+    assert await readable_libraries(search, home_jwt) == {"diary", "papers"}
 
 
 @requirement("A-7.2.2")
 async def test_the_jwt_of_a_team_that_is_rotated_or_deleted_is_refused_on_the_next_request(
-    parts: tuple[Lifecycle, Search],
+    services: tuple[Lifecycle, Search],
 ) -> None:
-    lifecycle, search = parts
+    lifecycle, search = services
     team, first = await lifecycle.team()
     await lifecycle.attach(team, "ws_home")
-    assert await read(search, first) == {"diary"}
+    assert await readable_libraries(search, first) == {"diary"}
     second = (await lifecycle.daedalus.post(f"{TEAMS}{team}/rotate/")).json()["jwt"]
-    await refused(search, first, "Invalid MCP token.")
-    assert await read(search, second) == {"diary"}
+    await assert_refused(search, first, "Invalid MCP token.")
+    assert await readable_libraries(search, second) == {"diary"}
     await lifecycle.daedalus.delete(f"{TEAMS}{team}/")
-    await refused(search, second, "Token has been deactivated.")
+    await assert_refused(search, second, "Token has been deactivated.")
 
 
-async def test_a_renamed_library_shows_its_new_name(parts: tuple[Lifecycle, Search]) -> None:
-    lifecycle, search = parts
+async def test_a_renamed_library_shows_its_new_name(services: tuple[Lifecycle, Search]) -> None:
+    lifecycle, search = services
     token = (await lifecycle.token("ann", "diary")).json()["token"]
     await lifecycle.admin.put(f"{ADMIN}/libraries/diary/name", json={"name": "Journal"})
 
@@ -134,17 +134,17 @@ async def test_a_renamed_library_shows_its_new_name(parts: tuple[Lifecycle, Sear
 
 
 def per_turn(key: dict[str, str], *libraries: str) -> str:
-    """A per-turn JWT as Daedalus makes one. It is of a moment ahead, so that it is younger than Redis."""
+    """A per-turn JWT as Daedalus makes one. Its `iat` is five seconds ahead, so that it is younger than Redis."""
     now = int(time.time()) + 5
     claims = {"iss": "daedalus", "aud": "mnemosyne", "sub": "daedalus-chat", "ws": "ws_work", "libs": libraries}
     claims |= {"iat": now, "exp": now + 600, "jti": str(uuid.uuid4())}
     return jwt_of.encode(claims, bytes.fromhex(key["secret"]), "HS256", {"kid": key["kid"]})
 
 
-async def test_a_library_under_the_uid_of_a_deleted_one_never_shows_its_documents_while_the_stream_is_full(
-    parts: tuple[Lifecycle, Search], bus: Connecting, nats_server: NatsServer
+async def test_a_library_that_reuses_a_uid_never_shows_old_documents_even_while_the_stream_is_full(
+    services: tuple[Lifecycle, Search], bus: Connecting, nats_server: NatsServer
 ) -> None:
-    lifecycle, search = parts
+    lifecycle, search = services
     key = (await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "turn"})).json()
     team, team_jwt = await lifecycle.team()
     await lifecycle.attach(team, "ws_work")

@@ -1,4 +1,4 @@
-"""Documents whose words take longer to make than a statement may take."""
+"""Documents that one statement could not index before its timeout."""
 
 import asyncio
 import random
@@ -12,8 +12,8 @@ from library_search.adapters.chunk_rows import BATCH
 SIZE = 12 * 1024 * 1024
 
 
-def a_long_text(size: int) -> str:
-    """A text of so many characters, of many words, the last one `omega`."""
+def long_text(size: int) -> str:
+    """A text of `size` characters in many words, the last one `omega`."""
     chance = random.Random(size)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["".join(chance.choices(letters, k=chance.randint(3, 10))) for _ in range(20_000)]
@@ -26,23 +26,23 @@ def a_long_text(size: int) -> str:
 
 
 @pytest.mark.timeout(120)
-async def test_a_document_is_taken_though_all_its_words_at_once_would_take_longer_than_a_statement_may(
+async def test_a_document_is_indexed_in_batches_that_each_stay_below_the_statement_timeout(
     environ: dict[str, str], truth: Truth, callers: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One statement for all of it takes about four seconds on an idle machine.
+    # One statement for the whole text takes about four seconds on an idle machine.
     monkeypatch.setattr(library_search.app, "PLANS", library_search.app.PLANS | {"statement_timeout": "2s"})
-    await truth.say("created", "shelf")
+    await truth.publish("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     async with a_search(environ) as search:
-        story = a_long_text(SIZE)
+        story = long_text(SIZE)
         async with asyncio.timeout(90):
-            # A statement during which the machine stood still is given up, too; whoever sent the document tries again.
+            # A statement also times out when the machine pauses. Then the client uploads again.
             while (done := await search.put("shelf", "long story.txt", story)).status_code == 503:
                 assert done.json()["code"] == "too_slow"
         assert (done.status_code, done.json().get("status")) == (201, "created"), done.text
         assert done.json()["chunks"] > 20 * BATCH
         [found] = (await search.call("ann", "search", query="omega"))["results"]
         assert int(found["chunk"].rpartition(":")[2]) == done.json()["chunks"] - 1
-        # The title is that of the first chunk only, in whichever batch the others are.
+        # Only the first chunk has the title, whichever batch the others are in.
         titled = (await search.call("ann", "search", query='"long story"', limit=50))["results"]
         assert [passage["chunk"].rpartition(":")[2] for passage in titled] == ["0"]

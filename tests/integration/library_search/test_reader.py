@@ -1,4 +1,4 @@
-"""Files are read in a process with limits, whatever they are made of."""
+"""Files are read in a process with limits on time and memory."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ async def a_reader(**limits: Any) -> AsyncGenerator[Reader]:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def started_processes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The processes that were started."""
     processes: list[object] = []
     start: Callable[..., Any] = asyncio.create_subprocess_exec
@@ -43,18 +43,20 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return processes
 
 
-async def test_small_text_files_are_read_by_one_process_and_others_by_one_of_their_own(started: list[object]) -> None:
+async def test_small_text_files_share_one_process_and_each_other_file_gets_its_own(
+    started_processes: list[object],
+) -> None:
     async with a_reader() as reader:
         for number in range(3):
             read = await reader.read(f"# Book {number}\n\nText.\n".encode(), MARKDOWN)
             assert (read.title, [chunk.heading for chunk in read.chunks]) == (f"Book {number}", [f"Book {number}"])
         assert (await reader.read("Katzen schlafen. 🐈".encode(), PLAIN)).chunks[0].text == "Katzen schlafen. 🐈"
-        assert len(started) == 1
+        assert len(started_processes) == 1
         for _ in range(2):
             await reader.read(a_pdf("Cats."), PDF)
         await reader.read(b"a " * SMALL, PLAIN)
         await reader.read(b"a", PLAIN)
-        assert len(started) == 4
+        assert len(started_processes) == 4
 
 
 BOMBS = {
@@ -65,7 +67,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-async def test_a_file_that_takes_too_long_is_refused_and_holds_up_nothing_else(bomb: str) -> None:
+async def test_a_file_that_takes_too_long_is_refused_without_blocking_the_event_loop(bomb: str) -> None:
     async with a_reader(seconds=0.7) as reader:
         reading = asyncio.create_task(reader.read(*BOMBS[bomb]))
         longest, last = 0.0, time.monotonic()
@@ -87,19 +89,19 @@ async def test_a_file_that_takes_too_much_memory_is_refused_and_the_next_one_is_
 
 
 @pytest.mark.parametrize("text", ["[" * 800_000, "# " + "[" * 800_000, "*a **b " * 100_000, "\n" + "![[" * 200_000])
-async def test_unclosed_markup_is_read_in_time_that_grows_with_its_length(text: str) -> None:
+async def test_unclosed_markup_is_read_in_linear_time(text: str) -> None:
     async with a_reader(seconds=PATIENCE) as reader, asyncio.timeout(PATIENCE):
         assert (await reader.read(text.encode(), MARKDOWN)).text == text
 
 
-async def test_a_file_of_too_many_passages_is_refused() -> None:
+async def test_a_file_with_too_many_passages_is_refused() -> None:
     async with a_reader(chunks=1000) as reader:
         await reader.read(b"# a\n" * 1000, MARKDOWN)
         with pytest.raises(Rejected, match="the file has more than 1000 passages"):
             await reader.read(b"# a\n" * 1001, MARKDOWN)
 
 
-async def test_a_small_file_with_very_much_text_or_long_headings_is_refused() -> None:
+async def test_a_small_file_with_too_much_text_or_too_long_headings_is_refused() -> None:
     async with a_reader(text=1500) as reader:
         with pytest.raises(Rejected, match="too much text"):
             await reader.read(a_pdf(*["x" * 100] * 20), PDF)
@@ -107,15 +109,15 @@ async def test_a_small_file_with_very_much_text_or_long_headings_is_refused() ->
             await reader.read(f"# {'x' * 150}\n".encode() * 10, MARKDOWN)
 
 
-async def test_a_process_that_has_ended_meanwhile_is_replaced(started: list[Any]) -> None:
+async def test_a_reader_process_that_has_ended_is_replaced(started_processes: list[Any]) -> None:
     async with a_reader() as reader:
         await reader.read(b"One.", PLAIN)
-        started[0].kill()
-        await started[0].wait()
+        started_processes[0].kill()
+        await started_processes[0].wait()
         assert (await reader.read(b"Two.", PLAIN)).text == "Two."
 
 
-async def test_the_largest_file_of_usual_text_is_read_within_the_limits() -> None:
+async def test_the_largest_allowed_file_of_ordinary_text_is_read_within_the_limits() -> None:
     async with a_reader() as reader:
         text = "A line of words.\n" * (32 * MB // 17) + "🐈"
         assert len((await reader.read(text.encode(), PLAIN)).chunks) > 30_000

@@ -1,4 +1,4 @@
-"""What the tools answer, to callers that may read something."""
+"""The answers of the tools to a caller with libraries."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 async def ann(search: Search, truth: Truth, callers: StandIn) -> str:
     """A caller that may read `animals` and `empty`, and not `secret`."""
     for uid in ("animals", "empty", "secret"):
-        await truth.say("created", uid)
+        await truth.publish("created", uid)
     callers.libraries["ann"] = ("animals", "empty")
     await search.document("animals", "pets/cats.md", CATS, collection="pets")
     await search.document("animals", "pets/dogs.md", DOGS, collection="pets")
@@ -26,9 +26,7 @@ async def ann(search: Search, truth: Truth, callers: StandIn) -> str:
 
 
 @ERAS
-async def test_every_tool_is_listed_with_schemas_of_what_it_takes_and_answers(
-    search: Search, ann: str, era: Era
-) -> None:
+async def test_every_tool_is_listed_with_its_input_and_output_schemas(search: Search, ann: str, era: Era) -> None:
     async with search.client(ann, era) as client:
         tools = (await client.list_tools()).tools
     assert [tool.name for tool in tools] == [
@@ -40,7 +38,7 @@ async def test_every_tool_is_listed_with_schemas_of_what_it_takes_and_answers(
 
 
 @ERAS
-async def test_a_search_finds_passages_by_their_words_in_all_their_forms(search: Search, ann: str, era: Era) -> None:
+async def test_a_search_matches_inflected_forms_of_words(search: Search, ann: str, era: Era) -> None:
     found = await search.call(ann, "search", era, query="sleeping cat")
     [passage] = found["results"]
     assert (passage["library"], passage["library_name"], passage["collection"]) == ("animals", "Animals", "pets")
@@ -49,7 +47,7 @@ async def test_a_search_finds_passages_by_their_words_in_all_their_forms(search:
     assert found["next_offset"] is None
 
 
-async def test_a_query_means_what_people_expect(search: Search, ann: str) -> None:
+async def test_a_query_supports_phrases_exclusions_and_alternatives(search: Search, ann: str) -> None:
     cats, dogs = "pets/cats.md", "pets/dogs.md"
     wanted = {
         "mice": [cats, dogs],
@@ -68,7 +66,7 @@ async def test_a_query_means_what_people_expect(search: Search, ann: str) -> Non
     assert {query: sorted({each["path"] for each in passages}) for query, passages in found.items()} == wanted
 
 
-async def test_the_better_passage_comes_first_and_pages_follow_each_other(search: Search, ann: str) -> None:
+async def test_results_are_ordered_by_score_across_pages(search: Search, ann: str) -> None:
     everything = (await search.call(ann, "search", query="cats or mice or dogs"))["results"]
     scores = [passage["score"] for passage in everything]
     assert scores == sorted(scores, reverse=True)
@@ -97,7 +95,7 @@ async def test_a_search_can_be_narrowed_to_libraries_and_collections(search: Sea
 
 
 @ERAS
-async def test_a_document_is_read_a_part_at_a_time(search: Search, ann: str, era: Era) -> None:
+async def test_a_document_is_read_in_parts(search: Search, ann: str, era: Era) -> None:
     [passage, *_] = (await search.call(ann, "search", era, query="sleep"))["results"]
     document = await search.call(ann, "get_document", era, document=passage["document"])
     assert document["text"] == CATS
@@ -110,7 +108,7 @@ async def test_a_document_is_read_a_part_at_a_time(search: Search, ann: str, era
     assert (behind["text"], behind["next_offset"]) == ("", None)
 
 
-async def test_a_chunk_is_read_with_those_around_it(search: Search, ann: str) -> None:
+async def test_a_chunk_is_read_with_its_neighbours(search: Search, ann: str) -> None:
     [passage] = (await search.call(ann, "search", query="hunt"))["results"]
     alone = await search.call(ann, "get_chunk", chunk=passage["chunk"])
     assert [chunk["text"] for chunk in alone["chunks"]] == ["## Food\n\nThey hunt mice."]
@@ -121,7 +119,7 @@ async def test_a_chunk_is_read_with_those_around_it(search: Search, ann: str) ->
 
 
 @ERAS
-async def test_contents_are_listed_and_counted(search: Search, ann: str, era: Era) -> None:
+async def test_libraries_collections_and_items_are_listed_with_counts(search: Search, ann: str, era: Era) -> None:
     libraries = await search.call(ann, "list_libraries", era)
     assert libraries["libraries"] == [
         {"library": "animals", "name": "Animals", "collections": 1, "documents": 2},
@@ -138,7 +136,7 @@ async def test_contents_are_listed_and_counted(search: Search, ann: str, era: Er
 
 
 @pytest.mark.parametrize("tool", ["list_libraries", "list_collections", "list_items"])
-async def test_lists_go_on_behind_their_cursor(search: Search, ann: str, tool: str) -> None:
+async def test_lists_continue_after_their_cursor(search: Search, ann: str, tool: str) -> None:
     await search.document("empty", "ü,\"'.txt", "One more.", collection="ü,\"'")
     [name] = {"libraries", "collections", "items"} & set(everything := await search.call(ann, tool))
     lines: list[Any] = []
@@ -152,7 +150,7 @@ async def test_lists_go_on_behind_their_cursor(search: Search, ann: str, tool: s
 
 
 @ERAS
-async def test_health_is_told_in_the_form_that_agents_have(search: Search, ann: str, era: Era) -> None:
+async def test_health_has_the_fields_that_agents_report(search: Search, ann: str, era: Era) -> None:
     health = await search.call(ann, "get_health", era)
     assert (health["status"], health["message"]) == ("ok", None)
     assert health["timestamp"][:4] == str(utc_now().year)

@@ -1,6 +1,6 @@
-"""Postgres and Redis of this run, and a service of each test: with a database and a broker of its own.
+"""A Postgres for the whole run, and for each test a service with its own database, Redis and broker.
 
-Numbers of changes begin anew in every database, so two of them cannot share a broker's stream.
+Change numbers start at 1 in every database, so two databases cannot share a stream.
 """
 
 import asyncio
@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 from tests.embedded import NatsServer, RedisServer
+from tests.integration.team_lifecycle.failing_cache import FailingCache
 from tests.integration.team_lifecycle.lab import Lifecycle, a_lifecycle
-from tests.integration.team_lifecycle.losing import Losing
 from tests.postgres import PostgresServer
 
 from pallas_lookups.cache import open_cache
@@ -39,15 +39,15 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisServer]:
 
 
 @pytest.fixture
-async def cache(redis: RedisServer) -> AsyncGenerator[Losing]:
-    """A cache to lose."""
+async def cache(redis: RedisServer) -> AsyncGenerator[FailingCache]:
+    """A cache that fails on demand."""
     async with open_cache(redis.url) as cache:
-        yield Losing(cache)
+        yield FailingCache(cache)
 
 
 @pytest.fixture
 async def addresses(postgres: PostgresServer, redis: RedisServer, nats_server: NatsServer) -> dict[str, str]:
-    """What a service is told: a database without rows, Redis, the broker."""
+    """The addresses that a service needs: of an empty database, Redis and the broker."""
     return {
         "postgres_url": await postgres.new_database(like="model"),
         "redis_url": redis.url,
@@ -57,6 +57,6 @@ async def addresses(postgres: PostgresServer, redis: RedisServer, nats_server: N
 
 @pytest.fixture
 async def lifecycle(addresses: dict[str, str]) -> AsyncGenerator[Lifecycle]:
-    """A service at work."""
+    """A running service."""
     async with a_lifecycle(**addresses) as lifecycle:
         yield lifecycle

@@ -1,4 +1,4 @@
-"""A team-lifecycle as its process builds it, inside of the test, with real servers around it."""
+"""team-lifecycle as its process builds it, in the test's process, with real servers."""
 
 import uuid
 from collections.abc import AsyncGenerator
@@ -36,7 +36,7 @@ def environment(**urls: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """The service at work: `daedalus` and `admin` are clients with their accounts, `stranger` has none."""
+    """A running service. `daedalus` and `admin` are clients with their accounts, `stranger` has none."""
 
     process: Process
     base: str
@@ -45,7 +45,7 @@ class Lifecycle:
     stranger: httpx.AsyncClient
 
     async def team(self, name: str = "Kottos") -> tuple[str, str]:
-        """Make a team; its id and its JWT."""
+        """Create a team. Returns its id and JWT."""
         team_id = str(uuid.uuid4())
         created = await self.daedalus.post(TEAMS, json={"id": team_id, "name": name})
         assert created.status_code == 201, created.text
@@ -68,15 +68,15 @@ class Lifecycle:
         assert created.status_code == 201, created.text
 
     async def grant(self, library: str, user: str, role: str, by: str | None = None) -> httpx.Response:
-        """Give a role, as an admin or as a user."""
+        """Grant a role, as an admin or as user `by`."""
         return await self.admin.put(f"{ADMIN}/memberships/{library}/{user}/{role}", headers=acting(by))
 
     async def revoke(self, library: str, user: str, role: str, by: str | None = None) -> httpx.Response:
-        """Take a role."""
+        """Revoke a role, as an admin or as user `by`."""
         return await self.admin.delete(f"{ADMIN}/memberships/{library}/{user}/{role}", headers=acting(by))
 
     async def token(self, user: str, *libraries: str, by: str | None = None, **fields: Any) -> httpx.Response:
-        """Ask for a token."""
+        """Request a token, as an admin or as user `by`."""
         body = {"user": user, "name": "a token", "allowed_libraries": libraries, **fields}
         return await self.admin.post(f"{ADMIN}/tokens", json=body, headers=acting(by))
 
@@ -115,4 +115,4 @@ async def a_lifecycle(**settings: str) -> AsyncGenerator[Lifecycle]:
             admin=await client(("admin", ADMIN_PASSWORD)),
             stranger=await client(None),
         )
-        assert not process.failed.is_set(), "vital work has ended"
+        assert not process.failed.is_set(), "a vital task has ended"

@@ -1,4 +1,4 @@
-"""Who may call: accounts over HTTP Basic, checked before anything else of a request."""
+"""Accounts over HTTP Basic, which are checked before anything else of a request."""
 
 import asyncio
 import re
@@ -51,7 +51,7 @@ WRONG: list[dict[str, str]] = [
 
 @requirement("A-7.0.1", "A-14.1.7")
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_every_route_asks_who_is_there_before_it_looks_at_anything(
+async def test_every_route_checks_the_account_before_anything_else(
     lifecycle: Lifecycle, method: str, path: str
 ) -> None:
     for headers in WRONG:
@@ -66,36 +66,36 @@ async def test_every_route_asks_who_is_there_before_it_looks_at_anything(
     assert (await lifecycle.stranger.request(method, path, auth=(name, right))).status_code != 401
 
 
-async def test_an_account_is_for_its_own_routes(lifecycle: Lifecycle) -> None:
+async def test_an_account_is_refused_on_the_routes_of_the_other(lifecycle: Lifecycle) -> None:
     assert (await lifecycle.admin.get(f"{TEAMS}{ID}/")).status_code == 401
     assert (await lifecycle.daedalus.get(f"{ADMIN}/users")).status_code == 401
     assert (await lifecycle.stranger.get("/openapi.json")).status_code == 200
 
 
-async def test_an_account_without_a_password_is_closed(addresses: dict[str, str]) -> None:
+async def test_an_account_without_a_password_hash_is_disabled(addresses: dict[str, str]) -> None:
     async with a_lifecycle(**addresses, admin_password_hash="") as lifecycle:
         assert (await lifecycle.admin.get(f"{ADMIN}/users")).status_code == 401
         assert (await lifecycle.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
 
 
 @pytest.fixture
-async def dear(addresses: dict[str, str]) -> AsyncGenerator[Lifecycle]:
+async def slow_hashing(addresses: dict[str, str]) -> AsyncGenerator[Lifecycle]:
     """A service whose password takes as long to check as Argon2 recommends."""
     async with a_lifecycle(**addresses, service_password_hash=PasswordHasher().hash(SERVICE_PASSWORD)) as lifecycle:
         yield lifecycle
 
 
-async def test_a_right_password_is_checked_once_and_a_wrong_name_costs_as_much_as_a_wrong_password(
+async def test_a_right_password_is_hashed_once_and_an_unknown_name_costs_as_much_as_a_wrong_one(
     lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes: list[str] = []
     verify = Admission.verify
 
-    async def watched(admission: Admission, password_hash: str, *given: Any, **more: Any) -> bool:
+    async def recorded(admission: Admission, password_hash: str, *given: Any, **more: Any) -> bool:
         hashes.append(password_hash)
         return await verify(admission, password_hash, *given, **more)
 
-    monkeypatch.setattr(Admission, "verify", watched)
+    monkeypatch.setattr(Admission, "verify", recorded)
 
     async def checked(name: str, password: str) -> list[str]:
         hashes.clear()
@@ -105,31 +105,31 @@ async def test_a_right_password_is_checked_once_and_a_wrong_name_costs_as_much_a
 
     wrong = await checked("daedalus-service", "wrong")
     assert len(wrong) == 3
-    assert await checked("nobody", SERVICE_PASSWORD) == wrong, "the same is done for a name that nobody has"
+    assert await checked("nobody", SERVICE_PASSWORD) == wrong, "an unknown name is hashed too"
     assert await checked("daedalus-service", SERVICE_PASSWORD) == wrong[:1]
 
 
-async def test_checking_passwords_does_not_hold_up_whoever_is_known(
-    dear: Lifecycle, monkeypatch: pytest.MonkeyPatch
+async def test_password_guesses_do_not_delay_an_account_that_is_already_verified(
+    slow_hashing: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pallas_credentials.accounts.WAITING_OF_ADDRESS", 8)
-    assert (await dear.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
+    assert (await slow_hashing.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
     guesses = [
-        asyncio.create_task(dear.stranger.get(TEAMS, auth=("daedalus-service", f"guess {number}")))
+        asyncio.create_task(slow_hashing.stranger.get(TEAMS, auth=("daedalus-service", f"guess {number}")))
         for number in range(30)
     ]
     answered = 0
     while not all(guess.done() for guess in guesses):
-        assert (await dear.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
+        assert (await slow_hashing.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
         answered += 1
     assert answered > 10
-    said = [guess.result().status_code for guess in guesses]
-    assert set(said) == {401, 503}
+    statuses = [guess.result().status_code for guess in guesses]
+    assert set(statuses) == {401, 503}
     assert all("retry-after" in guess.result().headers for guess in guesses if guess.result().status_code == 503)
 
 
 @pytest.mark.parametrize("addresses_of_strangers", [["127.0.0.1"], [f"127.0.1.{number}" for number in range(1, 25)]])
-async def test_strangers_who_guess_passwords_keep_nobody_out(
+async def test_password_guesses_lock_no_account_out(
     addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch, addresses_of_strangers: list[str]
 ) -> None:
     monkeypatch.setattr("pallas_credentials.accounts.REMEMBERED_SECONDS", 0.0)
@@ -146,29 +146,29 @@ async def test_strangers_who_guess_passwords_keep_nobody_out(
             path, name = ((TEAMS, "daedalus-service"), (f"{ADMIN}/users", "admin"))[number % 2]
             async with httpx.AsyncClient(base_url=lifecycle.base, transport=transport, timeout=60) as client:
                 while True:
-                    said.append((await client.get(path, auth=(name, f"guess {len(said)}"))).status_code)
+                    statuses.append((await client.get(path, auth=(name, f"guess {len(statuses)}"))).status_code)
 
-        said: list[int] = []
+        statuses: list[int] = []
         group = await stack.enter_async_context(asyncio.TaskGroup())
         guesses = [group.create_task(guess(number)) for number in range(64)]
-        await eventually(lambda: len(said) > 64)
+        await eventually(lambda: len(statuses) > 64)
         for _ in range(6):
             async with within(10.0):
                 assert (await soon(lifecycle.admin.get(f"{ADMIN}/users"))).status_code == 200
                 assert (await soon(lifecycle.daedalus.get(f"{TEAMS}{ID}/"))).status_code == 404
         for task in guesses:
             task.cancel()
-        assert set(said) == {401}
+        assert set(statuses) == {401}
 
 
 def peak_mebibytes(pid: int) -> float:
-    """The most memory that a process has had at once."""
+    """The peak resident memory of a process, in MiB."""
     peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text("utf-8"))
     assert peak is not None
     return int(peak[1]) / 1024
 
 
-async def test_eight_strangers_at_once_leave_an_eighth_of_the_memory_limit(
+async def test_eight_password_checks_at_once_use_at_most_seven_eighths_of_the_memory_limit(
     addresses: dict[str, str], tmp_path: Path
 ) -> None:
     # A check takes the memory of the default parameters and a third of their time. Three at once would be too much.

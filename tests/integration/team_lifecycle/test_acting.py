@@ -1,4 +1,4 @@
-"""Acting for a user, on every route of admins that there is: the user's roles decide, also where there are none."""
+"""Admins who act for a user have that user's rights, on every admin route."""
 
 import uuid
 from typing import Any
@@ -29,7 +29,7 @@ TEAM_ROUTES = {
 
 
 async def operations(lifecycle: Lifecycle) -> list[tuple[str, str]]:
-    """Method and path of every route of admins, as the service itself tells them."""
+    """Method and path of every admin route, from the service's OpenAPI document."""
     paths = (await lifecycle.stranger.get("/openapi.json")).json()["paths"]
     found = [(method.upper(), path) for path, methods in paths.items() for method in methods]
     return [(method, path.removeprefix(ADMIN)) for method, path in found if path.startswith(ADMIN)]
@@ -37,7 +37,7 @@ async def operations(lifecycle: Lifecycle) -> list[tuple[str, str]]:
 
 @pytest.fixture
 async def known(lifecycle: Lifecycle) -> dict[str, str]:
-    """What paths can name: a team, and a library of `olga` with a token; `ann` has no role, `ida` is not active."""
+    """The ids for paths: a team, and a library of `olga` with a token. `ann` has no role, `ida` is inactive."""
     await lifecycle.user("olga", "ann", "ida")
     await lifecycle.library("lib", "ws", owner="olga")
     await lifecycle.library("idas", owner="ida")
@@ -69,7 +69,7 @@ async def test_no_route_lets_a_user_without_a_role_see_or_change_anything(
     assert await changes(lifecycle) == before
 
 
-async def test_every_team_route_is_for_admins_who_act_for_nobody(lifecycle: Lifecycle, known: dict[str, str]) -> None:
+async def test_team_routes_accept_admins_who_act_for_no_user(lifecycle: Lifecycle, known: dict[str, str]) -> None:
     for method, path in sorted(TEAM_ROUTES, key=lambda route: (route[0] == "DELETE", route)):
         answer = await lifecycle.admin.request(
             method, f"{ADMIN}{path.format_map(known)}", json=BODIES.get(f"{method} {path}")
@@ -78,7 +78,7 @@ async def test_every_team_route_is_for_admins_who_act_for_nobody(lifecycle: Life
     assert {one["actor"] for one in (await changes(lifecycle))[-4:]} == {"admin"}
 
 
-async def test_a_user_that_is_not_active_neither_lists_its_tokens_nor_gives_up_a_role(
+async def test_an_inactive_user_can_neither_list_tokens_nor_give_up_a_role(
     lifecycle: Lifecycle, known: dict[str, str]
 ) -> None:
     await lifecycle.grant(known["library"], "ida", "reader")
@@ -88,7 +88,7 @@ async def test_a_user_that_is_not_active_neither_lists_its_tokens_nor_gives_up_a
     assert (given_up.status_code, given_up.json()["code"]) == (403, "user_disabled")
 
 
-async def test_daedalus_is_asked_for_no_user(lifecycle: Lifecycle, known: dict[str, str]) -> None:
+async def test_the_team_api_ignores_the_header_that_names_a_user(lifecycle: Lifecycle, known: dict[str, str]) -> None:
     shown = await lifecycle.daedalus.get(f"{TEAMS}{known['team_id']}/", headers=acting("ann"))
     assert shown.status_code == 200
     rotated = await lifecycle.daedalus.post(f"{TEAMS}{known['team_id']}/rotate/", headers=acting("ann"))

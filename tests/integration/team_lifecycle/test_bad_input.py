@@ -1,4 +1,4 @@
-"""Bad input: refused with the field that is wrong, and nothing is changed."""
+"""Bad input is refused with the name of the wrong field, and changes nothing."""
 
 import asyncio
 import json
@@ -74,7 +74,7 @@ ADMIN_BODIES: list[tuple[str, str, Any, str]] = [
 ]
 
 
-async def refused(lifecycle: Lifecycle, method: str, path: str, body: Any, field: str) -> None:
+async def assert_refused(lifecycle: Lifecycle, method: str, path: str, body: Any, field: str) -> None:
     client = lifecycle.admin if path.startswith(ADMIN) else lifecycle.daedalus
     headers = {"Content-Type": "application/json"}
     before = (await lifecycle.admin.get(f"{ADMIN}/changes?limit=1000")).json()
@@ -86,35 +86,35 @@ async def refused(lifecycle: Lifecycle, method: str, path: str, body: Any, field
     assert (await lifecycle.admin.get(f"{ADMIN}/changes?limit=1000")).json() == before
 
 
-async def test_a_team_that_cannot_be_made(lifecycle: Lifecycle) -> None:
+async def test_a_bad_team_is_refused_with_the_wrong_field(lifecycle: Lifecycle) -> None:
     for body, field in TEAM_BODIES:
-        await refused(lifecycle, "POST", TEAMS, body, field)
+        await assert_refused(lifecycle, "POST", TEAMS, body, field)
     assert (await lifecycle.daedalus.get(f"{TEAMS}{ID}/")).status_code == 404
 
 
-async def test_workspaces_that_cannot_be_attached(lifecycle: Lifecycle) -> None:
+async def test_bad_workspace_ids_are_refused_with_the_wrong_field(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
     await lifecycle.attach(team_id, "before")
     for body, field in WORKSPACE_BODIES:
-        await refused(lifecycle, "PUT", f"{TEAMS}{team_id}/workspaces/", body, field)
+        await assert_refused(lifecycle, "PUT", f"{TEAMS}{team_id}/workspaces/", body, field)
     assert (await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")).json()["workspace_ids"] == ["before"]
 
 
-async def test_what_admins_get_wrong(lifecycle: Lifecycle) -> None:
+async def test_bad_admin_requests_are_refused_with_the_wrong_field(lifecycle: Lifecycle) -> None:
     await lifecycle.user("ann")
     await lifecycle.library("lib", owner="ann")
     for method, path, body, field in ADMIN_BODIES:
-        await refused(lifecycle, method, f"{ADMIN}{path}", body, field)
+        await assert_refused(lifecycle, method, f"{ADMIN}{path}", body, field)
 
 
-async def test_the_longest_names_and_ids_are_taken(lifecycle: Lifecycle) -> None:
+async def test_the_longest_names_and_ids_are_accepted(lifecycle: Lifecycle) -> None:
     made = await lifecycle.daedalus.post(TEAMS, json={"id": ID, "name": "ü" * 200})
     assert (made.status_code, made.json()["name"]) == (201, "ü" * 200)
     await lifecycle.attach(ID, *(f"{number:064d}" for number in range(1000)))
     await lifecycle.library("x" * 64, "w" * 64)
 
 
-async def test_what_is_no_json_is_refused(lifecycle: Lifecycle) -> None:
+async def test_a_body_that_is_not_json_is_refused(lifecycle: Lifecycle) -> None:
     for content in (b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"id": ' + b"9" * 5000 + b"}"):
         answer = await lifecycle.daedalus.post(TEAMS, content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code in (400, 422), content[:20]
@@ -131,7 +131,9 @@ async def test_a_large_body_is_refused_before_it_is_read(lifecycle: Lifecycle) -
     assert (await lifecycle.daedalus.post(TEAMS, content=chunks())).status_code == 413
 
 
-async def test_a_body_that_never_comes_holds_nothing_up(lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_whose_body_never_arrives_gets_a_408(
+    lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("team_lifecycle.entry.front.BODY_SECONDS", 0.2)
     authorization = lifecycle.daedalus.build_request("GET", TEAMS)
     lifecycle.daedalus.auth.auth_flow(authorization).__next__() if lifecycle.daedalus.auth else None

@@ -1,4 +1,4 @@
-"""A change and its cache: what happens when Redis is lost at each step of the change."""
+"""A change of who may read what, when Redis fails at each step of it."""
 
 import uuid
 from collections.abc import AsyncGenerator
@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.embedded import RedisServer
-from tests.integration.team_lifecycle.losing import Losing, forget, truth
+from tests.integration.team_lifecycle.failing_cache import FailingCache, fill_with_old_rows, truth
 from tests.postgres import PostgresServer
 
 from pallas_contracts.auth import Record, TeamRecord
@@ -35,7 +35,7 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 
 
 @pytest.fixture
-def changes(engine: AsyncEngine, cache: Losing, monkeypatch: pytest.MonkeyPatch) -> Changes:
+def changes(engine: AsyncEngine, cache: FailingCache, monkeypatch: pytest.MonkeyPatch) -> Changes:
     """Changes over that cache."""
     monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
     return Changes(engine, cache, make_metrics(CollectorRegistry()), lambda: None)
@@ -50,13 +50,13 @@ async def is_active(engine: AsyncEngine) -> bool:
     return record.active
 
 
-async def cached(cache: Losing) -> Record | None:
+async def cached(cache: FailingCache) -> Record | None:
     """The cached row. Fails if it is missing."""
     return (await cache.inner.read([team_key(TEAM)])).records[team_key(TEAM)]
 
 
 async def test_nothing_is_changed_when_the_look_ups_cannot_be_invalidated(
-    changes: Changes, cache: Losing, engine: AsyncEngine
+    changes: Changes, cache: FailingCache, engine: AsyncEngine
 ) -> None:
     cache.invalidates = [False]
     with pytest.raises(Unavailable):
@@ -65,8 +65,8 @@ async def test_nothing_is_changed_when_the_look_ups_cannot_be_invalidated(
     assert (await truth(engine, team_key(TEAM))).version == 0
 
 
-async def test_tombstones_without_time_left_stop_the_commit(
-    changes: Changes, cache: Losing, engine: AsyncEngine
+async def test_a_change_is_not_committed_when_its_tombstones_have_expired(
+    changes: Changes, cache: FailingCache, engine: AsyncEngine
 ) -> None:
     cache.short = True
     with pytest.raises(Unavailable, match="too long"):
@@ -74,19 +74,19 @@ async def test_tombstones_without_time_left_stop_the_commit(
     assert await is_active(engine)
 
 
-async def test_a_failed_refresh_becomes_an_invalidation_even_in_a_redis_that_has_lost_everything(
-    changes: Changes, cache: Losing, redis: RedisServer, engine: AsyncEngine
+async def test_a_failed_refresh_is_replaced_by_an_invalidation_even_after_redis_lost_its_data(
+    changes: Changes, cache: FailingCache, redis: RedisServer, engine: AsyncEngine
 ) -> None:
     before = await truth(engine, team_key(TEAM))
 
-    cache.lost, cache.refreshes = partial(forget, cache, redis, before), [False]
+    cache.lost, cache.refreshes = partial(fill_with_old_rows, cache, redis, before), [False]
     await changes.make(WHO, delete)
     assert team_key(TEAM) in (await cache.inner.read([team_key(TEAM)])).missing
     assert not await is_active(engine)
 
 
-async def test_a_change_that_cannot_be_confirmed_is_confirmed_by_sending_it_again(
-    changes: Changes, cache: Losing, engine: AsyncEngine
+async def test_repeating_an_unconfirmed_change_confirms_it_without_another_event(
+    changes: Changes, cache: FailingCache, engine: AsyncEngine
 ) -> None:
     before, snapshot = await truth(engine, team_key(TEAM)), await cache.inner.read([team_key(TEAM)])
     await cache.inner.fill(snapshot, before.version, before.records)
@@ -101,4 +101,4 @@ async def test_a_change_that_cannot_be_confirmed_is_confirmed_by_sending_it_agai
     record = await cached(cache)
     assert isinstance(record, TeamRecord)
     assert record.active is False
-    assert (await truth(engine, team_key(TEAM))).version == 1, "repeating it is no further event"
+    assert (await truth(engine, team_key(TEAM))).version == 1, "the repetition made no further event"

@@ -1,7 +1,7 @@
-"""Whatever a handler does to whatever state: each look-up that it changes is in its decision.
+"""In every state, each look-up that a handler changes is in its decision.
 
-What bearers are judged by is worked out here from all rows of all tables, in the words of the auth contract, and not by
-the service's own statement. A look-up that changes without being named would stay as it was in every resolver's cache.
+The look-ups are derived here from all rows of all tables, as the auth contract defines them, and not by the service's
+own statement. A look-up that changes without being named would stay in every resolver's cache.
 """
 
 import random
@@ -50,7 +50,7 @@ def some[T](chance: random.Random, of: Collection[T]) -> list[T]:
     return [one for one in of if chance.random() < 0.5]
 
 
-def a_state(chance: random.Random) -> list[list[Base]]:
+def random_state(chance: random.Random) -> list[list[Base]]:
     """Rows of a random state, in the order in which they can be inserted; the last team and library are not there."""
     now = utc_now()
 
@@ -93,7 +93,7 @@ def a_state(chance: random.Random) -> list[list[Base]]:
 
 
 async def look_ups(connection: AsyncConnection) -> LookUps:
-    """By kind and id, everything that a bearer is judged by."""
+    """Every look-up, by kind and id."""
     parts = ", ".join(f"'{table}', (select coalesce(json_agg({table}), '[]') from {table})" for table in TABLES)
     rows: dict[str, list[dict[str, Any]]] = await connection.scalar(text(f"select json_build_object({parts})")) or {}
     active = {row["name"]: row["active"] for row in rows["users"]}
@@ -157,7 +157,7 @@ async def test_every_look_up_that_a_handler_changes_is_in_its_decision(postgres:
         async with engine.connect() as connection:
             await connection.begin()
             async with a_session(connection) as session:
-                for rows in a_state(chance):
+                for rows in random_state(chance):
                     session.add_all(rows)
                     await session.flush()
                 await session.commit()
@@ -176,7 +176,7 @@ async def test_every_look_up_that_a_handler_changes_is_in_its_decision(postgres:
                         assert changed <= {(key.kind, key.id) for key in decision.keys}, (seed, name)
                     await session.rollback()
     await engine.dispose()
-    assert {name for name in HANDLERS if effective[name]} == set(CASES), "each of them was seen to change a look-up"
+    assert {name for name in HANDLERS if effective[name]} == set(CASES), "each handler changed a look-up at least once"
 
 
 def a_session(connection: AsyncConnection) -> AsyncSession:

@@ -1,4 +1,4 @@
-"""What is told of changes: events on the stream, in order and once, and log lines of the contract's names."""
+"""Changes are published as events, in order and once, and logged under the names of the contract."""
 
 import asyncio
 import json
@@ -18,26 +18,26 @@ from pallas_contracts.auth import LifecycleChanged
 
 
 @pytest.fixture
-async def heard(nats_server: NatsServer, bus: Connecting) -> Collected[LifecycleChanged]:
-    """Everything that is stored in the stream of changes, as it is published; it stores no event twice."""
+async def published_events(nats_server: NatsServer, bus: Connecting) -> Collected[LifecycleChanged]:
+    """The events of the stream `CHANGES` in the order of arrival, each once."""
     listener = await bus("test", url=nats_server.url)
     collected = Collected[LifecycleChanged]()
 
-    async def arrived(message: Msg) -> None:
+    async def on_message(message: Msg) -> None:
         event = LifecycleChanged.model_validate_json(message.data)
         assert message.subject == f"pallas.v1.lifecycle.{event.kind}.{event.action}"
         assert (message.headers or {})["Nats-Msg-Id"] == f"lifecycle.changed:{event.number}"
         if event.number not in [known.number for known in collected.items]:
             collected.add(event)
 
-    await listener.subscribe("pallas.v1.lifecycle.>", arrived)
+    await listener.subscribe("pallas.v1.lifecycle.>", on_message)
     await listener.client.flush()
     return collected
 
 
 @requirement("A-13.4.2", "A-8.1.3")
-async def test_what_happens_to_a_team_is_told_by_event_and_log_line_with_the_callers_id(
-    heard: Collected[LifecycleChanged], lifecycle: Lifecycle, caplog: pytest.LogCaptureFixture
+async def test_each_change_of_a_team_has_an_event_and_a_log_line_with_the_request_id(
+    published_events: Collected[LifecycleChanged], lifecycle: Lifecycle, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     team_id = str(uuid.uuid4())
@@ -52,7 +52,7 @@ async def test_what_happens_to_a_team_is_told_by_event_and_log_line_with_the_cal
         headers = {"X-Request-ID": f"request-{number}"}
         answer = await lifecycle.daedalus.request(method, url, json=body, headers=headers)
         assert answer.headers["x-request-id"] == f"request-{number}"
-    events = [event for event in await heard.count(5) if event.kind == "team"]
+    events = [event for event in await published_events.count(5) if event.kind == "team"]
     wanted = ["provisioned", "workspaces_updated", "rotated", "deleted"]
     assert [(event.action, event.correlation) for event in events] == [
         (action, f"request-{number}") for number, action in enumerate(wanted)
@@ -70,49 +70,55 @@ async def test_what_happens_to_a_team_is_told_by_event_and_log_line_with_the_cal
     assert {line["team"] for line in lines.values()} == {team_id}
 
 
-async def test_a_call_without_an_id_gets_one_and_a_trace_is_one(lifecycle: Lifecycle) -> None:
+async def test_the_request_id_is_the_trace_id_or_a_generated_one_when_the_caller_sends_none(
+    lifecycle: Lifecycle,
+) -> None:
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     traced = await lifecycle.daedalus.get(TEAMS, headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
     assert traced.headers["x-request-id"] == trace
-    made_up = [(await lifecycle.stranger.get(TEAMS)).headers["x-request-id"] for _ in range(2)]
-    assert len({*made_up}) == 2
+    generated = [(await lifecycle.stranger.get(TEAMS)).headers["x-request-id"] for _ in range(2)]
+    assert len({*generated}) == 2
     injected = await lifecycle.daedalus.get(TEAMS, headers={"X-Request-ID": "x y"})
     assert injected.headers["x-request-id"] != "x y"
 
 
-async def test_what_changes_nothing_is_no_event(heard: Collected[LifecycleChanged], lifecycle: Lifecycle) -> None:
+async def test_a_request_that_changes_nothing_publishes_no_event(
+    published_events: Collected[LifecycleChanged], lifecycle: Lifecycle
+) -> None:
     team_id, _ = await lifecycle.team()
     for _ in range(3):
         await lifecycle.attach(team_id, "b", "a")
         assert (await lifecycle.daedalus.post(TEAMS, json={"id": team_id, "name": "x"})).status_code == 200
     await lifecycle.user("last")
-    told = await heard.until(lambda events: bool(events) and events[-1].kind == "user")
-    assert [event.action for event in told] == ["added", "provisioned", "workspaces_updated", "created"]
+    events = await published_events.until(lambda events: bool(events) and events[-1].kind == "user")
+    assert [event.action for event in events] == ["added", "provisioned", "workspaces_updated", "created"]
 
 
-async def test_events_are_numbered_in_order_without_a_gap_whichever_replica_made_them(
-    heard: Collected[LifecycleChanged], lifecycle: Lifecycle, addresses: dict[str, str]
+async def test_event_numbers_of_two_replicas_are_in_order_without_a_gap(
+    published_events: Collected[LifecycleChanged], lifecycle: Lifecycle, addresses: dict[str, str]
 ) -> None:
     async with a_lifecycle(**addresses) as replica:
         await asyncio.gather(*(one.team() for one in [lifecycle, replica] * 10))
-        events = await heard.count(21)
+        events = await published_events.count(21)
         await eventually(lambda: lifecycle.measured("pallas_lifecycle_unsent_events") == 0)
     assert [event.number for event in events] == list(range(1, 22))
     audit = (await lifecycle.admin.get(f"{ADMIN}/changes?limit=1000")).json()["items"]
     assert [change["number"] for change in audit] == list(range(1, 22))
 
 
-async def test_who_acts_for_whom_is_in_the_event(heard: Collected[LifecycleChanged], lifecycle: Lifecycle) -> None:
+async def test_an_event_names_the_admin_and_the_user_acted_for(
+    published_events: Collected[LifecycleChanged], lifecycle: Lifecycle
+) -> None:
     await lifecycle.user("ann", "bob")
     await lifecycle.library("lib", owner="ann")
     await lifecycle.grant("lib", "bob", "reader", by="ann")
-    events = await heard.until(lambda events: bool(events) and events[-1].kind == "membership")
+    events = await published_events.until(lambda events: bool(events) and events[-1].kind == "membership")
     assert (events[-1].actor, events[-1].action, events[-1].id) == ("admin for ann", "granted", "lib/bob/reader")
 
 
 @requirement("A-13.3.1", "A-13.3.2")
-async def test_nothing_secret_is_in_events_log_lines_or_the_database(
-    heard: Collected[LifecycleChanged],
+async def test_events_log_lines_and_the_database_contain_no_secret(
+    published_events: Collected[LifecycleChanged],
     lifecycle: Lifecycle,
     caplog: pytest.LogCaptureFixture,
     postgres: PostgresServer,
@@ -129,10 +135,12 @@ async def test_nothing_secret_is_in_events_log_lines_or_the_database(
     wrong = ("daedalus-service", "a wrong passphrase")
     assert (await lifecycle.stranger.get(TEAMS, auth=wrong)).status_code == 401
     assert (await lifecycle.token("ann", "lib", name=f"{token}\n", by="ann")).status_code == 422
-    await heard.count(7)
+    await published_events.count(7)
     tables = ("teams", "tokens", "signing_keys", "changes", "users")
     kept = str([await postgres.say(f"select * from {table}", addresses["postgres_url"]) for table in tables])
-    shown = "\n".join([*(event.model_dump_json() for event in heard.items), *map(_whole, caplog.records)])
+    shown = "\n".join(
+        [*(event.model_dump_json() for event in published_events.items), *map(_record_as_text, caplog.records)]
+    )
     for secret in (jwt, rotated, token, turn_key, wrong[1], "correct horse", "battery staple"):
         assert secret not in shown
         assert secret not in kept
@@ -141,5 +149,5 @@ async def test_nothing_secret_is_in_events_log_lines_or_the_database(
         assert not [secret for secret in (jwt, rotated, token, turn_key) if secret in listed]
 
 
-def _whole(record: logging.LogRecord) -> str:
+def _record_as_text(record: logging.LogRecord) -> str:
     return json.dumps({name: str(value) for name, value in vars(record).items()}) + record.getMessage()

@@ -1,4 +1,4 @@
-"""A replica that freezes within a change holds the others up for a few seconds, not for as long as it is frozen."""
+"""A replica that freezes inside a change blocks the others for a few seconds, not for as long as it is frozen."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ WAITS = "select count(*) from pg_locks where locktype = 'advisory' and not grant
 HOLDS = "select state from pg_stat_activity join pg_locks using (pid) where locktype = 'advisory' and granted"
 
 
-async def test_others_go_on_with_changes_while_one_is_frozen_within_a_change(
+async def test_a_replica_frozen_inside_a_change_blocks_the_others_for_seconds_only(
     lifecycle: Lifecycle, addresses: dict[str, str], postgres: PostgresServer, tmp_path: Path
 ) -> None:
     team_id, _ = await lifecycle.team()
@@ -30,17 +30,17 @@ async def test_others_go_on_with_changes_while_one_is_frozen_within_a_change(
         httpx.AsyncClient(auth=("daedalus-service", SERVICE_PASSWORD), trust_env=False, timeout=60) as client,
     ):
 
-        async def says(statement: str, answer: object) -> bool:
+        async def returns(statement: str, answer: object) -> bool:
             return [row[0] for row in await postgres.say(statement, database)] == [answer]
 
         assert frozen.process is not None
         async with engine.begin() as before:
             await before.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
             begun = asyncio.create_task(client.post(f"{frozen.base}{path}"))
-            await until(lambda: says(WAITS, 1))
+            await until(lambda: returns(WAITS, 1))
             frozen.process.send_signal(signal.SIGSTOP)
         try:
-            await until(lambda: says(HOLDS, "idle in transaction"))
+            await until(lambda: returns(HOLDS, "idle in transaction"))
             async with within(10.0):
                 assert (await soon(lifecycle.daedalus.post(path), within=20)).status_code == 200
         finally:

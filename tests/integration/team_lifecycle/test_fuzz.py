@@ -1,4 +1,4 @@
-"""The REST API against input made from its own OpenAPI document: no 5xx, no answer that the document does not tell."""
+"""The REST API with input generated from its OpenAPI document: no 5xx, and no undocumented response."""
 
 import asyncio
 import signal
@@ -47,7 +47,7 @@ def service(postgres: PostgresServer, redis: RedisServer, nats_server: NatsServe
 
 @requirement("K-pkg-2")
 @pytest.mark.timeout(300)
-def test_no_input_of_its_own_document_makes_it_fail(service: str) -> None:
+def test_no_input_from_the_openapi_document_makes_the_service_fail(service: str) -> None:
     document: dict[str, Any] = httpx.get(f"{service}/openapi.json", trust_env=False).json()
     wanted = [getattr(import_module(f"schemathesis.{module}"), name) for module, name in CHECKS]
     schema: Any = openapi.from_dict(document)
@@ -73,12 +73,12 @@ def test_no_input_of_its_own_document_makes_it_fail(service: str) -> None:
                 for _ in range(TRIES):
                     if answer.status_code != 503:
                         break
-                    # A pause of the machine may be longer than Redis is waited for.
+                    # The machine may pause for longer than the timeout of Redis.
                     assert "retry-after" in answer.headers
                     answer = case.call(base_url=service, auth=account)
                 case.validate_response(answer, checks=wanted)
 
-            # Where nothing can be wrong, as for a route without parameters, there is no wrong input.
+            # A route without parameters has no wrong input.
             with nullcontext() if mode is GenerationMode.POSITIVE else suppress(Unsatisfiable):
                 hold()
         tried += 1

@@ -1,4 +1,4 @@
-"""Signing keys: which one signs, what is shown of them, and the two ways to sign."""
+"""Signing keys: which one signs, which secrets are shown, and both algorithms."""
 
 import jwt
 from cryptography.fernet import Fernet
@@ -17,7 +17,7 @@ def kid_of(token: str) -> str:
     return jwt.get_unverified_header(token)["kid"]
 
 
-async def test_the_first_start_makes_one_key_whichever_replica_it_is(addresses: dict[str, str]) -> None:
+async def test_only_the_first_start_of_any_replica_makes_a_signing_key(addresses: dict[str, str]) -> None:
     async with a_lifecycle(**addresses) as first, a_lifecycle(**addresses) as second:
         [key] = await keys_of(first)
         assert await keys_of(second) == [key]
@@ -27,7 +27,7 @@ async def test_the_first_start_makes_one_key_whichever_replica_it_is(addresses: 
 
 
 @requirement("A-13.2.3")
-async def test_a_key_is_added_made_current_and_then_the_old_one_retired(lifecycle: Lifecycle) -> None:
+async def test_a_signing_key_is_added_and_made_current_before_the_old_one_is_retired(lifecycle: Lifecycle) -> None:
     team_id, first = await lifecycle.team()
     added = await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "team"})
     assert (added.status_code, added.json()["secret"], added.json()["current"]) == (201, None, False)
@@ -49,7 +49,7 @@ async def test_a_key_is_added_made_current_and_then_the_old_one_retired(lifecycl
     assert (await lifecycle.admin.post(f"{ADMIN}/keys/nothing/retire")).status_code == 404
 
 
-async def test_a_key_for_per_turn_tokens_is_shown_once_and_signs_nothing_here(lifecycle: Lifecycle) -> None:
+async def test_a_per_turn_key_is_shown_once_and_cannot_become_current(lifecycle: Lifecycle) -> None:
     for algorithm in ("HS256", "EdDSA"):
         added = await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "turn", "algorithm": algorithm})
         assert added.status_code == 201
@@ -61,7 +61,7 @@ async def test_a_key_for_per_turn_tokens_is_shown_once_and_signs_nothing_here(li
     assert all("secret" not in key for key in await keys_of(lifecycle))
 
 
-async def test_under_eddsa_the_public_keys_are_published_and_old_jwts_stay_valid(addresses: dict[str, str]) -> None:
+async def test_switching_to_eddsa_publishes_public_keys_and_retires_no_old_key(addresses: dict[str, str]) -> None:
     async with a_lifecycle(**addresses) as lifecycle:
         team_id, old = await lifecycle.team()
         assert (await lifecycle.stranger.get(JWKS)).status_code == 404

@@ -1,4 +1,4 @@
-"""Lists take as many statements for a page of many items as for one of few."""
+"""The number of SQL statements for a page of a list does not depend on its length."""
 
 from sqlalchemy import event
 from tests.integration.team_lifecycle.lab import Lifecycle
@@ -7,7 +7,7 @@ from pallas_postgres.engine import open_engine, reading
 from team_lifecycle.listing import list_teams, list_tokens
 
 
-async def test_a_page_of_tokens_or_teams_takes_two_statements_however_long_it_is(
+async def test_a_page_of_tokens_or_teams_takes_two_statements_at_any_length(
     lifecycle: Lifecycle, addresses: dict[str, str]
 ) -> None:
     await lifecycle.user("olga")

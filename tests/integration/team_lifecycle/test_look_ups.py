@@ -1,4 +1,4 @@
-"""What the truth answers to look-ups, and what the cache holds once a change was confirmed."""
+"""How team-lifecycle answers look-ups, and what the cache has once a change is confirmed."""
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -36,18 +36,18 @@ from pallas_lookups.cache import LookupCache, open_cache
 
 @pytest.fixture
 async def resolver(nats_server: NatsServer, bus: Connecting, lifecycle: Lifecycle) -> Bus:
-    """Whoever asks, once somebody answers."""
+    """The connection of a resolver, once team-lifecycle answers."""
     assert lifecycle.base
-    asker = await bus("auth-resolver", url=nats_server.url)
+    resolver_bus = await bus("auth-resolver", url=nats_server.url)
 
-    async def answered() -> bool:
+    async def is_answered() -> bool:
         with suppress(Unavailable):
-            await looked_up(asker)
+            await looked_up(resolver_bus)
             return True
         return False
 
-    await until(answered)
-    return asker
+    await until(is_answered)
+    return resolver_bus
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ async def test_a_team_reads_the_libraries_of_its_workspaces_and_no_others(lifecy
 
 
 @requirement("A-4.1.7", "A-14.1.5", "A-13.5.1")
-async def test_a_token_reads_what_it_was_allowed_and_nothing_else(lifecycle: Lifecycle, resolver: Bus) -> None:
+async def test_a_token_reads_its_allowed_libraries_and_no_others(lifecycle: Lifecycle, resolver: Bus) -> None:
     await lifecycle.user("olga")
     await lifecycle.library("one", owner="olga")
     await lifecycle.library("two", owner="olga")
@@ -130,19 +130,19 @@ async def test_a_token_reads_what_it_was_allowed_and_nothing_else(lifecycle: Lif
     assert (await token_record(resolver, texts[1])).revoked is True
 
 
-async def test_a_library_under_the_uid_of_a_deleted_one_has_another_identity_for_everybody_at_once(
+async def test_a_library_that_reuses_a_deleted_uid_has_a_new_identity_for_every_reader_at_once(
     lifecycle: Lifecycle, resolver: Bus, cache: LookupCache, postgres: PostgresServer, addresses: dict[str, str]
 ) -> None:
     await lifecycle.user("olga")
     team_id, _ = await lifecycle.team()
     await lifecycle.attach(team_id, "ws")
 
-    async def seen_of(text: str) -> list[str | None]:
+    async def identities_everywhere(text: str) -> list[str | None]:
         """The identity by the library, and by the team and the token as a resolver with a warm cache sees them."""
         wanted = (team(team_id), token(text))
         snapshot, answer = await cache.read(wanted), await looked_up(resolver, *wanted)
         await cache.fill(snapshot, answer.version, dict(zip(wanted, answer.records, strict=True)))
-        others = await seen(cache, *wanted)
+        others = await read_from_cache(cache, *wanted)
         read = [each.identities.get("lib") for each in others if isinstance(each, TeamRecord | TokenRecord)]
         assert len(read) == 2
         return [*(await identities_of(resolver, "lib")).values(), *read]
@@ -151,18 +151,18 @@ async def test_a_library_under_the_uid_of_a_deleted_one_has_another_identity_for
     for _ in range(2):
         await lifecycle.library("lib", "ws", owner="olga")
         text = (await lifecycle.token("olga", "lib")).json()["token"]
-        [identity] = set(await seen_of(text))
+        [identity] = set(await identities_everywhere(text))
         assert identity
         made.append(identity)
         await lifecycle.admin.put(f"{ADMIN}/libraries/lib/name", json={"name": "Other"})
-        assert set(await seen_of(text)) == {identity}
+        assert set(await identities_everywhere(text)) == {identity}
         assert (await lifecycle.admin.delete(f"{ADMIN}/libraries/lib")).status_code == 204
         assert (await cache.read([library("lib")])).missing == (library("lib"),)
         assert (await looked_up(resolver, library("lib"))).records == (None,)
     assert made[0] != made[1]
     events = (await lifecycle.admin.get(f"{ADMIN}/changes?limit=1000")).json()["items"]
-    told = [event["data"]["identity"] for event in events if event["kind"] == "library"]
-    assert told == [made[0]] * 3 + [made[1]] * 3
+    identities = [event["data"]["identity"] for event in events if event["kind"] == "library"]
+    assert identities == [made[0]] * 3 + [made[1]] * 3
     await lifecycle.library("lib", "ws", owner="olga")
     text = (await lifecycle.token("olga", "lib")).json()["token"]
     await postgres.say("update libraries set identity = null", addresses["postgres_url"])
@@ -171,7 +171,7 @@ async def test_a_library_under_the_uid_of_a_deleted_one_has_another_identity_for
     assert [each.libraries for each in answer if isinstance(each, TeamRecord | TokenRecord)] == [("lib",)] * 2
 
 
-async def test_a_key_is_told_with_its_purpose_and_sealed(lifecycle: Lifecycle, resolver: Bus) -> None:
+async def test_a_key_record_has_the_purpose_and_the_encrypted_secret(lifecycle: Lifecycle, resolver: Bus) -> None:
     _, signed = await lifecycle.team()
     turn = (await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "turn"})).json()
     public = (await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "turn", "algorithm": "EdDSA"})).json()
@@ -186,7 +186,7 @@ async def test_a_key_is_told_with_its_purpose_and_sealed(lifecycle: Lifecycle, r
     assert third.secret.startswith("-----BEGIN PUBLIC KEY")
 
 
-async def test_rows_are_as_of_one_version_in_the_order_asked_for_and_none_where_there_is_none(
+async def test_records_are_of_one_version_in_the_order_asked_for_and_none_where_missing(
     lifecycle: Lifecycle, resolver: Bus
 ) -> None:
     team_id, _ = await lifecycle.team()
@@ -201,8 +201,8 @@ async def test_rows_are_as_of_one_version_in_the_order_asked_for_and_none_where_
         await looked_up(resolver, *[team("x")] * 1001)
 
 
-async def seen(cache: LookupCache, *wanted: LookupKey) -> Sequence[Record | None]:
-    """What a warm resolver answers from Redis alone."""
+async def read_from_cache(cache: LookupCache, *wanted: LookupKey) -> Sequence[Record | None]:
+    """The records in Redis. Fails if one is missing."""
     snapshot = await cache.read(wanted)
     assert snapshot.missing == (), "everything that was changed was put into the cache"
     return [snapshot.records[one] for one in wanted]
@@ -241,9 +241,9 @@ async def test_every_change_is_in_the_cache_when_it_is_confirmed(
         before = await looked_up(resolver, *wanted)
         snapshot = await cache.read(wanted)
         await cache.fill(snapshot, before.version, dict(zip(wanted, before.records, strict=True)))
-        assert list(before.records) == await seen(cache, *wanted), "the cache is warm"
+        assert list(before.records) == await read_from_cache(cache, *wanted), "the cache is warm"
         answer = await client.request(method, path, json=body)
         assert answer.status_code in (200, 204), (path, answer.text)
         after = await looked_up(resolver, *wanted)
         assert after.records != before.records, path
-        assert await seen(cache, *wanted) == list(after.records), path
+        assert await read_from_cache(cache, *wanted) == list(after.records), path

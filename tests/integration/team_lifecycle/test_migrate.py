@@ -30,7 +30,7 @@ def upgrade():
 TABLES = "select count(*) from pg_tables where schemaname = 'public'"
 
 
-async def job(postgres_url: str) -> asyncio.subprocess.Process:
+async def start_job(postgres_url: str) -> asyncio.subprocess.Process:
     """Start the command."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "team_lifecycle.migrate"),
@@ -40,35 +40,35 @@ async def job(postgres_url: str) -> asyncio.subprocess.Process:
     )
 
 
-async def migrated(postgres_url: str) -> tuple[int, str]:
-    """Run the command; exit code, and what it said."""
-    process = await job(postgres_url)
-    said, _ = await process.communicate()
-    return process.returncode or 0, said.decode()
+async def run_job(postgres_url: str) -> tuple[int, str]:
+    """Run the command. Returns its exit code and its output."""
+    process = await start_job(postgres_url)
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
 
 
-async def test_an_empty_database_gets_its_tables_once_however_many_jobs_run(
+async def test_concurrent_migration_jobs_create_the_tables_once(
     postgres: PostgresServer, addresses: dict[str, str]
 ) -> None:
     database = await postgres.new_database()
     assert await postgres.say(TABLES, database) == [(0,)]
-    assert [code for code, _ in await asyncio.gather(*(migrated(database) for _ in range(2)))] == [0, 0]
+    assert [code for code, _ in await asyncio.gather(*(run_job(database) for _ in range(2)))] == [0, 0]
     [(tables,)] = await postgres.say(TABLES, database)
     assert tables
     async with a_lifecycle(**{**addresses, "postgres_url": database}) as lifecycle:
         team_id, _ = await lifecycle.team()
 
-        assert await migrated(database) == (0, "")
+        assert await run_job(database) == (0, "")
         assert (await lifecycle.daedalus.get(f"/mcp_server/api/teams/{team_id}/")).status_code == 200
         assert await postgres.say(TABLES, database) == [(tables,)]
 
 
-async def test_a_job_that_waits_for_another_one_says_so(postgres: PostgresServer) -> None:
+async def test_a_migration_job_reports_that_it_waits_for_another_one(postgres: PostgresServer) -> None:
     database = await postgres.new_database()
     other = create_async_engine(database.replace("postgresql:", "postgresql+asyncpg:"))
     async with other.connect() as connection:
         await connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": MIGRATIONS.lock})
-        waiting = await job(database)
+        waiting = await start_job(database)
         assert waiting.stdout is not None
         assert (
             await asyncio.wait_for(waiting.stdout.readline(), 30) == b"waiting for another migration of this database\n"
@@ -77,7 +77,7 @@ async def test_a_job_that_waits_for_another_one_says_so(postgres: PostgresServer
     assert await asyncio.wait_for(waiting.wait(), 30) == 0
 
 
-async def test_a_migration_takes_longer_than_any_other_statement_may(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_a_migration_may_exceed_the_statement_timeout(postgres: PostgresServer, tmp_path: Path) -> None:
     (tmp_path / "versions").mkdir()
     (tmp_path / "env.py").write_text(ENV, "utf-8")
     (tmp_path / "versions" / "r0001.py").write_text(SLOW, "utf-8")
@@ -90,9 +90,9 @@ async def test_a_migration_takes_longer_than_any_other_statement_may(postgres: P
     assert await postgres.say("select count(*) from slowly", database) == [(0,)]
 
 
-async def test_without_postgres_the_job_fails_with_a_line_that_holds_no_password() -> None:
-    code, said = await migrated(f"postgresql://someone:hunter2@127.0.0.1:{free_port()}/db")
+async def test_without_postgres_the_job_fails_with_one_line_without_the_password() -> None:
+    code, output = await run_job(f"postgresql://someone:hunter2@127.0.0.1:{free_port()}/db")
     assert code == 1
-    [line] = said.splitlines()
+    [line] = output.splitlines()
     assert line.startswith("team-lifecycle: ")
-    assert "hunter2" not in said
+    assert "hunter2" not in output

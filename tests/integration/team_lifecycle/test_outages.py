@@ -1,4 +1,4 @@
-"""What happens while Postgres, Redis or the broker is away, and that it is over when they are back."""
+"""Requests and events while Postgres, Redis or the broker is away, and after it is back."""
 
 import asyncio
 import os
@@ -30,36 +30,36 @@ async def missing(lifecycle: Lifecycle) -> set[str]:
     return set(ready.json().get("missing", {}))
 
 
-def misses(lifecycle: Lifecycle, *words: str) -> Callable[[], Awaitable[bool]]:
+def reports_missing(lifecycle: Lifecycle, *words: str) -> Callable[[], Awaitable[bool]]:
     async def look() -> bool:
         return await missing(lifecycle) == set(words)
 
     return look
 
 
-def refused(answer: httpx.Response) -> bool:
+def is_refused(answer: httpx.Response) -> bool:
     return answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
 
 
-async def test_without_redis_changes_are_refused_and_reads_go_on(lifecycle: Lifecycle, redis: RedisServer) -> None:
+async def test_without_redis_changes_are_refused_and_reads_succeed(lifecycle: Lifecycle, redis: RedisServer) -> None:
     team_id, _ = await lifecycle.team()
-    await until(misses(lifecycle))
+    await until(reports_missing(lifecycle))
     await asyncio.to_thread(redis.kill9)
     for method, path, body in [
         ("PUT", f"{TEAMS}{team_id}/workspaces/", {"workspace_ids": ["ws"]}),
         ("POST", f"{TEAMS}{team_id}/rotate/", None),
         ("DELETE", f"{TEAMS}{team_id}/", None),
     ]:
-        assert refused(await lifecycle.daedalus.request(method, path, json=body)), path
+        assert is_refused(await lifecycle.daedalus.request(method, path, json=body)), path
     shown = await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")
     assert (shown.status_code, shown.json()["active"], shown.json()["workspace_ids"]) == (200, True, [])
-    await until(misses(lifecycle, "redis"))
+    await until(reports_missing(lifecycle, "redis"))
     await asyncio.to_thread(redis.start)
-    await until(misses(lifecycle))
+    await until(reports_missing(lifecycle))
     await lifecycle.attach(team_id, "ws")
 
 
-async def test_without_redis_what_no_look_up_depends_on_can_still_be_changed(
+async def test_without_redis_changes_that_affect_no_look_up_are_still_made(
     lifecycle: Lifecycle, redis: RedisServer
 ) -> None:
     await asyncio.to_thread(redis.kill9)
@@ -68,52 +68,52 @@ async def test_without_redis_what_no_look_up_depends_on_can_still_be_changed(
     assert (await lifecycle.grant("papers", "bob", "manager")).status_code == 201
     assert (await lifecycle.token("ann", "papers")).status_code == 201
     assert (await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "turn"})).status_code == 201
-    # The token may have been looked up since: what is taken from it has to reach the cache.
-    assert refused(await lifecycle.admin.patch(f"{ADMIN}/users/ann", json={"active": False}))
-    assert refused(await lifecycle.admin.delete(f"{ADMIN}/libraries/papers"))
+    # The token may be cached by now, so what it loses has to be invalidated.
+    assert is_refused(await lifecycle.admin.patch(f"{ADMIN}/users/ann", json={"active": False}))
+    assert is_refused(await lifecycle.admin.delete(f"{ADMIN}/libraries/papers"))
 
 
-async def test_a_redis_that_hangs_delays_a_change_by_little(
+async def test_a_change_is_refused_within_three_seconds_while_redis_hangs(
     redis: RedisServer, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pallas_lookups.cache.TIMEOUT", TIMEOUT)
     async with a_lifecycle(**addresses) as lifecycle:
-        await is_refused_while_it_hangs(lifecycle, redis)
+        await assert_refused_while_redis_hangs(lifecycle, redis)
 
 
-async def is_refused_while_it_hangs(lifecycle: Lifecycle, redis: RedisServer) -> None:
+async def assert_refused_while_redis_hangs(lifecycle: Lifecycle, redis: RedisServer) -> None:
     team_id, _ = await lifecycle.team()
     os.kill(redis.pid, signal.SIGSTOP)
     try:
         async with within(3.0):
-            assert refused(await soon(lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")))
+            assert is_refused(await soon(lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")))
     finally:
         os.kill(redis.pid, signal.SIGCONT)
-    await until(misses(lifecycle))
+    await until(reports_missing(lifecycle))
     assert (await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")).status_code == 200
 
 
-async def test_without_the_broker_http_goes_on_and_events_wait(
+async def test_without_the_broker_requests_succeed_and_events_wait(
     addresses: dict[str, str], nats_server: NatsServer
 ) -> None:
     nats_server.stop()
     async with a_lifecycle(**addresses) as lifecycle:
-        await until(misses(lifecycle, "broker"))
+        await until(reports_missing(lifecycle, "broker"))
         team_id, _ = await lifecycle.team()
         await lifecycle.attach(team_id, "ws")
         await eventually(lambda: lifecycle.measured("pallas_lifecycle_unsent_events") == 3)
         await eventually(lambda: lifecycle.measured("pallas_lifecycle_lag_seconds") > 0)
         await asyncio.to_thread(nats_server.start)
-        await until(misses(lifecycle))
+        await until(reports_missing(lifecycle))
         await eventually(lambda: lifecycle.measured("pallas_lifecycle_unsent_events") == 0)
         await asyncio.to_thread(nats_server.stop)
-        await until(misses(lifecycle, "broker"))
+        await until(reports_missing(lifecycle, "broker"))
         await lifecycle.attach(team_id)
         await asyncio.to_thread(nats_server.start)
-        await until(misses(lifecycle))
+        await until(reports_missing(lifecycle))
 
 
-async def test_without_postgres_everything_is_503_until_it_is_back(
+async def test_without_postgres_every_request_is_503_until_it_is_back(
     own_postgres: PostgresServer, redis: RedisServer, nats_server: NatsServer
 ) -> None:
     await asyncio.to_thread(own_postgres.start)
@@ -122,14 +122,14 @@ async def test_without_postgres_everything_is_503_until_it_is_back(
             postgres_url=own_postgres.url, redis_url=redis.url, nats_url=nats_server.url
         ) as lifecycle:
             team_id, _ = await lifecycle.team()
-            await until(misses(lifecycle))
+            await until(reports_missing(lifecycle))
             await asyncio.to_thread(own_postgres.kill9)
-            assert refused(await lifecycle.daedalus.get(f"{TEAMS}{team_id}/"))
-            assert refused(await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/"))
-            assert refused(await lifecycle.admin.get(f"{ADMIN}/users"))
-            await until(misses(lifecycle, "postgres"))
+            assert is_refused(await lifecycle.daedalus.get(f"{TEAMS}{team_id}/"))
+            assert is_refused(await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/"))
+            assert is_refused(await lifecycle.admin.get(f"{ADMIN}/users"))
+            await until(reports_missing(lifecycle, "postgres"))
             await asyncio.to_thread(own_postgres.start)
-            await until(misses(lifecycle), within=20)
+            await until(reports_missing(lifecycle), within=20)
             answers = await asyncio.gather(*(lifecycle.daedalus.get(f"{TEAMS}{team_id}/") for _ in range(20)))
             assert {answer.status_code for answer in answers} == {200}
             assert (await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")).status_code == 200
@@ -147,7 +147,7 @@ async def test_a_change_that_waits_too_long_for_another_is_refused(
     async with engine.connect() as stuck:
         await stuck.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
         waiting = [lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/") for _ in range(5)]
-        assert all(map(refused, await soon(asyncio.gather(*waiting), within=20)))
+        assert all(map(is_refused, await soon(asyncio.gather(*waiting), within=20)))
         assert (await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")).status_code == 200
     await engine.dispose()
     assert (await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")).status_code == 200

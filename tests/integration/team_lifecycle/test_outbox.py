@@ -1,4 +1,4 @@
-"""Events survive whatever dies between the change and the broker: in order, each once."""
+"""Events reach the stream in order and once, whatever is killed between the change and the broker."""
 
 import asyncio
 import signal
@@ -30,7 +30,7 @@ async def stored(bus: Bus) -> list[LifecycleChanged]:
 
 
 @pytest.mark.timeout(300)
-async def test_events_arrive_in_order_and_once_though_processes_and_the_broker_are_killed(
+async def test_events_arrive_in_order_and_once_while_processes_and_the_broker_are_killed(
     addresses: dict[str, str],
     nats_server: NatsServer,
     postgres: PostgresServer,
@@ -41,7 +41,7 @@ async def test_events_arrive_in_order_and_once_though_processes_and_the_broker_a
     async with replicas(2, environment(**addresses), tmp_path) as running:
 
         async def change(replica: Replica, until_done: asyncio.Event) -> None:
-            """Make teams until told to stop; a process that is dead right now is tried again."""
+            """Make teams until the event is set. Retries while the process is down."""
             nonlocal made
             account = ("daedalus-service", SERVICE_PASSWORD)
             async with httpx.AsyncClient(base_url=replica.base, auth=account, trust_env=False) as client:

@@ -1,7 +1,7 @@
-"""A change that was committed but not confirmed is confirmed before any other change is answered, whichever it was.
+"""A change that was committed but not confirmed is confirmed before any other change is made.
 
-In each case Redis loses everything after the change has invalidated, and a reader from before it fills the cache again.
-Then the change is committed, and from there on the cache is away.
+In each case Redis loses its data after the invalidation, and an earlier reader fills the cache with the old rows.
+Then the change is committed, and the cache stays unreachable.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.embedded import RedisServer
 from tests.integration.real_parts import until
+from tests.integration.team_lifecycle.failing_cache import FailingCache, fill_with_old_rows, truth
 from tests.integration.team_lifecycle.lab import FERNET_KEY
-from tests.integration.team_lifecycle.losing import Losing, forget, truth
 from tests.postgres import PostgresServer
 from tests.waiting import eventually
 
@@ -50,7 +50,7 @@ class World:
     kid = ""
 
     async def make(self, changes: Changes) -> None:
-        """Make all of it."""
+        """Create everything."""
         await changes.make(WHO, partial(keys.ensure_current_key, algorithm="HS256", seal=SEAL))
         for team_id, workspace in ((TEAM, "ws"), (OTHER_TEAM, "other")):
             await changes.make(WHO, partial(teams.create_team, team_id=team_id, name="Kottos", seal=SEAL))
@@ -119,10 +119,10 @@ UNSEEN = {
     "make_current",
     "ensure_current_key",
 }
-"""Handlers whose changes no look-up shows."""
+"""Handlers that change no look-up."""
 
 
-def test_every_handler_is_a_case() -> None:
+def test_every_handler_has_a_case() -> None:
     modules = keys, libraries, memberships, teams, tokens, users
     found = [member for module in modules for member in inspect.getmembers(module, inspect.iscoroutinefunction)]
     handlers = {name for name, function in found if "Decision[" in str(inspect.signature(function).return_annotation)}
@@ -138,24 +138,24 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def poll_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry and poll at once."""
     monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
     monkeypatch.setattr("team_lifecycle.changes.POLL_SECONDS", 0.01)
 
 
-def a_replica(engine: AsyncEngine, cache: Losing) -> Changes:
+def a_replica(engine: AsyncEngine, cache: FailingCache) -> Changes:
     return Changes(engine, cache, make_metrics(CollectorRegistry()), lambda: None)
 
 
 async def make_unconfirmed(
-    changes: Changes, engine: AsyncEngine, cache: Losing, redis: RedisServer, case: tuple[Decide, LookupKey]
+    changes: Changes, engine: AsyncEngine, cache: FailingCache, redis: RedisServer, case: tuple[Decide, LookupKey]
 ) -> None:
-    """Commit the change, but do not confirm it. The cache has the old rows, and is away after that."""
+    """Commit the change, but do not confirm it. The cache has the old rows, and is unreachable from then on."""
     decide, key = case
     before = await truth(engine, key)
     cache.lost, cache.refreshes, cache.invalidates = (
-        partial(forget, cache, redis, before),
+        partial(fill_with_old_rows, cache, redis, before),
         [False],
         [True, *[False] * 5],
     )
@@ -166,8 +166,8 @@ async def make_unconfirmed(
     cache.away = True
 
 
-async def is_right(engine: AsyncEngine, cache: Losing, key: LookupKey) -> bool:
-    """Whether a reader gets the truth from the cache, or asks for it."""
+async def cache_is_never_wrong(engine: AsyncEngine, cache: FailingCache, key: LookupKey) -> bool:
+    """Whether the cache has the row of Postgres, or none."""
     snapshot = await cache.inner.read([key])
     return not snapshot.has(key) or snapshot.record(key) == (await truth(engine, key)).records[key]
 
@@ -190,8 +190,8 @@ async def polling(changes: Changes) -> AsyncGenerator[None]:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("where", ["the same replica", "another replica"])
-async def test_an_unconfirmed_change_is_confirmed_by_sending_it_again(
-    engine: AsyncEngine, cache: Losing, redis: RedisServer, name: str, where: str
+async def test_repeating_an_unconfirmed_change_confirms_it_on_any_replica(
+    engine: AsyncEngine, cache: FailingCache, redis: RedisServer, name: str, where: str
 ) -> None:
     changes, world = a_replica(engine, cache), World()
     await world.make(changes)
@@ -203,11 +203,11 @@ async def test_an_unconfirmed_change_is_confirmed_by_sending_it_again(
     cache.away = False
     with suppress(PallasError):  # a repeated deletion finds nothing
         await again.make(WHO, decide)
-    assert await is_right(engine, cache, key)
+    assert await cache_is_never_wrong(engine, cache, key)
 
 
-async def test_no_change_is_answered_while_an_earlier_one_cannot_be_confirmed(
-    engine: AsyncEngine, cache: Losing, redis: RedisServer
+async def test_changes_are_refused_while_an_earlier_one_cannot_be_confirmed(
+    engine: AsyncEngine, cache: FailingCache, redis: RedisServer
 ) -> None:
     changes, world = a_replica(engine, cache), World()
     await world.make(changes)
@@ -221,13 +221,13 @@ async def test_no_change_is_answered_while_an_earlier_one_cannot_be_confirmed(
     await changes.make(WHO, partial(keys.ensure_current_key, algorithm="HS256", seal=SEAL), alone=True)
     cache.away = False
     await changes.make(WHO, partial(users.create_user, name="ann"))
-    assert await is_right(engine, cache, token_key(world.digest))
+    assert await cache_is_never_wrong(engine, cache, token_key(world.digest))
     assert (await cache.inner.read([token_key(world.digest)])).missing == (), "the next change has refreshed it"
 
 
 @pytest.mark.parametrize("name", ["move_library", "delete_library", "revoke_role"])
-async def test_another_replica_carries_out_the_invalidations_of_one_that_was_killed_after_the_commit(
-    engine: AsyncEngine, cache: Losing, redis: RedisServer, name: str, monkeypatch: pytest.MonkeyPatch
+async def test_another_replica_completes_the_invalidations_of_one_killed_after_its_commit(
+    engine: AsyncEngine, cache: FailingCache, redis: RedisServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("team_lifecycle.pending.GRACE_SECONDS", 0.0)
     changes, world = a_replica(engine, cache), World()
@@ -236,28 +236,26 @@ async def test_another_replica_carries_out_the_invalidations_of_one_that_was_kil
     before = await truth(engine, key)
 
     async def killed() -> None:
-        await forget(cache, redis, before)
+        await fill_with_old_rows(cache, redis, before)
         raise Killed
 
     cache.lost, cache.refreshes = killed, [False]
     with pytest.raises(Killed):
         await changes.make(WHO, decide)
-    assert not await is_right(engine, cache, key)
+    assert not await cache_is_never_wrong(engine, cache, key)
     cache.away, asked = True, cache.asked
     async with polling(a_replica(engine, cache)):
         await eventually(lambda: cache.asked > asked + 1)
-        assert not await is_right(engine, cache, key)
+        assert not await cache_is_never_wrong(engine, cache, key)
         cache.away = False
         await until(partial(nothing_is_pending, engine))
-    assert await is_right(engine, cache, key)
+    assert await cache_is_never_wrong(engine, cache, key)
 
 
-async def test_completed_invalidations_are_deleted_and_not_carried_out_again(
-    engine: AsyncEngine, cache: Losing
-) -> None:
+async def test_completed_invalidations_are_deleted_and_not_repeated(engine: AsyncEngine, cache: FailingCache) -> None:
     changes = a_replica(engine, cache)
     await World().make(changes)
-    assert await nothing_is_pending(engine), "a change of no look-up deletes what is done"
+    assert await nothing_is_pending(engine), "a change that affects no look-up deletes completed invalidations"
     await changes.make(WHO, partial(teams.delete_team, team_id=TEAM))
     assert not await nothing_is_pending(engine)
     asked = cache.asked

@@ -22,7 +22,7 @@ async def people(lifecycle: Lifecycle) -> Lifecycle:
     return lifecycle
 
 
-async def held(lifecycle: Lifecycle, library: str = "lib") -> set[tuple[str, str]]:
+async def roles_in(lifecycle: Lifecycle, library: str = "lib") -> set[tuple[str, str]]:
     listed = (await lifecycle.admin.get(f"{ADMIN}/memberships", params={"library": library})).json()["items"]
     return {(one["user_name"], one["role"]) for one in listed}
 
@@ -37,7 +37,7 @@ async def test_a_role_may_grant_and_revoke_what_the_contract_says(
     for role in ROLES:
         granted = await people.grant("lib", "uwe", role, by=user)
         assert granted.status_code == (201 if role in may else 403), role
-        assert (("uwe", role) in await held(people)) == (role in may)
+        assert (("uwe", role) in await roles_in(people)) == (role in may)
         await people.grant("lib", "uwe", role)
         if user != "uwe":
             revoked = await people.revoke("lib", "uwe", role, by=user)
@@ -48,23 +48,23 @@ async def test_a_role_may_grant_and_revoke_what_the_contract_says(
 
 
 @requirement("A-4.1.1")
-async def test_a_membership_is_a_user_a_library_and_a_role_once(people: Lifecycle) -> None:
+async def test_a_user_has_each_role_on_a_library_at_most_once(people: Lifecycle) -> None:
     assert (await people.grant("lib", "rita", "reader")).status_code == 200
     assert (await people.grant("lib", "rita", "manager")).status_code == 201
-    assert {role for user, role in await held(people) if user == "rita"} == {"reader", "manager"}
+    assert {role for user, role in await roles_in(people) if user == "rita"} == {"reader", "manager"}
     assert (await people.grant("nothing", "rita", "reader")).json()["code"] == "no_library"
     assert (await people.grant("lib", "nobody", "reader")).json()["code"] == "no_user"
     assert (await people.revoke("lib", "uwe", "reader")).json()["code"] == "no_membership"
 
 
-async def test_everybody_may_give_up_a_role_but_the_last_owner_stays(people: Lifecycle) -> None:
+async def test_users_may_give_up_their_roles_but_the_last_owner_stays(people: Lifecycle) -> None:
     assert (await people.revoke("lib", "rita", "reader", by="rita")).status_code == 204
     for by in (None, "olga"):
         kept = await people.revoke("lib", "olga", "owner", by=by)
         assert (kept.status_code, kept.json()["code"]) == (409, "last_owner")
     await people.grant("lib", "uwe", "owner", by="olga")
     assert (await people.revoke("lib", "olga", "owner", by="uwe")).status_code == 204
-    assert await held(people) == {("uwe", "owner"), ("max", "manager")}
+    assert await roles_in(people) == {("uwe", "owner"), ("max", "manager")}
 
 
 @requirement("A-4.1.3", "A-4.1.4")
@@ -103,11 +103,11 @@ async def test_only_admins_put_a_library_under_a_workspace(people: Lifecycle) ->
     assert await places() == {"lib": "elsewhere"}
 
 
-async def test_a_user_who_makes_a_library_owns_it_and_makes_nobody_else_an_owner(people: Lifecycle) -> None:
+async def test_a_user_who_creates_a_library_becomes_its_owner_and_cannot_name_another(people: Lifecycle) -> None:
     body = {"uid": "mine", "name": "Mine"}
     made = await people.admin.post(f"{ADMIN}/libraries", json=body, headers=acting("uwe"))
     assert made.status_code == 201
-    assert await held(people, "mine") == {("uwe", "owner")}
+    assert await roles_in(people, "mine") == {("uwe", "owner")}
     again = await people.admin.post(f"{ADMIN}/libraries", json=body, headers=acting("uwe"))
     assert (again.status_code, again.json()) == (200, made.json())
     other = await people.admin.post(f"{ADMIN}/libraries", json={**body, "name": "Other"})
@@ -117,13 +117,13 @@ async def test_a_user_who_makes_a_library_owns_it_and_makes_nobody_else_an_owner
 
 
 @pytest.mark.parametrize("path", ["users", "libraries", "memberships", "tokens", "keys", "teams/", "changes"])
-async def test_what_concerns_everybody_is_for_admins(people: Lifecycle, path: str) -> None:
+async def test_unfiltered_lists_are_for_admins_only(people: Lifecycle, path: str) -> None:
     assert (await people.admin.get(f"{ADMIN}/{path}", headers=acting("olga"))).status_code == 403
     assert (await people.admin.get(f"{ADMIN}/{path}")).status_code == 200
 
 
 @requirement("A-4.1.6", "A-9.6.1", "A-14.1.4")
-async def test_a_library_enters_a_token_only_while_its_user_owns_or_manages_it(people: Lifecycle) -> None:
+async def test_a_token_may_name_only_libraries_that_its_user_owns_or_manages(people: Lifecycle) -> None:
     scopes = {
         user: (await people.admin.get(f"{ADMIN}/users/{user}/scopes")).json() for user in ("olga", "max", "rita", "uwe")
     }
@@ -150,7 +150,7 @@ async def test_a_token_is_shown_once(people: Lifecycle) -> None:
 
 
 @requirement("A-4.1.6")
-async def test_a_role_that_goes_takes_the_library_out_of_the_users_tokens_for_good(people: Lifecycle) -> None:
+async def test_revoking_a_role_removes_the_library_from_the_users_tokens_for_good(people: Lifecycle) -> None:
     await people.grant("lib", "max", "owner")
     token_id = (await people.token("max", "lib")).json()["id"]
     other = (await people.token("olga", "lib")).json()["id"]
@@ -182,13 +182,13 @@ async def test_a_revoked_token_stays_revoked(people: Lifecycle) -> None:
     assert (await people.admin.delete(unknown)).status_code == 404
 
 
-async def test_a_token_may_expire(people: Lifecycle) -> None:
+async def test_a_token_has_the_expiry_it_was_given(people: Lifecycle) -> None:
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     made = await people.token("olga", "lib", expires_at=tomorrow.isoformat())
     assert datetime.fromisoformat(made.json()["expires_at"]) == tomorrow
 
 
-async def test_a_user_that_is_not_active_acts_no_more(people: Lifecycle) -> None:
+async def test_an_inactive_user_can_no_longer_act(people: Lifecycle) -> None:
     patched = await people.admin.patch(f"{ADMIN}/users/olga", json={"active": False})
     assert patched.json()["active"] is False
     assert (await people.grant("lib", "uwe", "reader", by="olga")).json()["code"] == "user_disabled"
@@ -196,7 +196,7 @@ async def test_a_user_that_is_not_active_acts_no_more(people: Lifecycle) -> None
     assert (await people.admin.patch(f"{ADMIN}/users/nobody", json={"active": True})).status_code == 404
 
 
-async def test_lists_are_read_a_page_at_a_time(lifecycle: Lifecycle) -> None:
+async def test_lists_are_paged_without_gaps_or_duplicates(lifecycle: Lifecycle) -> None:
     await lifecycle.user(*(f"u{number}" for number in range(5)))
     await lifecycle.library("lib", owner="u0")
     for number in range(5):

@@ -1,4 +1,4 @@
-"""Events and a broker that is there but slow: what was sent is remembered before Postgres ends the transaction."""
+"""Events and a slow broker: the position is stored before Postgres ends the idle transaction."""
 
 import asyncio
 from functools import partial
@@ -19,7 +19,7 @@ from team_lifecycle.tables import Change
 EVENTS = 25
 
 
-async def test_events_are_sent_though_a_batch_takes_longer_than_postgres_lets_a_transaction_idle(
+async def test_events_are_sent_when_a_batch_exceeds_the_idle_transaction_timeout(
     postgres: PostgresServer, nats_server: NatsServer, bus: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("team_lifecycle.relay.BATCH_SECONDS", 0.3)

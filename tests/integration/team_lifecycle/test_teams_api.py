@@ -19,7 +19,7 @@ def claims_of(token: str) -> dict[str, object]:
 
 
 @requirement("A-7.1.1", "A-3.2.3", "A-5.2.1", "A-5.2.2", "A-5.2.3", "A-4.1.8")
-async def test_creating_a_team_answers_its_jwt_with_the_claims_of_the_contract(lifecycle: Lifecycle) -> None:
+async def test_creating_a_team_returns_a_jwt_with_the_claims_of_the_contract(lifecycle: Lifecycle) -> None:
     team_id = str(uuid.uuid4())
     created = await lifecycle.daedalus.post(TEAMS, json={"id": team_id, "name": "Kottos"})
     assert (created.status_code, set(created.json())) == (201, {"id", "name", "jwt"})
@@ -39,7 +39,7 @@ async def test_creating_a_team_answers_its_jwt_with_the_claims_of_the_contract(l
 
 
 @requirement("A-7.1.2", "A-7.1.3")
-async def test_a_repeated_create_answers_the_team_without_a_jwt_and_changes_nothing(lifecycle: Lifecycle) -> None:
+async def test_a_repeated_create_returns_the_team_without_a_jwt_and_changes_nothing(lifecycle: Lifecycle) -> None:
     team_id, token = await lifecycle.team("Kottos")
     again = await lifecycle.daedalus.post(TEAMS, json={"id": team_id, "name": "Another"})
     shown = await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")
@@ -51,7 +51,7 @@ async def test_a_repeated_create_answers_the_team_without_a_jwt_and_changes_noth
 
 
 @requirement("A-4.1.9")
-async def test_a_team_has_a_name_of_200_characters_at_most_and_keeps_when_it_was_made_and_changed(
+async def test_a_team_has_a_name_of_at_most_200_characters_and_times_of_creation_and_change(
     lifecycle: Lifecycle, addresses: dict[str, str], postgres: PostgresServer
 ) -> None:
     async def times() -> tuple[datetime, datetime]:
@@ -70,14 +70,14 @@ async def test_a_team_has_a_name_of_200_characters_at_most_and_keeps_when_it_was
     assert (await times())[0] == made < (await times())[1]
 
 
-async def test_an_id_means_the_same_team_in_every_spelling_of_a_uuid(lifecycle: Lifecycle) -> None:
+async def test_every_spelling_of_a_uuid_names_the_same_team(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
     for spelling in (team_id.upper(), team_id.replace("-", "")):
         assert (await lifecycle.daedalus.get(f"{TEAMS}{spelling}/")).json()["id"] == team_id
         assert (await lifecycle.daedalus.post(TEAMS, json={"id": spelling, "name": "x"})).status_code == 200
 
 
-async def test_two_creates_of_one_id_at_once_make_one_team_and_one_jwt(
+async def test_concurrent_creates_of_one_id_make_one_team_and_one_jwt(
     lifecycle: Lifecycle, addresses: dict[str, str]
 ) -> None:
     team_id = str(uuid.uuid4())
@@ -92,7 +92,7 @@ async def test_two_creates_of_one_id_at_once_make_one_team_and_one_jwt(
 
 
 @requirement("A-7.2.1", "A-13.2.2")
-async def test_a_deleted_team_is_inactive_and_nothing_revives_it(lifecycle: Lifecycle) -> None:
+async def test_a_deleted_team_is_inactive_and_cannot_be_reactivated(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
     await lifecycle.attach(team_id, "ws_abc")
     for _ in range(2):
@@ -109,7 +109,7 @@ async def test_a_deleted_team_is_inactive_and_nothing_revives_it(lifecycle: Life
 
 
 @requirement("A-7.3.1", "A-7.3.2", "A-7.3.3", "A-4.1.10", "A-14.1.6")
-async def test_workspaces_are_replaced_not_united_whether_they_are_known_or_not(lifecycle: Lifecycle) -> None:
+async def test_workspaces_are_replaced_not_merged_and_may_be_unknown(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
     path = f"{TEAMS}{team_id}/workspaces/"
     for wanted in (WORKSPACES, WORKSPACES, ["ws_def", "ws_new"], []):
@@ -121,7 +121,7 @@ async def test_workspaces_are_replaced_not_united_whether_they_are_known_or_not(
 
 
 @requirement("A-7.4.1")
-async def test_rotating_answers_a_jwt_of_another_jti(lifecycle: Lifecycle) -> None:
+async def test_rotating_returns_a_jwt_with_a_new_jti(lifecycle: Lifecycle) -> None:
     team_id, first = await lifecycle.team()
     rotated = await lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/")
     assert (rotated.status_code, set(rotated.json())) == (200, {"jwt"})
@@ -131,7 +131,7 @@ async def test_rotating_answers_a_jwt_of_another_jti(lifecycle: Lifecycle) -> No
 
 
 @requirement("A-7.5.1")
-async def test_a_team_is_shown_with_these_fields_and_no_others(lifecycle: Lifecycle) -> None:
+async def test_a_team_is_shown_with_exactly_the_fields_of_the_contract(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
     shown = await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")
     assert shown.status_code == 200
@@ -139,7 +139,7 @@ async def test_a_team_is_shown_with_these_fields_and_no_others(lifecycle: Lifecy
 
 
 @pytest.mark.parametrize("team_id", [str(uuid.UUID(int=1)), "a3f1", "%00", "x" * 300])
-async def test_a_team_that_nobody_knows_is_404(lifecycle: Lifecycle, team_id: str) -> None:
+async def test_an_unknown_team_is_404(lifecycle: Lifecycle, team_id: str) -> None:
     calls = {
         "GET": f"{TEAMS}{team_id}/",
         "DELETE": f"{TEAMS}{team_id}/",
@@ -159,7 +159,7 @@ async def test_the_trailing_slash_is_part_of_the_path(lifecycle: Lifecycle) -> N
 
 
 @requirement("A-13.2.1")
-async def test_a_team_of_no_workspaces_reads_nothing_and_stays_active(lifecycle: Lifecycle) -> None:
+async def test_a_team_without_workspaces_stays_active(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
     await lifecycle.attach(team_id, "ws_abc")
     await lifecycle.attach(team_id)

@@ -1,6 +1,6 @@
-"""The `pallas` command as an admin runs it, against a service at work.
+"""The `pallas` command as an admin runs it, against a running service.
 
-It runs in a thread of the test, with its own arguments, variables and output: a process each would take far longer.
+Each command runs in a thread of the test, with its own arguments, variables and output: processes would be slower.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from pallas_cli.main import app
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command has said."""
+class CommandResult:
+    """The arguments, exit code and output of one run."""
 
     words: tuple[str, ...]
     code: int
@@ -40,31 +40,31 @@ class Said:
 
 @dataclass
 class Pallas:
-    """Runs the command in `folder`. `said` is all that it has said."""
+    """Runs the command in `folder`. `results` has every run."""
 
     environ: dict[str, str]
     folder: Path
-    said: list[Said] = field(default_factory=list[Said])
+    results: list[CommandResult] = field(default_factory=list[CommandResult])
 
-    async def __call__(self, *words: str) -> Said:
-        """Run it with these words."""
-        said = await asyncio.to_thread(self._run, words)
-        self.said.append(said)
-        return said
+    async def __call__(self, *words: str) -> CommandResult:
+        """Run it with these arguments."""
+        result = await asyncio.to_thread(self._run, words)
+        self.results.append(result)
+        return result
 
-    async def done(self, *words: str) -> Said:
-        """Run it and expect that it did what it was told."""
-        said = await self(*words)
-        assert said.code == 0, said
-        return said
+    async def done(self, *words: str) -> CommandResult:
+        """Run it and expect exit code 0."""
+        result = await self(*words)
+        assert result.code == 0, result
+        return result
 
     async def refused(self, *words: str, code: int = 1) -> list[str]:
-        """Run it and expect that it did nothing; the lines on standard error."""
-        said = await self(*words)
-        assert (said.code, said.out) == (code, ""), said
-        return said.err.splitlines()
+        """Run it and expect exit code `code` without output. Returns the lines on stderr."""
+        result = await self(*words)
+        assert (result.code, result.out) == (code, ""), result
+        return result.err.splitlines()
 
-    def _run(self, words: tuple[str, ...]) -> Said:
+    def _run(self, words: tuple[str, ...]) -> CommandResult:
         out, err, code = io.StringIO(), io.StringIO(), 0
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(self.folder)
@@ -77,12 +77,12 @@ class Pallas:
                 app()
             except SystemExit as end:
                 code = int(end.code or 0)
-        return Said(words, code, out.getvalue(), err.getvalue())
+        return CommandResult(words, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
 def environ(lifecycle: Lifecycle) -> dict[str, str]:
-    """What tells the command where the service is and what its password is."""
+    """The variables with the service's URL and the admin password."""
     return {"PALLAS_TEAM_LIFECYCLE_URL": lifecycle.base, "PALLAS_ADMIN_PASSWORD": ADMIN_PASSWORD}
 
 

@@ -1,14 +1,14 @@
-"""`pallas keys` against a service at work."""
+"""`pallas keys` against a running service."""
 
 from tests.integration.team_lifecycle.commands.conftest import Pallas
 
 
 async def states(pallas: Pallas) -> dict[str, str]:
-    """What `list` says of each key."""
+    """The state of each key in `keys list`, by kid."""
     return {row[0]: row[3] for row in (await pallas.done("keys", "list")).rows}
 
 
-async def test_only_the_secret_of_a_key_that_signs_elsewhere_is_shown(pallas: Pallas) -> None:
+async def test_only_the_secret_of_a_per_turn_key_is_shown(pallas: Pallas) -> None:
     turn = await pallas.done("keys", "add", "turn")
     [first, added] = (await pallas.done("keys", "list", "--json")).json
     assert len(bytes.fromhex(turn.out.strip())) == 32
@@ -22,19 +22,19 @@ async def test_only_the_secret_of_a_key_that_signs_elsewhere_is_shown(pallas: Pa
     assert (await pallas.done("keys", "add", "team", "--algorithm", "EdDSA", "--json")).json["secret"] is None
 
 
-async def test_a_key_signs_from_when_it_is_current_and_counts_until_it_is_retired(pallas: Pallas) -> None:
+async def test_a_key_signs_once_current_and_stays_valid_until_retired(pallas: Pallas) -> None:
     [first] = await states(pallas)
     second = (await pallas.done("keys", "add", "team", "--json")).json["kid"]
-    said = await pallas.done("keys", "make-current", second)
-    assert said.out == f"Key {second} now signs team JWTs.\n"
+    result = await pallas.done("keys", "make-current", second)
+    assert result.out == f"Key {second} now signs team JWTs.\n"
     assert await states(pallas) == {first: "valid", second: "current"}
-    said = await pallas.done("keys", "retire", first, "--yes")
-    assert said.out == f"Key {first} is retired: every JWT signed with it is now invalid.\n"
+    result = await pallas.done("keys", "retire", first, "--yes")
+    assert result.out == f"Key {first} is retired: every JWT signed with it is now invalid.\n"
     third = (await pallas.done("keys", "add", "team", "--current", "--json")).json["kid"]
     assert await states(pallas) == {first: "retired", second: "valid", third: "current"}
 
 
-async def test_the_key_that_signs_is_not_retired_and_one_for_turns_not_made_current(pallas: Pallas) -> None:
+async def test_the_current_key_cannot_be_retired_and_a_per_turn_key_cannot_become_current(pallas: Pallas) -> None:
     [first] = await states(pallas)
     turn = (await pallas.done("keys", "add", "turn", "--json")).json["kid"]
     assert await pallas.refused("keys", "retire", first, "--yes") == [
@@ -46,6 +46,6 @@ async def test_the_key_that_signs_is_not_retired_and_one_for_turns_not_made_curr
     assert await pallas.refused("keys", "make-current", "team-0") == ["pallas: there is no key 'team-0'"]
 
 
-async def test_keys_are_sealed_anew(pallas: Pallas) -> None:
-    said = await pallas.done("keys", "reseal")
-    assert said.out == "All keys are encrypted with the first of PALLAS_FERNET_KEYS.\n"
+async def test_reseal_encrypts_all_keys_with_the_first_fernet_key(pallas: Pallas) -> None:
+    result = await pallas.done("keys", "reseal")
+    assert result.out == "All keys are encrypted with the first of PALLAS_FERNET_KEYS.\n"

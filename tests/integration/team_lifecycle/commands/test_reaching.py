@@ -25,7 +25,7 @@ IRREVOCABLE: dict[tuple[str, ...], str] = {
 }
 
 
-async def test_the_password_may_be_the_one_that_the_stack_keeps(pallas: Pallas) -> None:
+async def test_the_password_is_read_from_the_data_folder_of_the_stack(pallas: Pallas) -> None:
     del pallas.environ["PALLAS_ADMIN_PASSWORD"]
     kept = pallas.folder / "data" / "secrets" / "admin-password"
     assert await pallas.refused("users", "list", "--data", "data", code=2) == [
@@ -39,7 +39,7 @@ async def test_the_password_may_be_the_one_that_the_stack_keeps(pallas: Pallas) 
     await pallas.done("users", "list")
 
 
-async def test_a_wrong_password_is_one_line_that_does_not_repeat_it(pallas: Pallas) -> None:
+async def test_a_wrong_password_is_reported_in_one_line_without_repeating_it(pallas: Pallas) -> None:
     pallas.environ["PALLAS_ADMIN_PASSWORD"] = "hunter2"
     refusal = await pallas.refused("users", "list")
     assert refusal == ["pallas: the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)"]
@@ -53,14 +53,14 @@ async def test_a_wrong_password_is_one_line_that_does_not_repeat_it(pallas: Pall
         ("http://host:port", "InvalidURL"),
     ],
 )
-async def test_a_service_that_is_not_there_is_one_line(pallas: Pallas, url: str, error: str) -> None:
+async def test_an_unreachable_service_is_reported_in_one_line(pallas: Pallas, url: str, error: str) -> None:
     assert await pallas.refused("users", "list", "--url", url) == [
         f"pallas: team-lifecycle at {url} cannot be reached ({error}); is `pallas up` running? "
         "(--url selects another address)"
     ]
 
 
-async def test_another_service_is_told_from_the_right_one(pallas: Pallas) -> None:
+async def test_the_url_of_another_service_is_reported(pallas: Pallas) -> None:
     listener = bind("127.0.0.1", 0)
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with listening(Starlette(), listener, drain_seconds=1):
@@ -69,15 +69,13 @@ async def test_another_service_is_told_from_the_right_one(pallas: Pallas) -> Non
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a?b", "a b", "é"])
-async def test_what_cannot_be_an_id_never_becomes_part_of_a_path(pallas: Pallas, name: str) -> None:
+async def test_an_invalid_id_is_refused_by_every_command(pallas: Pallas, name: str) -> None:
     for words in (("users", "deactivate", name), ("libraries", "remove", name, "--yes"), ("teams", "show", name)):
         assert await pallas.refused(*words) == [f"pallas: {name!r} is not a valid name or id"]
 
 
 @pytest.mark.parametrize("words", IRREVOCABLE, ids=" ".join)
-async def test_what_cannot_be_undone_is_not_done_where_nobody_can_be_asked(
-    pallas: Pallas, words: tuple[str, ...]
-) -> None:
+async def test_irrevocable_commands_need_yes_without_a_terminal(pallas: Pallas, words: tuple[str, ...]) -> None:
     for as_json in ((), ("--json",)):
         refusal = await pallas.refused(*words, *as_json, code=2)
         assert refusal == [f"pallas: {IRREVOCABLE[words]}. This cannot be undone: pass --yes to confirm"]
@@ -93,13 +91,13 @@ def terminal() -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("typed", "done"), [("y", True), ("n", False), ("", False)])
-async def test_on_a_terminal_it_asks_and_only_yes_is_yes(
+async def test_on_a_terminal_an_irrevocable_command_runs_only_after_y(
     pallas: Pallas, lifecycle: Lifecycle, terminal: tuple[int, int], tmp_path: Path, typed: str, done: bool
 ) -> None:
     team, _ = await lifecycle.team()
     os.write(terminal[0], f"{typed}\n".encode())
     if not typed:
-        os.write(terminal[0], b"\x04")  # the end of what is typed
+        os.write(terminal[0], b"\x04")  # end of input
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _RUN, "teams", "delete", team),
         stdin=terminal[1],

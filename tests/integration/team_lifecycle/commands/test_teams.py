@@ -1,4 +1,4 @@
-"""`pallas teams` against a service at work."""
+"""`pallas teams` against a running service."""
 
 import uuid
 
@@ -13,9 +13,7 @@ def jti_of(text: str) -> str:
     return jwt.decode(text, options={"verify_signature": False})["jti"]
 
 
-async def test_a_new_teams_jwt_is_all_of_standard_output_and_the_one_that_counts(
-    pallas: Pallas, lifecycle: Lifecycle
-) -> None:
+async def test_create_prints_only_the_active_jwt_of_the_new_team(pallas: Pallas, lifecycle: Lifecycle) -> None:
     created = await pallas.done("teams", "create", "Kottos")
     [team] = (await pallas.done("teams", "list", "--json")).json
     assert created.err == f"This is the JWT of team {team['id']}. It cannot be shown again.\n"
@@ -25,7 +23,7 @@ async def test_a_new_teams_jwt_is_all_of_standard_output_and_the_one_that_counts
 
 
 @requirement("A-7.1.3", "A-13.2.2")
-async def test_a_team_that_is_there_is_not_made_again_and_a_deleted_one_not_revived(pallas: Pallas) -> None:
+async def test_create_changes_no_existing_team_and_restores_no_deleted_one(pallas: Pallas) -> None:
     team = str(uuid.uuid4())
     first = (await pallas.done("teams", "create", "Kottos", "--id", team, "--json")).json
     assert (first["id"], first["new"]) == (team, True)
@@ -46,7 +44,7 @@ async def test_a_team_that_is_there_is_not_made_again_and_a_deleted_one_not_revi
 
 
 @requirement("A-7.4.1")
-async def test_rotating_prints_the_jwt_that_counts_from_then_on(pallas: Pallas, lifecycle: Lifecycle) -> None:
+async def test_rotate_prints_the_new_active_jwt(pallas: Pallas, lifecycle: Lifecycle) -> None:
     team, before = await lifecycle.team()
     rotated = await pallas.done("teams", "rotate", team, "--yes")
     shown = (await pallas.done("teams", "show", team, "--json")).json
@@ -56,10 +54,12 @@ async def test_rotating_prints_the_jwt_that_counts_from_then_on(pallas: Pallas, 
     )
 
 
-async def test_workspaces_are_replaced_and_none_has_to_be_said(pallas: Pallas, lifecycle: Lifecycle) -> None:
+async def test_workspaces_are_replaced_and_only_the_option_none_removes_all(
+    pallas: Pallas, lifecycle: Lifecycle
+) -> None:
     team, _ = await lifecycle.team()
-    said = await pallas.done("teams", "workspaces", team, "ws_b", "ws_a")
-    assert said.out == f"Team {team} can read workspaces ws_a, ws_b.\n"
+    result = await pallas.done("teams", "workspaces", team, "ws_b", "ws_a")
+    assert result.out == f"Team {team} can read workspaces ws_a, ws_b.\n"
     assert (await pallas.done("teams", "workspaces", team, "ws c", "--json")).json == {
         "id": team,
         "workspace_ids": ["ws c"],
@@ -71,22 +71,22 @@ async def test_workspaces_are_replaced_and_none_has_to_be_said(pallas: Pallas, l
         f"{team} Kottos: active\n  workspaces: ws c\n"
         f"  active jti: {(await lifecycle.daedalus.get(f'{TEAMS}{team}/')).json()['active_jti']}\n"
     )
-    said = await pallas.done("teams", "workspaces", team, "--none")
-    assert said.out == f"Team {team} can read nothing: it is paused.\n"
+    result = await pallas.done("teams", "workspaces", team, "--none")
+    assert result.out == f"Team {team} can read nothing: it is paused.\n"
 
 
-async def test_a_deleted_team_is_listed_as_such_and_cannot_be_changed(pallas: Pallas, lifecycle: Lifecycle) -> None:
+async def test_a_deleted_team_is_listed_as_deleted_and_cannot_be_changed(pallas: Pallas, lifecycle: Lifecycle) -> None:
     team, _ = await lifecycle.team("[red]Kottos :smile:")
     await lifecycle.attach(team, "ws_a", "ws_b")
-    said = await pallas.done("teams", "delete", team, "--yes")
-    assert said.out == f"Team {team} is deleted: its JWT is now invalid.\n"
+    result = await pallas.done("teams", "delete", team, "--yes")
+    assert result.out == f"Team {team} is deleted: its JWT is now invalid.\n"
     listed = await pallas.done("teams", "list")
     assert listed.rows == [[team, "[red]Kottos :smile:", "deleted", "ws_a, ws_b"]]
     for words in (("rotate", team, "--yes"), ("workspaces", team, "ws_a")):
         assert await pallas.refused("teams", *words) == [f"pallas: team '{team}' was deleted"]
 
 
-async def test_a_team_that_nobody_knows_is_one_line(pallas: Pallas) -> None:
+async def test_an_unknown_team_is_reported_in_one_line(pallas: Pallas) -> None:
     team = str(uuid.uuid4())
     for words in (("show", team), ("delete", team, "--yes"), ("rotate", team, "--yes"), ("workspaces", team, "ws")):
         assert await pallas.refused("teams", *words) == [f"pallas: there is no team '{team}'"]

@@ -1,4 +1,4 @@
-"""`pallas tokens` against a service at work."""
+"""`pallas tokens` against a running service."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ async def ann(lifecycle: Lifecycle) -> None:
 
 
 @requirement("A-9.6.1", "A-9.6.2")
-async def test_a_token_is_all_of_standard_output_once_and_reads_what_its_user_may_give_it(pallas: Pallas) -> None:
+async def test_issue_prints_only_the_token_and_refuses_libraries_that_its_user_only_reads(pallas: Pallas) -> None:
     assert (await pallas.done("users", "scopes", "ann")).out == "manuals\npapers\n"
     issued = await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--library", "papers")
     [token] = (await pallas.done("tokens", "list", "--json")).json
@@ -39,7 +39,7 @@ async def test_a_token_is_all_of_standard_output_once_and_reads_what_its_user_ma
 
 
 @requirement("A-3.2.2")
-async def test_a_token_is_in_force_until_it_is_revoked_unless_a_time_was_said(pallas: Pallas) -> None:
+async def test_a_token_is_valid_until_revoked_and_expires_only_if_asked(pallas: Pallas) -> None:
     forever = (await pallas.done("tokens", "issue", "one", "--user", "ann", "--json")).json
     begun = datetime.now(UTC)
     month = (await pallas.done("tokens", "issue", "two", "--user", "ann", "--expires", "30d", "--json")).json
@@ -50,8 +50,8 @@ async def test_a_token_is_in_force_until_it_is_revoked_unless_a_time_was_said(pa
     states = {row[0]: row[-1] for row in (await pallas.done("tokens", "list", "--user", "ann")).rows}
     assert states == {forever["id"]: "valid", month["id"]: "valid"}
 
-    said = await pallas.done("tokens", "revoke", forever["id"], "--yes")
-    assert said.out == f"Token {forever['id']} is revoked.\n"
+    result = await pallas.done("tokens", "revoke", forever["id"], "--yes")
+    assert result.out == f"Token {forever['id']} is revoked.\n"
     states = {row[0]: row[-1] for row in (await pallas.done("tokens", "list")).rows}
     assert states == {forever["id"]: "revoked", month["id"]: "valid"}
     refusal = await pallas.refused("tokens", "libraries", forever["id"], "--none")
@@ -59,16 +59,16 @@ async def test_a_token_is_in_force_until_it_is_revoked_unless_a_time_was_said(pa
     assert (await pallas.done("tokens", "list", "--user", "bob")).out == "No tokens found.\n"
 
 
-async def test_a_token_may_be_given_other_libraries_or_none(pallas: Pallas) -> None:
+async def test_the_libraries_of_a_token_can_be_replaced_or_removed(pallas: Pallas) -> None:
     token = (await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--json")).json["id"]
-    said = await pallas.done("tokens", "libraries", token, "papers", "manuals")
-    assert said.out == f"Token {token} can read manuals, papers.\n"
+    result = await pallas.done("tokens", "libraries", token, "papers", "manuals")
+    assert result.out == f"Token {token} can read manuals, papers.\n"
     assert await pallas.refused("tokens", "libraries", token, code=2) == ["pallas: name LIBRARY..., or pass --none"]
     assert (await pallas.done("tokens", "libraries", token, "--none")).out == f"Token {token} can read nothing.\n"
     assert (await pallas.done("tokens", "list", "--json")).json[0]["allowed_libraries"] == []
 
 
-async def test_what_cannot_be_is_refused_with_its_field(pallas: Pallas) -> None:
+async def test_a_bad_token_request_is_refused_with_its_field(pallas: Pallas) -> None:
     issue = ("tokens", "issue")
     past = await pallas.refused(*issue, "Cline", "--user", "ann", "--expires", "2020-01-01")
     assert past == ["pallas: expires_at: Value error, must be in the future, and at most a hundred years ahead"]

@@ -1,4 +1,4 @@
-"""`pallas users` and `pallas libraries` against a service at work."""
+"""`pallas users` and `pallas libraries` against a running service."""
 
 import pytest
 from tests.integration.team_lifecycle.commands.conftest import Pallas
@@ -7,13 +7,13 @@ from tests.requirements import requirement
 from pallas_cli.admin import api
 
 
-async def test_users_are_added_once_and_kept_out_and_let_in(pallas: Pallas) -> None:
+async def test_users_are_added_once_deactivated_and_activated(pallas: Pallas) -> None:
     assert (await pallas.done("users", "list")).out == "There are no users.\n"
     assert (await pallas.done("users", "add", "ann@example.com")).out == "Added user ann@example.com.\n"
     assert (await pallas.done("users", "add", "ann@example.com")).out == "User ann@example.com already exists.\n"
     assert (await pallas.done("users", "add", "bob", "--json")).json["new"] is True
-    said = await pallas.done("users", "deactivate", "bob")
-    assert said.out == "User bob is inactive: all tokens of the user are refused.\n"
+    result = await pallas.done("users", "deactivate", "bob")
+    assert result.out == "User bob is inactive: all tokens of the user are refused.\n"
     assert [row[:2] for row in (await pallas.done("users", "list")).rows] == [
         ["ann@example.com", "active"],
         ["bob", "inactive"],
@@ -46,7 +46,7 @@ async def test_libraries_are_added_renamed_moved_and_removed(pallas: Pallas) -> 
 
 
 @requirement("A-4.1.2", "A-4.1.6")
-async def test_roles_are_granted_and_revoked_and_tokens_lose_what_needed_them(pallas: Pallas) -> None:
+async def test_revoking_a_role_removes_the_library_from_the_tokens_that_needed_it(pallas: Pallas) -> None:
     for user in ("ann", "bob"):
         await pallas.done("users", "add", user)
     await pallas.done("libraries", "add", "papers", "--owner", "ann")
@@ -68,7 +68,7 @@ async def test_roles_are_granted_and_revoked_and_tokens_lose_what_needed_them(pa
     assert held == ["pallas: user 'bob' is not reader of library 'papers'"]
 
 
-async def test_a_list_goes_on_over_all_its_pages(pallas: Pallas, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_has_the_items_of_all_pages(pallas: Pallas, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "PAGE", 2)
     names = [f"u{number}" for number in range(5)]
     for name in names:

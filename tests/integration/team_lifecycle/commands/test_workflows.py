@@ -1,4 +1,4 @@
-"""What operators do (contract, section 9), each as commands; a resolver says what it has come to."""
+"""The workflows of operators (contract, section 9) as commands. A resolver shows their effect."""
 
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -32,7 +32,7 @@ GROUPS = {"keys": keys, "libraries": libraries, "teams": teams, "tokens": tokens
 async def read(
     addresses: dict[str, str], pallas: Pallas, nats_server: NatsServer, bus: Connecting
 ) -> AsyncGenerator[Read]:
-    """What a bearer reads, or in which words it is refused. Two libraries are there, each in a workspace."""
+    """The libraries that a bearer reads, or the message of its refusal. Two libraries exist, each in a workspace."""
     await pallas.done("users", "add", "ann")
     await pallas.done("libraries", "add", "papers", "--workspace", "ws_work", "--owner", "ann")
     await pallas.done("libraries", "add", "diary", "--workspace", "ws_home")
@@ -69,9 +69,7 @@ async def test_a_deployment_is_registered_attached_rotated_paused_and_retired(pa
     assert await read(jwt) == "Token has been deactivated."
 
 
-async def test_known_deployments_are_provisioned_once_however_often_that_is_asked_for(
-    pallas: Pallas, read: Read
-) -> None:
+async def test_provisioning_known_deployments_again_changes_nothing(pallas: Pallas, read: Read) -> None:
     instances = {str(uuid.uuid4()): name for name in ("Kottos", "Mentor")}
     jwts = [(await pallas.done("teams", "create", name, "--id", team)).out for team, name in instances.items()]
     assert [(await pallas.done("teams", "create", name, "--id", team)).out for team, name in instances.items()] == [
@@ -82,7 +80,7 @@ async def test_known_deployments_are_provisioned_once_however_often_that_is_aske
 
 
 @requirement("A-9.6.1", "A-9.6.2")
-async def test_a_token_for_a_client_is_issued_and_taken_back(pallas: Pallas, read: Read) -> None:
+async def test_a_token_for_a_client_is_issued_and_revoked(pallas: Pallas, read: Read) -> None:
     [scope] = (await pallas.done("users", "scopes", "ann", "--json")).json
     token = (await pallas.done("tokens", "issue", "Claude Desktop", "--user", "ann", "--library", scope)).out
     assert await read(token) == {"papers"}
@@ -107,7 +105,7 @@ async def test_a_leaked_signing_key_is_replaced_and_every_team_gets_another_jwt(
 
 
 @requirement("A-13.5.3")
-async def test_a_bearer_of_another_deployment_is_unknown(
+async def test_a_bearer_of_another_deployment_is_refused(
     pallas: Pallas, read: Read, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     await pallas.done("teams", "create", "Kottos")
@@ -123,7 +121,7 @@ async def test_a_bearer_of_another_deployment_is_unknown(
             assert await pallas.refused("teams", "show", team) == [f"pallas: there is no team '{team}'"]
 
 
-async def test_every_command_does_its_work_and_a_secret_is_said_once_by_the_one_that_makes_it(pallas: Pallas) -> None:
+async def test_every_command_succeeds_and_each_secret_is_printed_once(pallas: Pallas) -> None:
     await pallas.done("users", "add", "ann")
     await pallas.done("libraries", "add", "papers", "--owner", "ann")
     token = (await pallas.done("tokens", "issue", "Cline", "--user", "ann", "--json")).json
@@ -159,11 +157,11 @@ async def test_every_command_does_its_work_and_a_secret_is_said_once_by_the_one_
         assert (await pallas.done(*line.split(), "--json")).json is not None
 
     known = {(group, command) for group, module in GROUPS.items() for command in commands_of(module.app)}
-    assert {said.words[:2] for said in pallas.said} == known - {("libraries", "ingest"), ("libraries", "demo")}
-    spoken = "".join(said.out + said.err for said in pallas.said)
+    assert {result.words[:2] for result in pallas.results} == known - {("libraries", "ingest"), ("libraries", "demo")}
+    printed = "".join(result.out + result.err for result in pallas.results)
     secrets = [token["token"], team["jwt"], rotated["jwt"], turn["secret"]]
-    assert [spoken.count(secret) for secret in secrets] == [1, 1, 1, 1]
-    assert [spoken.count(word) for word in (ADMIN_PASSWORD, SERVICE_PASSWORD, FERNET_KEY)] == [0, 0, 0]
+    assert [printed.count(secret) for secret in secrets] == [1, 1, 1, 1]
+    assert [printed.count(word) for word in (ADMIN_PASSWORD, SERVICE_PASSWORD, FERNET_KEY)] == [0, 0, 0]
 
 
 def commands_of(group: typer.Typer) -> set[str]:

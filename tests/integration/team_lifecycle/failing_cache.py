@@ -14,7 +14,7 @@ from team_lifecycle.look_up import Rows, look_up
 
 
 @dataclass
-class Losing:
+class FailingCache:
     """A cache that fails on demand. `lost` is called before each refresh that fails; `asked` counts invalidations."""
 
     inner: LookupCache
@@ -52,7 +52,7 @@ async def truth(engine: AsyncEngine, *keys: LookupKey) -> Rows:
         return await look_up(session, keys)
 
 
-async def forget(cache: Losing, redis: RedisServer, before: Rows) -> None:
+async def fill_with_old_rows(cache: FailingCache, redis: RedisServer, before: Rows) -> None:
     """Empty Redis, and fill in the rows that a reader got from Postgres `before`."""
     redis.say("FLUSHALL")
     snapshot = await cache.inner.read(list(before.records))

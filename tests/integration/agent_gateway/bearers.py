@@ -1,4 +1,4 @@
-"""Who holds which bearer, as a test wants it: a stand-in for the resolver, over a real broker."""
+"""A stand-in for the resolver that knows the bearers of a test, over a real broker."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ TOKEN = Principal(type="token", id="8a9e2f5c-0000-4000-8000-000000000002", name=
 TURN = Principal(type="turn", id="robert", name="a workspace")
 
 SECRET = "eyJ-a-bearer-of-"
-"""What every bearer begins with, so that it is found wherever it should not be."""
+"""The prefix of every bearer, so that leaks are easy to find."""
 
 TEAMS, TEAMS_OTHER, TOKENS, TURNS = (
     f"{SECRET}a-team",
@@ -37,7 +37,7 @@ TEAMS, TEAMS_OTHER, TOKENS, TURNS = (
 
 @dataclass
 class Bearers:
-    """Answers as the resolver does; `asked` is what it was asked. `refused` maps bearers to reasons."""
+    """Answers as the resolver does. `asked` has the questions so far. `refused` maps bearers to reasons."""
 
     held: dict[str, Principal] = field(
         default_factory=lambda: {TEAMS: TEAM, TEAMS_OTHER: TEAM, TOKENS: TOKEN, TURNS: TURN}
@@ -46,7 +46,7 @@ class Bearers:
     asked: list[ResolveBearer] = field(default_factory=list[ResolveBearer])
 
     async def __call__(self, question: ResolveBearer) -> Resolved:
-        """Whose the bearer is."""
+        """The principal of a bearer."""
         self.asked.append(question)
         principal = self.held.get(question.bearer)
         if principal is None:
@@ -66,7 +66,7 @@ async def resolving(bus: Bus) -> AsyncGenerator[Bearers]:
 
 @dataclass(frozen=True)
 class Sent:
-    """A request as it is sent."""
+    """A request: method, headers and body."""
 
     method: str = "POST"
     content: bytes = b""
@@ -79,7 +79,7 @@ class Sent:
 
 
 def posted(request: tuple[object, dict[str, str]]) -> Sent:
-    """A request that `wire` has made."""
+    """A POST with a body and headers from `wire`."""
     body, headers = request
     return Sent(content=json.dumps(body).encode(), headers=tuple(headers.items()))
 
@@ -96,15 +96,15 @@ REQUESTS = {
     "stream": Sent("GET", headers=(("accept", "text/event-stream"),)),
     "end of a session": Sent("DELETE", headers=(("mcp-session-id", "s"),)),
 }
-"""Whatever may be sent to an agent."""
+"""Every kind of request to an agent."""
 
 
-def carrying(bearer: str) -> dict[str, str]:
+def authorization(bearer: str) -> dict[str, str]:
     """The header with a bearer."""
     return {"authorization": f"Bearer {bearer}"}
 
 
-def bearing(bearer: str) -> tuple[str, str]:
+def header_of(bearer: str) -> tuple[str, str]:
     """The same, as a pair."""
     return "authorization", f"Bearer {bearer}"
 
@@ -114,7 +114,7 @@ async def client(
     url: str, bearer: str | None = None, era: Literal["auto", "legacy"] = "auto"
 ) -> AsyncGenerator[Client]:
     """The official client, connected, with a bearer if there is one."""
-    headers = carrying(bearer) if bearer is not None else {}
+    headers = authorization(bearer) if bearer is not None else {}
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(create_mcp_http_client(headers=headers))
         transport = streamable_http_client(url, http_client=http)

@@ -1,4 +1,4 @@
-"""Gateways and what stands behind them: agents in the catalogue, workers when a test wants some, the log."""
+"""Gateways with agents in the catalogue, the log, and workers if a test starts some."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
@@ -36,7 +36,7 @@ WAIT = ToolDefinition(
 )
 
 SLOW_MACHINE = 4
-"""By how much a machine that is busy with other tests may be late."""
+"""Seconds by which a busy machine may be late."""
 
 
 def error_of(result: CallToolResult) -> dict[str, Any]:
@@ -61,17 +61,17 @@ class Platform:
     workers: list[Process] = field(default_factory=list[Process])
 
     async def gateway(self, **settings: str) -> Front:
-        """One more gateway, to the end of the test."""
+        """Run one more gateway until the end of the test."""
         return await self.stack.enter_async_context(a_gateway(self.url, **settings))
 
     async def worker(self, edit: Callable[[str], str] = lambda text: text) -> Executor:
-        """A worker that hosts the lab as this team, to the end of the test."""
+        """Run a worker that hosts the lab as this team, until the end of the test."""
         folder = self.folder if self.folder.exists() else a_lab(self.folder, self.team, edit)
         self.workers.append(a_process("agent-worker"))
         return await self.stack.enter_async_context(a_worker(self.url, folder, process=self.workers[-1]))
 
     def counted(self, metric: str, agent: str = "bench", **labels: str) -> float:
-        """What the workers have counted of an agent, all together."""
+        """The sum of a metric of an agent over all workers."""
         return sum(measured(process, metric, team=self.team, agent=agent, **labels) for process in self.workers)
 
     async def publish(self, agent: str = "bench", **fields: Any) -> AgentDefinition:
@@ -81,7 +81,7 @@ class Platform:
         return definition
 
     async def retire(self, agent: str = "bench") -> None:
-        """Take an agent out of the catalogue."""
+        """Retire an agent."""
         await kv.delete(self.bus, AGENTS, team=self.team, agent=agent)
 
     async def served(self, front: Front, agent: str = "bench") -> None:
@@ -101,7 +101,7 @@ class Platform:
         """Wait for the first claim (or cancel) of a turn of this team."""
 
         def found(claims: list[TurnClaim]) -> list[TurnClaim]:
-            return [said for said in claims if said.team == self.team and isinstance(said.claim, kind)]
+            return [claimed for claimed in claims if claimed.team == self.team and isinstance(claimed.claim, kind)]
 
         return found(await self.claims.until(lambda claims: len(found(claims)) > number))[number]
 
@@ -109,16 +109,16 @@ class Platform:
         """Wait for the worker that makes this attempt at the first turn of this team."""
 
         def found(claims: list[TurnClaim]) -> list[str]:
-            own = [said.claim for said in claims if said.team == self.team and isinstance(said.claim, Claimed)]
+            own = [item.claim for item in claims if item.team == self.team and isinstance(item.claim, Claimed)]
             return [claim.worker for claim in own if claim.attempt == attempt]
 
         return found(await self.claims.until(lambda claims: bool(found(claims))))[0]
 
-    async def outcome(self, said: TurnClaim) -> TurnOutcome:
+    async def outcome(self, claimed: TurnClaim) -> TurnOutcome:
         """Wait for the end of a turn."""
 
         async def read() -> TurnOutcome:
-            feed = await self.feeds.resume(TurnRef(said.team, said.agent, said.turn_id))
+            feed = await self.feeds.resume(TurnRef(claimed.team, claimed.agent, claimed.turn_id))
             async for each in feed:
                 if isinstance(each, TurnOutcome):
                     return each
@@ -150,7 +150,7 @@ async def make_platform(connection: Bus, url: str, team: str, folder: Path) -> A
         AsyncExitStack() as stack,
         follow_turns(connection) as feeds,
         watch(connection, GATEWAYS) as gateways,
-        watch_claims(connection, lambda said, _position: claims.add(said)),
+        watch_claims(connection, lambda claimed, _position: claims.add(claimed)),
     ):
         await connection.client.flush()
         yield Platform(url, connection, team, folder / "team", feeds, gateways, claims, stack)
@@ -158,13 +158,13 @@ async def make_platform(connection: Bus, url: str, team: str, folder: Path) -> A
 
 @pytest.fixture
 def asked_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, a gateway waits for what the broker knows of a queue."""
+    """Gateways wait for the state of a queue, however busy the machine is."""
     monkeypatch.setattr(queue_positions, "_READ_TIMEOUT", PATIENCE)
 
 
 @pytest.fixture
 def queued_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, a turn that a worker has room for is taken before its caller is told its place."""
+    """A turn is taken by a free worker before its queue position is sent, however busy the machine is."""
     monkeypatch.setattr(relay_turn, "QUEUE_REPORT_AFTER", PATIENCE)
 
 

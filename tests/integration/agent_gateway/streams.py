@@ -1,4 +1,4 @@
-"""What a handshake-era caller has heard of a turn, on as many streams as it took."""
+"""The events of a turn that a handshake-era caller has received, over any number of streams."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ TOKEN = "the caller's token"
 
 
 @dataclass
-class Heard:
+class Received:
     """Events in the order in which they came."""
 
     events: list[wire.Event] = field(default_factory=list[wire.Event])
@@ -28,20 +28,22 @@ class Heard:
 
     @property
     def messages(self) -> list[wire.Message]:
-        """What was said."""
+        """The JSON-RPC messages."""
         return [event.message for event in self.events if event.message is not None]
 
     @property
     def numbers(self) -> list[int]:
         """The progress that `count` reported."""
-        told = [message["params"] for message in self.messages if message.get("method") == "notifications/progress"]
-        assert {params["progressToken"] for params in told} <= {TOKEN}
-        return [params["progress"] for params in told if params.get("total") == 20]
+        progress = [message["params"] for message in self.messages if message.get("method") == "notifications/progress"]
+        assert {params["progressToken"] for params in progress} <= {TOKEN}
+        return [params["progress"] for params in progress if params.get("total") == 20]
 
     @property
     def logs(self) -> list[str]:
         """The log messages."""
-        return [said["params"]["data"] for said in self.messages if said.get("method") == "notifications/message"]
+        return [
+            message["params"]["data"] for message in self.messages if message.get("method") == "notifications/message"
+        ]
 
     @property
     def answers(self) -> list[wire.Message]:
@@ -57,25 +59,25 @@ class Heard:
         return answer["result"]["content"][0]["text"]
 
     async def until(self, stream: wire.Stream, number: int) -> None:
-        """Listen until a number was told, and to its log message."""
+        """Read until a number and its log message have arrived."""
         async for event in stream.events():
             self.events.append(event)
             if self.logs and self.logs[-1].startswith(f"{number} "):
                 return
 
     async def rest(self, stream: wire.Stream) -> None:
-        """Listen to the end of a stream."""
+        """Read a stream to its end."""
         async for event in stream.events():
             self.events.append(event)
 
     async def resume(self, http: httpx.AsyncClient, url: str, last: str | None = None) -> None:
-        """Take the stream up behind its last event, or behind `last`, and listen to its end."""
+        """Resume the stream after its last event, or after `last`, and read it to its end."""
         async with wire.resumed(http, url, last or self.ids[-1]) as stream:
             assert stream.response.status_code == 200, await stream.response.aread()
             await soon(self.rest(stream))
 
-    def is_whole(self, attempt: int = 1) -> None:
-        """Nothing is missing, nothing came twice, and no two events have the same id."""
+    def assert_complete(self, attempt: int = 1) -> None:
+        """Fail unless every event has arrived once and no two ids are the same."""
         assert self.numbers == list(range(1, 21))
         assert self.logs == [f"{number} in attempt {attempt}" for number in range(1, 21)]
         assert self.text == f"counted in attempt {attempt}"

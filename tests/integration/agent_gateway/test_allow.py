@@ -1,4 +1,4 @@
-"""Whom an agent is for: its list counts for everything that is asked of it, and for nobody else's agents."""
+"""An agent's allow list applies to every request to it, and to no other agent."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -15,7 +15,7 @@ from tests.integration.agent_gateway.bearers import (
     TOKENS,
     TURNS,
     Bearers,
-    bearing,
+    header_of,
     client,
     resolving,
 )
@@ -40,8 +40,8 @@ async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
 
 
 async def statuses(http: httpx.AsyncClient, url: str) -> dict[str, int]:
-    """What each caller gets; `nobody` has no bearer."""
-    got = {name: (await LISTED.to(http, url, bearing(bearer))).status_code for name, bearer in BEARERS.items()}
+    """The status for each caller. `nobody` has no bearer."""
+    got = {name: (await LISTED.to(http, url, header_of(bearer))).status_code for name, bearer in BEARERS.items()}
     return got | {"nobody": (await LISTED.to(http, url)).status_code}
 
 
@@ -60,7 +60,7 @@ async def statuses(http: httpx.AsyncClient, url: str) -> dict[str, int]:
     ],
     ids=lambda value: "" if isinstance(value, set) else str(value),
 )
-async def test_an_agent_is_for_those_whom_its_list_has(
+async def test_an_agent_is_served_only_to_callers_on_its_allow_list(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient, allow: Allow | None, let_in: set[str]
 ) -> None:
     assert bearers.held
@@ -68,7 +68,7 @@ async def test_an_agent_is_for_those_whom_its_list_has(
     front = await platform.gateway(gateway_auth="optional")
     await platform.served(front)
     expected = {name: 200 if name in let_in else 403 for name in BEARERS}
-    # Whoever has sent none is told that a bearer may help.
+    # A caller without a bearer gets the challenge.
     expected["nobody"] = 200 if "nobody" in let_in else 401
     assert await statuses(http, front.url(platform.team, "bench")) == expected
     away = sum(status == 403 for status in expected.values())
@@ -76,19 +76,21 @@ async def test_an_agent_is_for_those_whom_its_list_has(
 
 
 @pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
-async def test_whatever_is_asked_of_an_agent_its_list_counts(
+async def test_the_allow_list_applies_to_every_request(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient, request_of: Any
 ) -> None:
     assert bearers.held
     await platform.publish(allow=Allow(teams=(ELSE,)))
     front = await platform.gateway(gateway_auth="required")
     await platform.served(front)
-    answer = await request_of.to(http, front.url(platform.team, "bench"), bearing(TEAMS))
+    answer = await request_of.to(http, front.url(platform.team, "bench"), header_of(TEAMS))
     assert answer.status_code == 403
     assert answer.json()["error"]["message"] == "This caller may not call the agent 'bench'."
 
 
-async def test_a_client_is_told_that_an_agent_is_not_for_it(platform: Platform, bearers: Bearers) -> None:
+async def test_the_official_client_gets_the_reason_when_the_allow_list_excludes_it(
+    platform: Platform, bearers: Bearers
+) -> None:
     assert bearers.held
     await platform.publish(allow=Allow(tokens=(ELSE,)))
     front = await platform.gateway(gateway_auth="required")
@@ -99,7 +101,7 @@ async def test_a_client_is_told_that_an_agent_is_not_for_it(platform: Platform, 
             pass
 
 
-async def test_without_authentication_a_list_lets_in_peers_or_nobody(
+async def test_without_authentication_an_allow_list_admits_only_peers(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient
 ) -> None:
     await platform.publish(allow=Allow(types=("team", "token", "turn")))
@@ -112,7 +114,7 @@ async def test_without_authentication_a_list_lets_in_peers_or_nobody(
     assert not bearers.asked
 
 
-async def test_a_list_that_changes_counts_for_the_next_request(
+async def test_a_changed_allow_list_applies_to_the_next_request(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient
 ) -> None:
     assert bearers.held
@@ -120,13 +122,13 @@ async def test_a_list_that_changes_counts_for_the_next_request(
     front = await platform.gateway(gateway_auth="required")
     await platform.served(front)
     url = front.url(platform.team, "bench")
-    assert (await LISTED.to(http, url, bearing(TEAMS))).json()["result"]["cacheScope"] == "private"
+    assert (await LISTED.to(http, url, header_of(TEAMS))).json()["result"]["cacheScope"] == "private"
     await platform.publish(allow=Allow(teams=(ELSE,)))
     await eventually(lambda: _allowed(front, platform.team) == Allow(teams=(ELSE,)))
-    assert (await LISTED.to(http, url, bearing(TEAMS))).status_code == 403
+    assert (await LISTED.to(http, url, header_of(TEAMS))).status_code == 403
     await platform.publish()
     await eventually(lambda: _allowed(front, platform.team) is None)
-    assert (await LISTED.to(http, url, bearing(TEAMS))).status_code == 200
+    assert (await LISTED.to(http, url, header_of(TEAMS))).status_code == 200
 
 
 def _allowed(front: Front, team: str) -> Allow | None:
@@ -135,7 +137,7 @@ def _allowed(front: Front, team: str) -> Allow | None:
     return found.agent.definition.allow
 
 
-async def test_the_list_of_a_team_folder_reaches_the_gateway(platform: Platform, bearers: Bearers) -> None:
+async def test_the_allow_list_of_a_team_folder_reaches_the_gateway(platform: Platform, bearers: Bearers) -> None:
     assert bearers.held
     allow = f"title: Bench\n    allow: {{teams: [{TEAM.id.upper()}]}}\n"
     await platform.worker(lambda text: text.replace("title: Bench\n", allow))

@@ -1,4 +1,5 @@
-"""Who calls: nobody is served whom the gateway has to know and does not, and a bearer goes no further than to it."""
+"""Authentication of callers: requests without a known bearer are refused where one is required, and the bearer goes no
+further than the gateway."""
 
 import asyncio
 import json
@@ -28,14 +29,14 @@ from tests.integration.agent_gateway.bearers import (
     TURNS,
     Bearers,
     Sent,
-    bearing,
-    carrying,
+    authorization,
+    header_of,
     client,
     posted,
     resolving,
 )
 from tests.integration.agent_gateway.conftest import Platform
-from tests.integration.agent_gateway.streams import KEY, Heard, counting
+from tests.integration.agent_gateway.streams import KEY, Received, counting
 from tests.integration.real_parts import Front
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
@@ -57,12 +58,12 @@ async def bearers(bus: Connecting) -> AsyncGenerator[Bearers]:
 
 @pytest.fixture
 async def required(platform: Platform, bearers: Bearers) -> Front:
-    """A gateway that wants to know everybody, with a worker behind it."""
+    """A gateway that requires a bearer, with a worker."""
     return await a_front(platform, "required")
 
 
 async def a_front(platform: Platform, mode: str, **settings: str) -> Front:
-    """A gateway in that mode; the first brings a worker with it."""
+    """Run a gateway in that mode, and the first time a worker too."""
     if not platform.folder.exists():
         await platform.worker()
     front = await platform.gateway(gateway_auth=mode, log_key=KEY, **settings)
@@ -71,7 +72,7 @@ async def a_front(platform: Platform, mode: str, **settings: str) -> Front:
 
 
 @pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
-async def test_without_a_bearer_nothing_is_served_where_one_is_required(
+async def test_every_request_without_a_bearer_is_refused_where_one_is_required(
     platform: Platform, required: Front, bearers: Bearers, http: httpx.AsyncClient, request_of: Sent
 ) -> None:
     answer = await request_of.to(http, required.url(platform.team, "bench"))
@@ -83,19 +84,19 @@ async def test_without_a_bearer_nothing_is_served_where_one_is_required(
 
 
 @pytest.mark.parametrize("given", ["--token", "PALLAS_TOKEN_FILE", None])
-async def test_a_chat_brings_the_bearer_that_it_was_given_and_never_prints_it(
+async def test_pallas_chat_sends_its_bearer_and_never_prints_it(
     platform: Platform, required: Front, bearers: Bearers, tmp_path: Path, given: str | None
 ) -> None:
     (tmp_path / "token").write_text(f"{TEAMS}\n")
     value = str(tmp_path / "token") if given == "PALLAS_TOKEN_FILE" else TEAMS
     options = ("--token", value) if given == "--token" else ()
-    told = {given: value} if given and not options else {}
+    variables = {given: value} if given and not options else {}
     process = await asyncio.create_subprocess_exec(
         *(str(Path(sys.executable).parent / "pallas"), "chat", "say", "--message", "hello", "--json"),
         *("--url", required.url(platform.team, "bench"), *options),
         stdout=-1,
         stderr=-2,
-        env=os.environ | told,
+        env=os.environ | variables,
     )
     output, _ = await soon(process.communicate(), 30)
     assert SECRET not in output.decode()
@@ -115,7 +116,7 @@ async def test_a_chat_brings_the_bearer_that_it_was_given_and_never_prints_it(
     ],
     ids=["another scheme", "no bearer", "empty", "two", "too long"],
 )
-async def test_what_cannot_be_a_bearer_is_refused_and_nobody_is_asked(
+async def test_a_malformed_bearer_is_refused_without_asking_the_resolver(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient, mode: str, given: list[bytes], reason: str
 ) -> None:
     front = await a_front(platform, mode)
@@ -126,21 +127,21 @@ async def test_what_cannot_be_a_bearer_is_refused_and_nobody_is_asked(
 
 
 @pytest.mark.parametrize("mode", ["required", "optional"])
-async def test_a_refused_bearer_is_never_ignored_and_its_caller_hears_the_words_of_the_contract(
+async def test_a_refused_bearer_is_a_401_with_the_message_of_the_contract_in_every_mode(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient, mode: str
 ) -> None:
     front = await a_front(platform, mode)
     bearers.refused = {f"{SECRET}{reason}": reason for reason in AUTH_FAILURES if reason != "missing"}
     for bearer, reason in bearers.refused.items():
         for request_of in REQUESTS.values():
-            answer = await request_of.to(http, front.url(platform.team, "bench"), bearing(bearer))
+            answer = await request_of.to(http, front.url(platform.team, "bench"), header_of(bearer))
             assert (answer.status_code, answer.json()["error"]["message"]) == (401, AUTH_FAILURES[reason]), reason
             assert answer.headers["www-authenticate"].startswith('Bearer error="invalid_token"')
             assert SECRET not in answer.text
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_refused_client_is_told_why(
+async def test_the_official_client_gets_the_reason_of_a_refusal(
     platform: Platform, required: Front, era: Literal["auto", "legacy"]
 ) -> None:
     with pytest.RaisesGroup(
@@ -153,58 +154,58 @@ async def test_a_refused_client_is_told_why(
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @pytest.mark.parametrize("mode", ["required", "optional"])
 @requirement("A-12.1")
-async def test_a_turn_is_that_of_the_bearers_owner_and_knows_nothing_of_the_bearer(
+async def test_a_turn_carries_the_principal_of_the_bearer_and_not_the_bearer(
     platform: Platform, bearers: Bearers, caplog: pytest.LogCaptureFixture, mode: str, era: Literal["auto", "legacy"]
 ) -> None:
     caplog.set_level(logging.DEBUG, "agent_gateway")
     front = await a_front(platform, mode)
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
-    async def hear(message: Any) -> None:
-        heard.append(message.data + repr(message.headers).encode())
+    async def on_message(message: Any) -> None:
+        received.append(message.data + repr(message.headers).encode())
 
-    await platform.bus.subscribe("pallas.v1.turn.>", hear)
-    await platform.bus.subscribe("$KV.>", hear)
+    await platform.bus.subscribe("pallas.v1.turn.>", on_message)
+    await platform.bus.subscribe("$KV.>", on_message)
     await platform.bus.client.flush()
     async with client(front.url(platform.team, "bench"), TEAMS, era) as caller:
         result = await soon(caller.call_tool("say", {"text": "hello"}))
     assert not result.is_error
-    said = (await platform.claim(Claimed)).claim
-    assert isinstance(said, Claimed)
-    assert said.principal == TEAM
-    assert any(TEAM.id.encode() in each for each in heard)
-    assert not any(SECRET.encode() in each for each in heard)
+    claimed = (await platform.claim(Claimed)).claim
+    assert isinstance(claimed, Claimed)
+    assert claimed.principal == TEAM
+    assert any(TEAM.id.encode() in each for each in received)
+    assert not any(SECRET.encode() in each for each in received)
     assert SECRET not in caplog.text
 
 
-async def test_where_it_is_optional_a_caller_without_a_bearer_is_its_address(
+async def test_with_optional_authentication_a_caller_without_a_bearer_is_known_by_its_address(
     platform: Platform, bearers: Bearers
 ) -> None:
     front = await a_front(platform, "optional")
     async with client(front.url(platform.team, "bench")) as caller:
         await soon(caller.call_tool("say", {}))
-    said = (await platform.claim(Claimed)).claim
-    assert isinstance(said, Claimed)
-    assert said.principal == LOCAL
+    claimed = (await platform.claim(Claimed)).claim
+    assert isinstance(claimed, Claimed)
+    assert claimed.principal == LOCAL
     assert not bearers.asked
 
 
-async def test_where_it_is_off_nobody_is_asked(platform: Platform, bearers: Bearers) -> None:
+async def test_with_authentication_off_the_resolver_is_not_asked(platform: Platform, bearers: Bearers) -> None:
     front = await a_front(platform, "off")
     async with client(front.url(platform.team, "bench"), f"{SECRET}nobody") as caller:
         await soon(caller.call_tool("say", {}))
-    said = (await platform.claim(Claimed)).claim
-    assert isinstance(said, Claimed)
-    assert said.principal == LOCAL
+    claimed = (await platform.claim(Claimed)).claim
+    assert isinstance(claimed, Claimed)
+    assert claimed.principal == LOCAL
     assert not bearers.asked
 
 
 @pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
-async def test_while_no_resolver_answers_nobody_with_a_bearer_is_served(
+async def test_without_a_resolver_every_request_with_a_bearer_is_refused(
     platform: Platform, http: httpx.AsyncClient, request_of: Sent
 ) -> None:
     front = await a_front(platform, "optional")
-    answer = await request_of.to(http, front.url(platform.team, "bench"), bearing(TEAMS))
+    answer = await request_of.to(http, front.url(platform.team, "bench"), header_of(TEAMS))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert "Try again" in answer.json()["error"]["message"]
     async with client(front.url(platform.team, "bench")) as caller:
@@ -230,44 +231,44 @@ USES_UP = {
 
 
 @pytest.mark.parametrize(("request_of", "uses_up"), USES_UP.values(), ids=USES_UP)
-async def test_only_what_may_be_a_tools_call_uses_a_token_of_one_turn_up(
+async def test_only_a_possible_tool_call_uses_up_a_per_turn_token(
     platform: Platform, required: Front, bearers: Bearers, http: httpx.AsyncClient, request_of: Sent, uses_up: bool
 ) -> None:
-    await request_of.to(http, required.url(platform.team, "bench"), bearing(TURNS))
+    await request_of.to(http, required.url(platform.team, "bench"), header_of(TURNS))
     assert [(asked.bearer, asked.uses_up) for asked in bearers.asked] == [(TURNS, uses_up)]
 
 
-async def test_an_idempotency_key_is_the_principals_whatever_its_bearer(
+async def test_an_idempotency_key_belongs_to_the_principal_whichever_bearer_it_sends(
     platform: Platform, required: Front, http: httpx.AsyncClient
 ) -> None:
     params = {**SAY, "_meta": {"pallas/idempotency-key": "the same key"}}
     body, headers = wire.modern("tools/call", params)
     turns: list[str] = []
     for bearer in (TEAMS, TEAMS_OTHER, TOKENS):
-        url, given = required.url(platform.team, "bench"), {**headers, **carrying(bearer)}
+        url, given = required.url(platform.team, "bench"), {**headers, **authorization(bearer)}
         messages = await soon(wire.answers(http, url, (body, given)))
         turns.append(messages[-1]["result"]["_meta"]["pallas/turn"])
     assert turns[0] == turns[1] != turns[2]
 
 
-async def test_an_event_id_counts_for_the_principal_whatever_its_bearer(
+async def test_an_event_id_belongs_to_the_principal_whichever_bearer_it_sends(
     platform: Platform, required: Front, http: httpx.AsyncClient
 ) -> None:
-    url, heard, file = required.url(platform.team, "bench"), Heard(), platform.file()
+    url, received, file = required.url(platform.team, "bench"), Received(), platform.file()
     file.touch()
     async with (
-        httpx.AsyncClient(timeout=20, trust_env=False, headers=carrying(TEAMS)) as team,
+        httpx.AsyncClient(timeout=20, trust_env=False, headers=authorization(TEAMS)) as team,
         counting(team, url, file) as stream,
     ):
-        await soon(heard.rest(stream))
+        await soon(received.rest(stream))
     got: dict[str, int] = {}
     for bearer in (TEAMS_OTHER, TOKENS):
-        given = {"accept": "text/event-stream", "last-event-id": heard.ids[3], **carrying(bearer)}
+        given = {"accept": "text/event-stream", "last-event-id": received.ids[3], **authorization(bearer)}
         got[bearer] = (await soon(http.get(url, headers=given))).status_code
     assert got == {TEAMS_OTHER: 200, TOKENS: 400}
 
 
-async def test_what_a_principal_was_asked_is_answered_by_nobody_else_at_any_gateway(
+async def test_only_the_principal_that_was_asked_for_input_can_answer_at_any_gateway(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient
 ) -> None:
     fronts = [await a_front(platform, "optional", request_state_key=STATE_KEY) for _ in range(2)]
@@ -278,24 +279,24 @@ async def test_what_a_principal_was_asked_is_answered_by_nobody_else_at_any_gate
         [message] = [json.loads(line.removeprefix("data:")) for line in answer.text.splitlines() if '"jsonrpc"' in line]
         return message
 
-    asked = (await ask(fronts[0], carrying(TEAMS)))["result"]
+    asked = (await ask(fronts[0], authorization(TEAMS)))["result"]
     assert asked["resultType"] == "input_required"
     answers = {"name": {"action": "accept", "content": {"name": "Harper"}}}
     back = {"inputResponses": answers, "requestState": asked["requestState"]}
     for front in fronts:
-        for stranger in (carrying(TOKENS), {}):
+        for stranger in (authorization(TOKENS), {}):
             refusal = (await ask(front, stranger, **back))["error"]
             assert (refusal["code"], refusal["data"]) == (INVALID_PARAMS, {"reason": "invalid_request_state"})
-        answered = (await ask(front, carrying(TEAMS_OTHER), **back))["result"]
+        answered = (await ask(front, authorization(TEAMS_OTHER), **back))["result"]
         assert answered["content"] == [{"type": "text", "text": "asked once: Harper"}]
 
 
-async def test_nobody_cancels_in_the_session_of_another(
+async def test_a_caller_cannot_cancel_in_the_session_of_another(
     platform: Platform, required: Front, http: httpx.AsyncClient
 ) -> None:
     url, params = required.url(platform.team, "bench"), {"name": "wait", "arguments": {"file": str(platform.file())}}
     params["_meta"] = {"progressToken": "t"}
-    async with httpx.AsyncClient(timeout=20, trust_env=False, headers=carrying(TEAMS)) as team:
+    async with httpx.AsyncClient(timeout=20, trust_env=False, headers=authorization(TEAMS)) as team:
         session = await wire.shake_hands(team, url)
         async with wire.posted(team, url, wire.legacy("tools/call", params, session, request_id=7)) as stream:
             messages = stream.messages()
@@ -304,11 +305,13 @@ async def test_nobody_cancels_in_the_session_of_another(
             for bearer in (TOKENS, TEAMS_OTHER):
                 if bearer == TEAMS_OTHER:
                     assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
-                assert (await http.post(url, json=body, headers={**headers, **carrying(bearer)})).status_code == 202
+                assert (
+                    await http.post(url, json=body, headers={**headers, **authorization(bearer)})
+                ).status_code == 202
             await platform.claim(CancelRequested)
 
 
-async def test_an_agents_own_port_wants_a_bearer_too_and_probes_do_not(
+async def test_a_dedicated_port_requires_a_bearer_and_probes_do_not(
     platform: Platform, bearers: Bearers, http: httpx.AsyncClient
 ) -> None:
     port = free_port()
@@ -317,6 +320,6 @@ async def test_an_agents_own_port_wants_a_bearer_too_and_probes_do_not(
     await eventually(lambda: any(f"{platform.team}.own" in each.ports for each in platform.gateways.values()))
     listed, url = REQUESTS["modern list"], f"http://127.0.0.1:{port}/mcp"
     assert (await listed.to(http, url)).status_code == 401
-    assert (await listed.to(http, url, bearing(TEAMS))).status_code == 200
+    assert (await listed.to(http, url, header_of(TEAMS))).status_code == 200
     for path in ("livez", "readyz", "metrics"):
         assert (await http.get(f"{front.base}/{path}")).status_code == 200

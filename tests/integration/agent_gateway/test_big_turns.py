@@ -28,14 +28,14 @@ TWELVE_MB = json.dumps({"images": IMAGES, "history": HISTORY})
 
 @pytest.fixture(params=["8MB", "1MB"])
 async def small(request: pytest.FixtureRequest, bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
-    """A platform on a broker that takes messages of so much."""
+    """A platform on a broker with a small message limit."""
     with NatsServer(max_payload=request.param) as server:
         async for made in make_platform(await bus("agent-gateway", url=server.url), server.url, team, tmp_path):
             yield made
 
 
 async def objects(platform: Platform, ref: TurnRef | None = None) -> int:
-    """The bytes of everything that is stowed."""
+    """The bytes of all offloaded content."""
     every = objects_of(ref) if ref else OBJECT_PART.template.filter()
     return sum([len(record.data) async for record in read(platform.bus, TURN_OBJECTS.name, every)])
 
@@ -56,7 +56,7 @@ async def test_a_turn_of_twelve_megabytes_is_executed_and_answered_in_full(small
     assert await objects(small) > 2 * len(TWELVE_MB)
 
 
-async def test_an_answer_that_is_larger_than_the_platform_takes_fails_with_its_code(small: Platform) -> None:
+async def test_an_answer_over_the_size_limit_fails_with_its_code(small: Platform) -> None:
     await small.worker()
     front = await small.gateway(max_body_bytes=str(32 * MiB))
     await small.served(front)
@@ -75,14 +75,14 @@ async def test_a_body_above_the_limit_is_413(platform: Platform, http: httpx.Asy
     assert answer.status_code == 413
 
 
-async def spoilt(platform: Platform, ref: TurnRef) -> None:
-    """Make one part of what is stowed something else."""
+async def corrupt_part(platform: Platform, ref: TurnRef) -> None:
+    """Overwrite one part of offloaded content."""
     ids = {"team": ref.team, "agent": ref.agent, "turn": ref.turn_id}
     await platform.bus.put(OBJECT_PART.template.subject(**ids, name="request", part="0"), b"something else")
 
 
 @pytest.mark.parametrize("code", ["content_expired", "content_damaged"])
-async def test_a_turn_whose_arguments_are_not_there_as_they_were_sent_is_not_executed(
+async def test_a_turn_with_missing_or_corrupt_offloaded_arguments_is_not_executed(
     platform: Platform, code: str
 ) -> None:
     await platform.publish()
@@ -95,13 +95,13 @@ async def test_a_turn_whose_arguments_are_not_there_as_they_were_sent_is_not_exe
         if code == "content_expired":
             await drop(platform.bus, TurnRef.of(request))
         else:
-            await spoilt(platform, TurnRef.of(request))
+            await corrupt_part(platform, TurnRef.of(request))
         await platform.worker()
         answer = await soon(calling)
         assert (answer.meta or {})["pallas/error"]["code"] == code
 
 
-async def test_a_turn_that_is_cancelled_while_it_waits_leaves_nothing_behind(platform: Platform) -> None:
+async def test_a_waiting_turn_that_is_cancelled_leaves_no_offloaded_content(platform: Platform) -> None:
     await platform.publish()
     front = await platform.gateway()
     await platform.served(front)

@@ -1,4 +1,4 @@
-"""Who ends a turn by leaving: a modern caller; and who does not: an older one, and a gateway that goes itself."""
+"""Cancelling a turn: a modern caller does so by disconnecting; a handshake-era caller and a draining gateway do not."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from pallas_contracts.turns import CancelRequested, Claimed
 
 @pytest.fixture
 async def front(platform: Platform) -> Front:
-    """A gateway with a worker behind it."""
+    """A gateway with a worker."""
     await platform.worker()
     front = await platform.gateway()
     await platform.served(front)
@@ -36,7 +36,7 @@ def waiting(platform: Platform) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("queued_late")
-async def test_closing_the_stream_of_a_modern_call_writes_the_tombstone(
+async def test_closing_the_stream_of_a_modern_call_cancels_its_turn(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
     request = wire.modern("tools/call", waiting(platform))
@@ -48,7 +48,7 @@ async def test_closing_the_stream_of_a_modern_call_writes_the_tombstone(
     assert (await platform.outcome(await platform.claim(Claimed))).status == "cancelled"
 
 
-async def test_closing_the_stream_of_an_older_call_leaves_the_turn_running(
+async def test_closing_the_stream_of_a_handshake_era_call_leaves_the_turn_running(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
     url, params = front.url(platform.team, "bench"), waiting(platform)
@@ -57,14 +57,14 @@ async def test_closing_the_stream_of_an_older_call_leaves_the_turn_running(
         await anext(stream.messages())
     await eventually(lambda: front.counted("pallas_turns_in_flight") == 0)
     platform.files[0].touch()
-    said = await platform.claim(Claimed)
-    assert (await platform.outcome(said)).status == "completed"
+    claimed = await platform.claim(Claimed)
+    assert (await platform.outcome(claimed)).status == "completed"
     assert not [each for each in platform.claims.items if isinstance(each.claim, CancelRequested)]
 
 
 @pytest.mark.parametrize("slash", ["/", "\\/"], ids=["plain", "escaped"])
 @pytest.mark.parametrize("request_id", [7, "seven"], ids=repr)
-async def test_an_older_call_is_cancelled_by_its_notification_at_another_replica(
+async def test_a_handshake_era_call_is_cancelled_by_its_notification_at_another_replica(
     platform: Platform, front: Front, http: httpx.AsyncClient, request_id: str | int, slash: str
 ) -> None:
     other = await platform.gateway()
@@ -73,13 +73,13 @@ async def test_an_older_call_is_cancelled_by_its_notification_at_another_replica
     session = await wire.shake_hands(http, url)
     call = wire.legacy("tools/call", waiting(platform), session, request_id=request_id)
     calling = asyncio.create_task(wire.answers(http, url, call))
-    said = await platform.claim(Claimed)
+    claimed = await platform.claim(Claimed)
     body, headers = wire.legacy("notifications/cancelled", {"requestId": request_id}, session, request_id=None)
     content = json.dumps(body).replace("/", slash).encode()
     headers["content-type"] = "application/json"
     answer = await http.post(other.url(platform.team, "bench"), content=content, headers=headers)
     assert answer.status_code == 202
-    assert (await platform.outcome(said)).status == "cancelled"
+    assert (await platform.outcome(claimed)).status == "cancelled"
     result = (await calling)[-1]["result"]
     assert result["_meta"]["pallas/error"]["code"] == "cancelled"
 
@@ -87,22 +87,22 @@ async def test_an_older_call_is_cancelled_by_its_notification_at_another_replica
 @pytest.mark.parametrize(
     ("stranger", "request_id"), [(True, 1), (False, 2)], ids=["another session", "another request"]
 )
-async def test_a_cancel_of_somebody_else_or_of_something_else_does_nothing(
+async def test_a_cancel_from_another_session_or_of_another_request_does_nothing(
     platform: Platform, front: Front, http: httpx.AsyncClient, stranger: bool, request_id: int
 ) -> None:
     url, params = front.url(platform.team, "bench"), waiting(platform)
     session = await wire.shake_hands(http, url)
     calling = asyncio.create_task(wire.answers(http, url, wire.legacy("tools/call", params, session, request_id=1)))
-    said = await platform.claim(Claimed)
+    claimed = await platform.claim(Claimed)
     theirs = await wire.shake_hands(http, url) if stranger else session
     body, headers = wire.legacy("notifications/cancelled", {"requestId": request_id}, theirs, request_id=None)
     await http.post(url, json=body, headers=headers)
     platform.files[0].touch()
     assert not (await calling)[-1]["result"]["isError"]
-    assert (await platform.outcome(said)).status == "completed"
+    assert (await platform.outcome(claimed)).status == "completed"
 
 
-async def test_every_handshake_gets_a_session_of_its_own_and_a_modern_call_none(
+async def test_every_handshake_gets_its_own_session_and_a_modern_call_gets_none(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
     url = front.url(platform.team, "bench")
@@ -111,7 +111,7 @@ async def test_every_handshake_gets_a_session_of_its_own_and_a_modern_call_none(
     assert "mcp-session-id" not in (await http.post(url, json=body, headers=headers)).headers
 
 
-async def test_a_gateway_that_drains_cancels_nothing(platform: Platform, front: Front, http: httpx.AsyncClient) -> None:
+async def test_a_draining_gateway_cancels_no_turn(platform: Platform, front: Front, http: httpx.AsyncClient) -> None:
     request = wire.modern("tools/call", waiting(platform))
     async with wire.posted(http, front.url(platform.team, "bench"), request) as stream:
         await anext(stream.messages())
@@ -123,7 +123,7 @@ async def test_a_gateway_that_drains_cancels_nothing(platform: Platform, front: 
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_turn_that_is_cancelled_while_it_waits_leaves_its_queue_and_has_an_end_without_any_worker(
+async def test_a_waiting_turn_that_is_cancelled_leaves_its_queue_and_ends_without_a_worker(
     platform: Platform, http: httpx.AsyncClient, era: str
 ) -> None:
     await platform.publish()
@@ -153,21 +153,21 @@ async def test_a_turn_that_is_cancelled_while_it_waits_leaves_its_queue_and_has_
     assert front.counted("pallas_turns_total", team=platform.team, agent="bench", outcome="cancelled") == 1
 
 
-async def test_a_turn_that_a_worker_has_had_is_left_to_the_workers(platform: Platform, front: Front) -> None:
+async def test_a_turn_that_was_claimed_is_not_withdrawn_from_the_queue(platform: Platform, front: Front) -> None:
     request = turn_requested(platform.team, "bench", tool="wait", arguments={"file": str(platform.file())})
     stored = await submit(platform.bus, request)
-    said = await platform.claim(Claimed)
+    claimed = await platform.claim(Claimed)
     await withdraw_turn(platform.bus, request, stored.seq)
     assert (await queue_state(platform.bus, platform.team, "bench")).running == 1
     platform.files[0].touch()
-    assert (await platform.outcome(said)).status == "completed"
+    assert (await platform.outcome(claimed)).status == "completed"
 
 
-async def test_a_cancel_that_overtakes_its_call_is_carried_out(platform: Platform, front: Front) -> None:
+async def test_a_cancel_that_arrives_before_its_call_cancels_it(platform: Platform, front: Front) -> None:
     ref = TurnRef.of(turn_requested(platform.team, "bench"))
     cancelling = asyncio.create_task(cancel_call(platform.bus, "session", ref.turn_id))
     await asyncio.sleep(0)
-    # Asked behind it on the same connection: when this is answered, it has looked once.
+    # Asked later on the same connection: once this is answered, the gateway has looked once.
     assert await kv.get(platform.bus, CALLS, session="session", request=ref.turn_id) is None
     await remember_call(platform.bus, "session", ref.turn_id, ref)
     await soon(cancelling)

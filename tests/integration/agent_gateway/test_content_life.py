@@ -1,4 +1,4 @@
-"""The life of content from a caller to the broker: as long as it was told, whichever gateway is there at its end."""
+"""Content is kept for the set time, whichever gateway runs when it expires."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
@@ -38,13 +38,13 @@ async def alone(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Pl
 
 
 async def hosted(platform: Platform, *, content_seconds: str) -> None:
-    """A worker that hosts the lab and keeps content for so long."""
+    """Run a worker that keeps content for `content_seconds`."""
     folder = a_lab(platform.folder, platform.team)
     await platform.stack.enter_async_context(a_worker(platform.url, folder, content_seconds=content_seconds))
 
 
 async def content(platform: Platform, outcome: TurnOutcome) -> dict[str, int]:
-    """How many messages and parts of each kind of content there are."""
+    """The number of stored messages and parts, by kind of content."""
     ref = TurnRef(outcome.team, outcome.agent, outcome.turn_id)
     filters = {
         "said": (TURN_LOG, ref.on(TURN_CONTENT.template)),
@@ -58,7 +58,7 @@ async def content(platform: Platform, outcome: TurnOutcome) -> dict[str, int]:
     return {kind: count for kind, count in counts.items() if count}
 
 
-async def test_content_goes_though_the_gateway_of_its_turn_is_gone_by_then(
+async def test_content_expires_even_when_the_gateway_of_its_turn_has_ended(
     alone: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "DELIVERY", 1.0)
@@ -78,7 +78,7 @@ async def test_content_goes_though_the_gateway_of_its_turn_is_gone_by_then(
     await until(gone, within=20)
 
 
-async def test_nothing_is_kept_for_a_replay_when_content_shall_not_be_kept(alone: Platform) -> None:
+async def test_no_request_is_kept_for_a_replay_when_content_is_not_to_be_kept(alone: Platform) -> None:
     await hosted(alone, content_seconds="0")
     front = await alone.gateway()
     await alone.served(front)
@@ -88,7 +88,7 @@ async def test_nothing_is_kept_for_a_replay_when_content_shall_not_be_kept(alone
     assert set(await content(alone, outcome)) == {"said"}
 
 
-async def test_what_happened_is_kept_for_as_many_days_as_the_gateway_is_told_and_big_content_a_day_longer_than_content(
+async def test_events_are_kept_for_the_set_days_and_offloaded_content_a_day_longer_than_content(
     alone: Platform,
 ) -> None:
     await alone.gateway(event_days="0.5", content_seconds="172800")

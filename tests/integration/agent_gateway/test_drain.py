@@ -1,4 +1,4 @@
-"""A gateway that is told to end: it refuses what is new at once, and cuts off what does not end without a traceback."""
+"""A gateway that ends refuses new calls at once, and cuts off unfinished ones without a traceback."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def a_gateway_process(nats_url: str, port: int, **more: str) -> AsyncGener
 
 
 async def status(http: httpx.AsyncClient, url: str) -> int:
-    """What a list of tools is answered with; 0 when nobody listens."""
+    """The status of a tools/list request; 0 if nothing listens."""
     body, headers = wire.modern("tools/list", {})
     try:
         return (await http.post(url, json=body, headers=headers)).status_code
@@ -43,7 +43,7 @@ async def status(http: httpx.AsyncClient, url: str) -> int:
         return 0
 
 
-async def test_what_is_new_is_refused_from_the_start_of_a_drain_and_what_is_left_is_cut_off_quietly(
+async def test_a_draining_gateway_refuses_new_calls_and_cuts_off_the_rest_without_a_traceback(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:
     await platform.worker()
@@ -75,4 +75,4 @@ async def test_what_is_new_is_refused_from_the_start_of_a_drain_and_what_is_left
     assert b"Traceback" not in errors
     assert b'"level": "error"' not in errors
     assert {answer.status_code for answer in answered} == {200, 503}
-    assert not [said for said in platform.claims.items if isinstance(said.claim, CancelRequested)]
+    assert not [claimed for claimed in platform.claims.items if isinstance(claimed.claim, CancelRequested)]

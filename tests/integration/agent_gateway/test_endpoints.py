@@ -1,4 +1,4 @@
-"""Agents come, change and go while a gateway serves them; their own ports move between gateways."""
+"""Agents are published, changed and retired while a gateway serves them, and dedicated ports move between gateways."""
 
 import asyncio
 from functools import partial
@@ -33,7 +33,7 @@ async def test_an_agent_is_served_from_the_moment_it_is_published_until_it_is_re
     assert (await http.post(front.url(platform.team, "bench"), json={})).status_code == 404
 
 
-async def test_an_agent_that_was_there_before_the_gateway_is_served(platform: Platform) -> None:
+async def test_an_agent_published_before_the_gateway_started_is_served(platform: Platform) -> None:
     await platform.publish()
     front = await platform.gateway()
     await platform.served(front)
@@ -53,7 +53,7 @@ async def test_a_changed_list_of_tools_is_announced_and_served_by_the_same_endpo
         assert [tool.name for tool in (await client.list_tools()).tools] == ["wait", "say", "get_health"]
 
 
-async def test_listening_ends_well_when_the_agent_is_retired(platform: Platform) -> None:
+async def test_a_listening_stream_ends_without_an_error_when_the_agent_is_retired(platform: Platform) -> None:
     await platform.publish()
     front = await platform.gateway()
     await platform.served(front)
@@ -62,7 +62,7 @@ async def test_listening_ends_well_when_the_agent_is_retired(platform: Platform)
         assert await soon(anext(aiter(changes), None)) is None
 
 
-async def test_a_replaced_endpoint_finishes_what_it_has(platform: Platform) -> None:
+async def test_a_replaced_endpoint_finishes_its_calls(platform: Platform) -> None:
     await platform.worker()
     front = await platform.gateway()
     await platform.served(front)
@@ -79,7 +79,7 @@ async def test_a_replaced_endpoint_finishes_what_it_has(platform: Platform) -> N
         assert block.text == "waited in attempt 1"
 
 
-async def test_a_retired_agent_answers_what_it_was_asked_before(platform: Platform) -> None:
+async def test_a_retired_agent_answers_earlier_calls_and_refuses_new_ones(platform: Platform) -> None:
     await platform.worker()
     front = await platform.gateway()
     await platform.served(front)
@@ -96,7 +96,7 @@ async def test_a_retired_agent_answers_what_it_was_asked_before(platform: Platfo
             await client.call_tool("wait", {"file": str(file)})
 
 
-async def test_an_agents_own_port_is_bound_and_taken_over_when_its_gateway_ends(platform: Platform) -> None:
+async def test_a_dedicated_port_is_taken_over_by_another_gateway_when_its_gateway_ends(platform: Platform) -> None:
     port, key = free_port(), f"{platform.team}.bench"
     await platform.publish(port=port)
 
@@ -117,7 +117,7 @@ async def test_an_agents_own_port_is_bound_and_taken_over_when_its_gateway_ends(
     assert await tools() == ["wait", "get_health"]
 
 
-async def test_an_agents_own_port_moves_with_its_definition_and_goes_with_it(
+async def test_a_dedicated_port_follows_its_definition_and_is_closed_on_retirement(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:
     before, after = free_port(), free_port()
@@ -142,7 +142,7 @@ async def test_an_agents_own_port_moves_with_its_definition_and_goes_with_it(
     await until(partial(refuses, after))
 
 
-async def test_a_port_that_moves_drains_by_itself_and_cancels_no_turn_of_a_caller_who_is_still_there(
+async def test_a_dedicated_port_that_moves_drains_alone_and_cancels_no_turn(
     platform: Platform,
 ) -> None:
     before, after = free_port(), free_port()
@@ -164,7 +164,7 @@ async def test_a_port_that_moves_drains_by_itself_and_cancels_no_turn_of_a_calle
     await platform.served(front)
 
 
-async def test_a_prompt_is_answered_from_the_definition_or_by_the_owner(platform: Platform) -> None:
+async def test_a_prompt_of_a_function_is_rendered_by_a_worker(platform: Platform) -> None:
     await platform.worker()
     front = await platform.gateway()
     await platform.served(front)

@@ -16,7 +16,7 @@ from pallas_contracts.message import utc_now
 
 
 async def present(platform: Platform, worker: str, *, hosts: bool, **failed: str) -> None:
-    """A worker says that it is here, with or without the bench."""
+    """Publish the presence of a worker, with or without the agent `bench`."""
     agents = (f"{platform.team}.bench",) if hosts else (f"{platform.team}.other",)
     reasons = {f"{platform.team}.{agent}": why for agent, why in failed.items()}
     presence = WorkerPresence(worker=f"{platform.team}-{worker}", slots=4, agents=agents, failed=reasons, at=utc_now())
@@ -38,7 +38,7 @@ def error_of(result: CallToolResult) -> dict[str, Any]:
     return (result.meta or {})["pallas/error"]
 
 
-async def seen(front: Front, platform: Platform, worker: str) -> None:
+async def until_worker_known(front: Front, platform: Platform, worker: str) -> None:
     """Wait until the gateway knows the worker."""
     await eventually(lambda: f"{platform.team}-{worker}" in front.gateway.calls.presences)
 
@@ -47,7 +47,7 @@ async def test_a_call_of_an_agent_that_failed_on_every_worker_is_refused_with_th
     front = await serving(platform)
     for worker in ("w1", "w2"):
         await present(platform, worker, hosts=False, bench="its module could not be loaded: ImportError")
-        await seen(front, platform, worker)
+        await until_worker_known(front, platform, worker)
     async with front.client(platform.team, "bench") as client, within(3.0):
         result = await soon(client.call_tool("wait", {"file": "x"}))
     assert error_of(result) == {"code": "agent_failed", "retryable": True, "retry_after_ms": 5000}
@@ -58,7 +58,7 @@ async def test_a_call_of_an_agent_that_failed_on_every_worker_is_refused_with_th
     assert front.counted("pallas_calls_refused_total", team=platform.team, agent="bench", reason="agent_failed") == 1
 
 
-async def test_a_call_waits_while_one_worker_has_the_agent_or_none_is_there(platform: Platform) -> None:
+async def test_a_call_waits_while_any_worker_has_the_agent_or_no_worker_exists(platform: Platform) -> None:
     front = await serving(platform)
     async with front.client(platform.team, "bench") as client:
         calls = {asyncio.create_task(client.call_tool("wait", {"file": "x"}))}
@@ -66,7 +66,7 @@ async def test_a_call_waits_while_one_worker_has_the_agent_or_none_is_there(plat
         await present(platform, "w1", hosts=False, bench="no such module")
         await present(platform, "w2", hosts=True)
         for worker in ("w1", "w2"):
-            await seen(front, platform, worker)
+            await until_worker_known(front, platform, worker)
         calls.add(asyncio.create_task(client.call_tool("wait", {"file": "x"})))
         await waiting(platform, 2)
         for call in calls:
@@ -74,10 +74,10 @@ async def test_a_call_waits_while_one_worker_has_the_agent_or_none_is_there(plat
         await asyncio.wait(calls)
 
 
-async def test_a_worker_without_the_team_says_nothing_of_its_agents(platform: Platform) -> None:
+async def test_a_worker_that_does_not_host_the_team_is_not_counted_as_failed(platform: Platform) -> None:
     front = await serving(platform)
     await present(platform, "w1", hosts=False)
-    await seen(front, platform, "w1")
+    await until_worker_known(front, platform, "w1")
     async with front.client(platform.team, "bench") as client:
         call = asyncio.create_task(client.call_tool("wait", {"file": "x"}))
         await waiting(platform, 1)
@@ -94,7 +94,7 @@ async def waiting(platform: Platform, number: int) -> None:
     await until(look)
 
 
-async def test_an_agent_whose_module_breaks_is_refused_and_works_again_when_it_is_put_right(platform: Platform) -> None:
+async def test_an_agent_with_a_broken_module_is_refused_until_it_is_repaired(platform: Platform) -> None:
     a_lab(platform.folder, platform.team, lambda text: text + "  late:\n    kind: function\n    module: late.py\n")
     module, works = platform.folder / "late.py", (platform.folder / "bench.py").read_text("utf-8")
     module.write_text(works, "utf-8")

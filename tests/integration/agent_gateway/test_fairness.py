@@ -1,4 +1,4 @@
-"""One noisy agent does not delay the others: its turns wait behind each other, not in front of theirs."""
+"""The backlog of one noisy agent does not delay the turns of others."""
 
 import asyncio
 import statistics
@@ -28,19 +28,17 @@ agents:
 """
 
 
-async def test_turns_of_a_noisy_agent_in_front_do_not_delay_those_of_a_quiet_one(
-    platform: Platform, tmp_path: Path
-) -> None:
-    """A machine that is busy with other things delays everybody: the quiet agent is asked again behind as much noise.
+async def test_a_backlog_of_a_noisy_agent_does_not_delay_a_quiet_one(platform: Platform, tmp_path: Path) -> None:
+    """A busy machine delays every agent, so the quiet one is called again behind as many noisy turns.
 
     If its turns waited behind that, they would take ten times as long each time.
     """
     platform.folder.mkdir()
     (platform.folder / "agents.yaml").write_text(AGENTS.format(team=platform.team), "utf-8")
     (platform.folder / "fastagent.config.yaml").write_text("default_model: offline\n", "utf-8")
-    told = {"teams": str(platform.folder), "slots": str(SLOTS)}
+    worker_settings = {"teams": str(platform.folder), "slots": str(SLOTS)}
     async with AsyncExitStack() as stack:
-        started = [a_service("agent_worker", platform.url, tmp_path, f"w{n}", **told) for n in range(2)]
+        started = [a_service("agent_worker", platform.url, tmp_path, f"w{n}", **worker_settings) for n in range(2)]
         workers = [await stack.enter_async_context(worker) for worker in started]
         await asyncio.gather(*(worker.ready() for worker in workers))
         front = await platform.gateway()
@@ -57,7 +55,7 @@ async def test_turns_of_a_noisy_agent_in_front_do_not_delay_those_of_a_quiet_one
 
 
 async def _ask_all(client: Client) -> list[float]:
-    """Seconds that each of the quiet agent's turns takes, all at a time."""
+    """Seconds that each of the quiet agent's turns takes, all at once."""
     return await asyncio.gather(*(_ask(client) for _ in range(QUIET)))
 
 
@@ -68,7 +66,7 @@ async def _ask(client: Client) -> float:
 
 
 async def _make_noise(platform: Platform) -> None:
-    """Put in noisy turns until so many wait."""
+    """Submit noisy turns until that many wait."""
     waiting = (await queue_state(platform.bus, platform.team, "noisy")).waiting
     await asyncio.gather(*(_make_one(platform) for _ in range(NOISY - waiting)))
 

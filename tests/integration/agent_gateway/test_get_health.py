@@ -1,4 +1,4 @@
-"""`get_health`: from what is known when that is fresh, from the monitor when it is not, and never late."""
+"""`get_health` returns a fresh health at once, asks the monitor for an old one, and always answers in time."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ ALWAYS_WITHIN = 0.9
 
 
 class Known:
-    """What has been published of an agent's health, and who may be asked."""
+    """The published health of an agent, and a monitor that can be asked."""
 
     def __init__(self, team: str, gateway: Bus, monitor: Bus, table: Table[AgentHealth]) -> None:
         self.team, self.gateway, self.monitor, self.table = team, gateway, monitor, table
@@ -42,7 +42,7 @@ class Known:
         await eventually(lambda: self.table.get(f"{self.team}.harper") == health)
 
     async def answers(self, health: AgentHealth, after: float = 0.0) -> None:
-        """Let the monitor answer that, after so many seconds."""
+        """Let the monitor answer with `health`, after `after` seconds."""
 
         async def check(_asked: HealthAsked) -> AgentHealth:
             self.asked += 1
@@ -54,7 +54,7 @@ class Known:
         await self.monitor.client.flush()
 
     async def get(self) -> dict[str, Any]:
-        """Ask as a caller does, in bounded time."""
+        """Call `get_health`, in bounded time."""
         async with within(ALWAYS_WITHIN):
             found = await get_health(self.gateway, self.table, agent_definition(self.team))
         return json.loads(found)
@@ -62,14 +62,14 @@ class Known:
 
 @pytest.fixture
 async def known(bus: Connecting, team: str) -> AsyncGenerator[Known]:
-    """An agent of which nothing is known yet."""
+    """An agent without a published health."""
     gateway, monitor = await bus(GATEWAY), await bus(MONITOR)
     await declare(gateway if HEALTH.owner == GATEWAY else monitor, HEALTH)
     async with watch(gateway, HEALTH) as table:
         yield Known(team, gateway, monitor, table)
 
 
-async def test_a_fresh_health_is_answered_at_once_and_nobody_is_asked(known: Known) -> None:
+async def test_a_fresh_health_is_returned_without_asking_the_monitor(known: Known) -> None:
     await known.answers(known.health(status="error", message="wrong"))
     health = known.health()
     await known.publish(health)
@@ -78,7 +78,7 @@ async def test_a_fresh_health_is_answered_at_once_and_nobody_is_asked(known: Kno
 
 
 @pytest.mark.parametrize("status", ["degraded", "error"])
-async def test_whatever_is_not_ok_has_a_message(known: Known, status: str) -> None:
+async def test_every_health_but_ok_has_a_message(known: Known, status: str) -> None:
     await known.publish(known.health(status=status, message="argos slow"))
     answer = await known.get()
     assert (answer["status"], answer["message"]) == (status, "argos slow")
@@ -93,27 +93,27 @@ async def test_an_old_health_is_checked_again(known: Known, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "answered", "said"),
+    ("status", "message", "answered", "expected"),
     [
         ("ok", None, "degraded", "check is stale"),
         ("degraded", "argos slow", "degraded", "argos slow; check is stale"),
         ("error", "it failed", "error", "it failed; check is stale"),
     ],
 )
-async def test_an_old_health_that_nobody_can_check_is_stale(
-    known: Known, status: str, message: str | None, answered: str, said: str
+async def test_an_old_health_without_a_monitor_is_stale(
+    known: Known, status: str, message: str | None, answered: str, expected: str
 ) -> None:
     await known.publish(known.health(age=31, status=status, message=message))
     answer = await known.get()
-    assert (answer["status"], answer["message"]) == (answered, said)
+    assert (answer["status"], answer["message"]) == (answered, expected)
 
 
-async def test_a_check_that_takes_too_long_is_not_waited_for(known: Known) -> None:
+async def test_get_health_does_not_wait_for_a_slow_check(known: Known) -> None:
     await known.publish(known.health(age=31))
     await known.answers(known.health(), after=5)
     assert (await known.get())["message"] == "check is stale"
 
 
-async def test_an_agent_that_nobody_has_ever_checked_is_degraded(known: Known) -> None:
+async def test_an_agent_that_was_never_checked_is_degraded(known: Known) -> None:
     answer = await known.get()
     assert (answer["status"], answer["message"]) == ("degraded", "not checked yet")

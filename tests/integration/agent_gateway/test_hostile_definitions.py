@@ -1,4 +1,4 @@
-"""One team does what it can to stop the gateway that serves all: it writes definitions as nobody should."""
+"""Hostile definitions of one team do not stop the gateway that serves all."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from pallas_bus.transport.streams import bucket_subject
 from pallas_contracts.catalog import AGENTS
 
 MOST_LAG = 1.0
-"""Seconds for which the event loop may be busy with one thing, on a machine that has others to do."""
+"""Seconds for which one task may block the event loop, on a busy machine."""
 
 
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
@@ -35,7 +35,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 
 async def write(platform: Platform, agent: str, data: bytes) -> None:
-    """Put bytes into the catalogue, as whoever has the rights of the team's worker can."""
+    """Put bytes into the catalogue, with the rights of the team's worker."""
     await platform.bus.put(bucket_subject(AGENTS, AGENTS.key.subject(team=platform.team, agent=agent)), data)
 
 
@@ -46,7 +46,7 @@ async def write_tool(platform: Platform, agent: str, schema: Any, **fields: Any)
 
 
 async def ask(front: Front, http: httpx.AsyncClient, *requests: tuple[str, str, dict[str, Any]]) -> None:
-    """Send requests (URL, method, params), until each has its answer or is a turn: no worker has these agents."""
+    """Send requests (URL, method, params) until each is answered or is a turn. No worker has these agents."""
 
     async def send(url: str, method: str, params: dict[str, Any]) -> None:
         body, headers = wire.modern(method, params)
@@ -60,7 +60,7 @@ async def ask(front: Front, http: httpx.AsyncClient, *requests: tuple[str, str, 
 
 
 async def answers(front: Front, platform: Platform) -> None:
-    """The agent of a team that has done nothing is still served."""
+    """Fail unless the agent of another team is still served."""
     async with front.client(platform.team, "bench") as client:
         assert not (await soon(client.call_tool("say", {"text": "hello"}))).is_error
     assert not front.process.failed.is_set()
@@ -69,7 +69,7 @@ async def answers(front: Front, platform: Platform) -> None:
 
 @contextmanager
 def loop_lag() -> Generator[list[float]]:
-    """How late the event loop was to do something, again and again, as seen from outside of it."""
+    """The delays of callbacks on the event loop, measured from another thread."""
     loop, lags, stop = asyncio.get_running_loop(), list[float](), threading.Event()
 
     def ask() -> None:
@@ -92,14 +92,14 @@ def loop_lag() -> Generator[list[float]]:
 
 @pytest.fixture
 async def front(platform: Platform) -> Front:
-    """A gateway that binds agents' own ports, with an agent of a worker behind it."""
+    """A gateway that binds dedicated ports, with an agent of a worker."""
     await platform.worker()
     front = await platform.gateway(agent_ports="true")
     await platform.served(front)
     return front
 
 
-async def test_whatever_a_team_writes_the_others_are_served(
+async def test_no_definition_of_one_team_stops_the_agents_of_another(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
     written: list[bytes] = []
@@ -146,7 +146,7 @@ async def test_no_schema_blocks_the_event_loop(platform: Platform, front: Front,
         ({}, {"port": 70_000}, "port: Input should be less than or equal to 65535"),
     ],
 )
-async def test_a_call_of_an_agent_whose_definition_cannot_be_used_is_told_why(
+async def test_a_call_of_an_agent_with_an_unusable_definition_gets_the_reason(
     platform: Platform, front: Front, schema: Any, fields: dict[str, Any], reason: str
 ) -> None:
     await write_tool(platform, "broken", schema, **fields)
@@ -158,7 +158,7 @@ async def test_a_call_of_an_agent_whose_definition_cannot_be_used_is_told_why(
     await answers(front, platform)
 
 
-async def test_a_list_that_cannot_be_made_is_an_error_that_says_why(platform: Platform, front: Front) -> None:
+async def test_a_tool_list_that_cannot_be_built_is_an_error_with_the_reason(platform: Platform, front: Front) -> None:
     await write_tool(platform, "broken", {}, tools=[{"name": "say", "annotations": {"readOnlyHint": "perhaps"}}])
     await platform.served(front, "broken")
     async with front.client(platform.team, "broken") as client:

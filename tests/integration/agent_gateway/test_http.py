@@ -1,4 +1,4 @@
-"""The gateway as HTTP: what it refuses, with which status, and what it makes of clients that leave."""
+"""The gateway over HTTP: what it refuses with which status, and clients that disconnect."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ async def front(platform: Platform) -> Front:
     return front
 
 
-async def test_an_agent_that_is_not_there_is_404_with_a_sentence(
+async def test_an_unknown_agent_is_404_with_an_explanation(
     front: Front, platform: Platform, http: httpx.AsyncClient
 ) -> None:
     for path, sentence in (
@@ -36,7 +36,7 @@ async def test_an_agent_that_is_not_there_is_404_with_a_sentence(
         assert sentence in answer.json()["error"]["message"]
 
 
-async def test_a_name_alone_is_enough_while_only_one_team_has_it(
+async def test_an_agent_is_found_by_name_alone_while_only_one_team_has_it(
     front: Front, platform: Platform, http: httpx.AsyncClient
 ) -> None:
     name = f"solo-{platform.team}"
@@ -47,7 +47,7 @@ async def test_a_name_alone_is_enough_while_only_one_team_has_it(
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-async def test_what_is_not_served_is_405(
+async def test_every_method_but_post_is_405(
     front: Front, platform: Platform, http: httpx.AsyncClient, method: str
 ) -> None:
     answer = await http.request(method, front.url(platform.team, "bench"))
@@ -67,7 +67,7 @@ async def test_a_body_over_the_limit_is_413(
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_body_that_is_declared_too_large_is_refused_before_it_comes(
+async def test_a_body_declared_too_large_is_refused_before_it_arrives(
     front: Front, platform: Platform, era: str
 ) -> None:
     _, headers = (
@@ -109,7 +109,7 @@ async def test_only_known_hosts_and_origins_are_served(
     assert answer.status_code == status
 
 
-async def test_every_host_is_served_when_the_setting_says_so(platform: Platform, http: httpx.AsyncClient) -> None:
+async def test_every_host_is_served_if_the_setting_allows_it(platform: Platform, http: httpx.AsyncClient) -> None:
     await platform.publish()
     open_front = await platform.gateway(allowed_hosts="*")
     await platform.served(open_front)
@@ -119,7 +119,7 @@ async def test_every_host_is_served_when_the_setting_says_so(platform: Platform,
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_a_client_that_goes_away_in_its_body_is_counted_and_leaves_no_traceback(
+async def test_a_client_that_disconnects_inside_its_body_is_counted_and_causes_no_traceback(
     front: Front, platform: Platform, caplog: pytest.LogCaptureFixture, version: str
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -151,7 +151,7 @@ async def test_probes_and_metrics_are_served_beside_the_agents(front: Front, htt
     assert "pallas_turns_in_flight" in (await soon(http.get(front.base + "/metrics"))).text
 
 
-async def test_an_upgrade_to_a_web_socket_is_refused_like_any_other_get(
+async def test_a_web_socket_upgrade_is_refused_as_any_get(
     front: Front, platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     host, port = front.base.removeprefix("http://").split(":")
@@ -173,7 +173,7 @@ async def test_an_upgrade_to_a_web_socket_is_refused_like_any_other_get(
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
 
 
-async def test_what_the_function_of_a_prompt_refuses_is_the_error_it_named(platform: Platform) -> None:
+async def test_an_error_raised_by_a_prompt_function_reaches_the_caller(platform: Platform) -> None:
     await platform.worker()
     front = await platform.gateway()
     await platform.served(front)

@@ -1,4 +1,4 @@
-"""A call that may be sent again: with an idempotency key there is one turn of it, whoever asks how often, and where."""
+"""Calls with an idempotency key become one turn, however often and wherever they are sent."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -29,7 +29,7 @@ REPEATS = 0.1
 
 @pytest.fixture
 async def fronts(platform: Platform) -> tuple[Front, Front]:
-    """Two gateways with a worker behind them."""
+    """Two gateways with a worker."""
     await platform.worker(lambda text: text.replace("title: Bench\n", f"title: Bench\n    grace: {GRACE}\n"))
     return await two_gateways(platform)
 
@@ -48,13 +48,13 @@ def keyed(name: str, arguments: dict[str, Any], key: object = "a key") -> dict[s
 
 
 def effects(platform: Platform, number: int = 0) -> int:
-    """How often the tool `effect` had its effect."""
+    """How often the tool `effect` ran."""
     file = platform.files[number].with_suffix(".effects")
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 async def result(http: httpx.AsyncClient, front: Front, platform: Platform, params: dict[str, Any]) -> dict[str, Any]:
-    """Call the bench, and return what came of it."""
+    """Call the bench, and return the result."""
     messages = await soon(wire.answers(http, front.url(platform.team, "bench"), wire.modern("tools/call", params)))
     return messages[-1]["result"]
 
@@ -62,7 +62,7 @@ async def result(http: httpx.AsyncClient, front: Front, platform: Platform, para
 def calling(
     http: httpx.AsyncClient, front: Front, platform: Platform, params: dict[str, Any]
 ) -> "asyncio.Task[dict[str, Any]]":
-    """Do the same in the background."""
+    """Start the same call in the background."""
     return asyncio.create_task(result(http, front, platform, params))
 
 
@@ -73,12 +73,12 @@ def fault(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def joined(*fronts: Front, platform: Platform) -> float:
-    """How many calls have joined a turn that was there."""
+    """How many calls have joined an existing turn."""
     return sum(front.counted("pallas_turns_joined_total", team=platform.team, agent="bench") for front in fronts)
 
 
 async def leave(http: httpx.AsyncClient, front: Front, platform: Platform, params: dict[str, Any]) -> None:
-    """Make a call, hear that it is under way, and close its stream."""
+    """Make a call, wait for its first event, and close its stream."""
     request = wire.modern("tools/call", params)
     async with wire.posted(http, front.url(platform.team, "bench"), request) as stream:
         async for message in stream.messages():
@@ -86,7 +86,7 @@ async def leave(http: httpx.AsyncClient, front: Front, platform: Platform, param
                 break
 
 
-async def test_two_calls_at_once_on_two_replicas_are_one_turn_and_get_the_same_answer(
+async def test_concurrent_calls_on_two_replicas_become_one_turn_with_the_same_answer(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     params = keyed("effect", {"file": str(platform.file())})
@@ -101,7 +101,7 @@ async def test_two_calls_at_once_on_two_replicas_are_one_turn_and_get_the_same_a
     assert platform.counted("pallas_turns_total", outcome="completed") == 1
 
 
-async def test_many_calls_at_once_are_one_turn(
+async def test_many_concurrent_calls_become_one_turn(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     params = keyed("effect", {"file": str(platform.file())})
@@ -112,7 +112,7 @@ async def test_many_calls_at_once_are_one_turn(
     assert joined(*fronts, platform=platform) == 19
 
 
-async def test_a_call_that_joins_hears_what_had_happened_before(
+async def test_a_call_that_joins_a_turn_gets_its_earlier_events(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     params = keyed("effect", {"file": str(platform.file())})
@@ -121,10 +121,10 @@ async def test_a_call_that_joins_hears_what_had_happened_before(
     request = wire.modern("tools/call", params)
     async with wire.posted(http, fronts[1].url(platform.team, "bench"), request) as stream:
         messages = stream.messages()
-        told = [(await soon(anext(messages)))["params"]["message"] for _ in range(2)]
+        lines = [(await soon(anext(messages)))["params"]["message"] for _ in range(2)]
         platform.files[0].touch()
         last = [message async for message in messages][-1]
-    assert told == ["bench/write: started", "waiting in attempt 1"]
+    assert lines == ["bench/write: started", "waiting in attempt 1"]
     assert last["result"] == await first
 
 
@@ -145,10 +145,10 @@ async def test_a_finished_turn_is_answered_from_the_log(
     assert again["content"] == first["content"]
     assert again["_meta"]["pallas/turn"] == first["_meta"]["pallas/turn"]
     assert effects(platform) == 1
-    assert len([said for said in platform.claims.items if isinstance(said.claim, Claimed)]) == 1
+    assert len([claimed for claimed in platform.claims.items if isinstance(claimed.claim, Claimed)]) == 1
 
 
-async def test_an_answer_that_is_not_kept_any_more_is_said_to_be_so_and_nothing_is_executed(
+async def test_an_expired_answer_is_reported_and_nothing_is_executed_again(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     params = keyed("effect", {"file": str(platform.file())})
@@ -163,9 +163,7 @@ async def test_an_answer_that_is_not_kept_any_more_is_said_to_be_so_and_nothing_
 
 
 @pytest.mark.parametrize("when", ["waits", "runs", "over"])
-async def test_a_key_that_was_used_with_other_arguments_is_refused(
-    platform: Platform, http: httpx.AsyncClient, when: str
-) -> None:
+async def test_a_key_with_other_arguments_is_refused(platform: Platform, http: httpx.AsyncClient, when: str) -> None:
     if when == "waits":
         await platform.publish()
         await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
@@ -185,7 +183,7 @@ async def test_a_key_that_was_used_with_other_arguments_is_refused(
     first.cancel()
 
 
-async def test_of_two_big_calls_at_once_with_one_key_and_different_arguments_one_is_executed_unharmed(
+async def test_of_two_concurrent_big_calls_with_one_key_one_is_executed_and_the_other_refused(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     texts = ["x" * 2 * OFFLOAD_ABOVE, "y" * 2 * OFFLOAD_ABOVE]
@@ -195,8 +193,8 @@ async def test_of_two_big_calls_at_once_with_one_key_and_different_arguments_one
     )
     refused = [each for each in results if each["isError"]]
     assert [fault(each)["code"] for each in refused] == ["key_reused"]
-    [said] = [each["content"][0]["text"] for each in results if not each["isError"]]
-    assert said in [f"{text} (attempt 1)" for text in texts]
+    [text] = [each["content"][0]["text"] for each in results if not each["isError"]]
+    assert text in [f"{each} (attempt 1)" for each in texts]
 
 
 async def waiting(platform: Platform, number: int) -> bool:
@@ -204,7 +202,7 @@ async def waiting(platform: Platform, number: int) -> bool:
     return (await queue_state(platform.bus, platform.team, "bench")).waiting == number
 
 
-async def test_the_same_key_of_another_caller_or_for_another_tool_is_another_turn(
+async def test_the_same_key_of_another_caller_or_tool_makes_another_turn(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     elsewhere = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
@@ -221,7 +219,7 @@ async def test_the_same_key_of_another_caller_or_for_another_tool_is_another_tur
     assert joined(*fronts, platform=platform) == 0
 
 
-async def test_a_turn_that_is_left_alone_is_cancelled_when_its_grace_time_is_over_and_its_key_says_so(
+async def test_a_turn_without_callers_is_cancelled_after_its_grace_and_its_key_answers_so(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     params = keyed("wait", {"file": str(platform.file())})
@@ -238,7 +236,7 @@ async def test_a_turn_that_is_left_alone_is_cancelled_when_its_grace_time_is_ove
     assert fault(again)["turn_id"] == cancel.turn_id
 
 
-async def test_a_turn_that_is_joined_within_its_grace_time_goes_on(
+async def test_a_turn_that_is_joined_within_its_grace_goes_on(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     params = keyed("effect", {"file": str(platform.file())})
@@ -248,11 +246,11 @@ async def test_a_turn_that_is_joined_within_its_grace_time_goes_on(
     platform.files[0].touch()
     assert (await again)["content"][0]["text"] == "waited in attempt 1"
     assert effects(platform) == 1
-    assert not [said for said in platform.claims.items if isinstance(said.claim, CancelRequested)]
+    assert not [claimed for claimed in platform.claims.items if isinstance(claimed.claim, CancelRequested)]
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["on the same gateway", "on another gateway"])
-async def test_a_turn_goes_on_while_one_of_its_callers_stays_and_is_cancelled_when_the_last_has_gone(
+async def test_a_turn_goes_on_until_its_last_caller_has_left(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, same: bool
 ) -> None:
     params = keyed("wait", {"file": str(platform.file())})
@@ -260,12 +258,12 @@ async def test_a_turn_goes_on_while_one_of_its_callers_stays_and_is_cancelled_wh
     await platform.claim(Claimed)
     await leave(http, fronts[0 if same else 1], platform, params)
     await asyncio.wait({stays}, timeout=GRACE * 1.5)
-    assert not [said for said in platform.claims.items if isinstance(said.claim, CancelRequested)]
+    assert not [claimed for claimed in platform.claims.items if isinstance(claimed.claim, CancelRequested)]
     stays.cancel()
     assert (await platform.outcome(await platform.claim(CancelRequested))).status == "cancelled"
 
 
-async def test_an_older_caller_that_disconnects_leaves_its_turn_running_whatever_the_grace_time(
+async def test_a_handshake_era_caller_that_disconnects_leaves_its_turn_running_beyond_its_grace(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     url, params = fronts[0].url(platform.team, "bench"), keyed("wait", {"file": str(platform.file())})
@@ -278,7 +276,7 @@ async def test_an_older_caller_that_disconnects_leaves_its_turn_running_whatever
     assert not (await again)["isError"]
 
 
-async def test_an_older_caller_that_has_joined_cancels_by_its_notification(
+async def test_a_handshake_era_caller_that_has_joined_cancels_by_its_notification(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     url, params = fronts[1].url(platform.team, "bench"), keyed("wait", {"file": str(platform.file())})
@@ -293,7 +291,7 @@ async def test_an_older_caller_that_has_joined_cancels_by_its_notification(
 
 
 @pytest.mark.usefixtures("asked_in_time")
-async def test_a_turn_that_waits_is_joined_whatever_its_queue_allows_and_leaves_it_when_it_is_alone(
+async def test_a_waiting_turn_is_joined_at_a_full_queue_and_leaves_it_without_callers(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:
     await platform.publish(limits=Limits(max_queued=1, grace=GRACE))
@@ -322,7 +320,7 @@ async def alone(nats_server: NatsServer, bus: Connecting, team: str, tmp_path: P
 
 
 @pytest.mark.parametrize("when", ["waits", "runs", "over"])
-async def test_a_turn_is_found_when_the_broker_would_store_it_again(
+async def test_a_turn_is_joined_even_after_the_broker_has_forgotten_its_message_id(
     alone: Platform, http: httpx.AsyncClient, when: str
 ) -> None:
     await alone.publish()
@@ -336,7 +334,7 @@ async def test_a_turn_is_found_when_the_broker_would_store_it_again(
     if when == "over":
         alone.files[0].touch()
         await asyncio.wait({first})
-    await asyncio.sleep(5 * REPEATS)  # it is the time itself that has to pass
+    await asyncio.sleep(5 * REPEATS)  # the deduplication window itself has to pass
     again = calling(http, fronts[1], alone, params)
     await eventually(lambda: joined(*fronts, platform=alone) == 1)
     stored = await alone.bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", {})
@@ -348,13 +346,13 @@ async def test_a_turn_is_found_when_the_broker_would_store_it_again(
 
 
 async def forget_repeats(platform: Platform) -> None:
-    """Let the queue's broker take the same message again after a moment, as it does after two minutes otherwise."""
+    """Shorten the broker's window of duplicates, which is two minutes otherwise."""
     info = await platform.bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", {})
     config = info["config"] | {"duplicate_window": int(REPEATS * NANOSECONDS)}
     await platform.bus.api(f"STREAM.UPDATE.{TURN_QUEUE.name}", config)
 
 
-async def test_a_turn_without_a_key_is_cancelled_at_once_by_leaving(
+async def test_a_turn_without_a_key_is_cancelled_as_soon_as_its_caller_leaves(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
     params = keyed("wait", {"file": str(platform.file())})
@@ -366,7 +364,7 @@ async def test_a_turn_without_a_key_is_cancelled_at_once_by_leaving(
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, 7, None, ["a"], {"a": 1}], ids=repr)
-async def test_a_key_that_is_none_is_refused_by_name(
+async def test_an_invalid_key_is_refused_with_its_field(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, key: object
 ) -> None:
     refused = await result(http, fronts[0], platform, keyed("say", {}, key))
@@ -375,7 +373,7 @@ async def test_a_key_that_is_none_is_refused_by_name(
 
 
 @pytest.mark.parametrize("key", ["x" * 200, "ключ 🔑"], ids=["longest", "any characters"])
-async def test_every_text_of_up_to_200_characters_is_a_key(
+async def test_a_key_may_be_any_text_of_up_to_200_characters(
     platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, key: str
 ) -> None:
     assert not (await result(http, fronts[0], platform, keyed("say", {}, key)))["isError"]

@@ -1,4 +1,4 @@
-"""More than an agent allows is refused early: by the places in its queue, and by turns per second."""
+"""Calls beyond an agent's limits are refused early: beyond the places in its queue, or its turns per second."""
 
 import asyncio
 import statistics
@@ -23,17 +23,17 @@ from pallas_contracts.agents import Limits
 from pallas_contracts.turns import Principal
 
 PROXY = "127.0.0.1"
-"""Where the requests of these tests come from; they say themselves for whom."""
+"""The address that these requests come from. They name their caller in a header."""
 
 AGAIN = "Try again shortly."
 
 ADA, BOB = "192.0.2.1", "192.0.2.2"
 
 REFUSED_WITHIN = 0.05
-"""Seconds for a refusal, mostly; four times that at most."""
+"""Seconds for most refusals. All take at most four times that."""
 
 SLOWLY = 0.02
-"""Turns per second: none is due again while a test lasts, on a machine that stands still for a while, too."""
+"""Turns per second: so few that no second one is due during a test, even on a machine that pauses."""
 
 type Result = dict[str, Any]
 
@@ -55,20 +55,20 @@ class Callers:
         return last["result"]
 
     async def refused(self, caller: str, **arguments: str) -> Result:
-        """Call a tool that shall be refused, and return the facts of its error with its sentence."""
+        """Call a tool and expect a refusal. Returns the facts of the error and its text."""
         result = await soon(self.call(caller, **arguments))
         assert result["isError"]
         return {**result["_meta"]["pallas/error"], "text": result["content"][0]["text"]}
 
     async def wait(self, caller: str, number: int = 1) -> None:
-        """Put in turns that nobody takes, and come back when they wait."""
+        """Submit turns that no worker takes, and return once they wait."""
         token = Principal(id=caller).token
         for _ in range(number):
             self.calls.append(asyncio.create_task(self.call(caller)))
         await self.until_queued(token, number)
 
     async def until_queued(self, token: str, number: int) -> None:
-        """Come back when a caller has so many turns in the queue."""
+        """Wait until a caller has that many turns in the queue."""
         bus, team = self.platform.bus, self.platform.team
 
         async def look() -> bool:
@@ -77,7 +77,7 @@ class Callers:
         await until(look)
 
     async def leave(self) -> None:
-        """Hang up on what waits."""
+        """Cancel all waiting calls."""
         for call in self.calls:
             call.cancel()
         await asyncio.gather(*self.calls, return_exceptions=True)
@@ -118,9 +118,7 @@ async def test_a_call_beyond_max_queued_is_refused_and_nothing_is_queued(
     await callers.leave()
 
 
-async def test_a_caller_gets_half_of_the_queue_and_the_others_the_rest(
-    platform: Platform, http: httpx.AsyncClient
-) -> None:
+async def test_one_caller_gets_at_most_half_of_the_queue(platform: Platform, http: httpx.AsyncClient) -> None:
     callers = await callers_of(platform, http, max_queued=7)
     await callers.wait(ADA, 3)
     error = await callers.refused(ADA)
@@ -134,7 +132,7 @@ async def test_a_caller_gets_half_of_the_queue_and_the_others_the_rest(
     await callers.leave()
 
 
-async def test_many_calls_at_once_do_not_pass_beside_the_limit(platform: Platform, http: httpx.AsyncClient) -> None:
+async def test_concurrent_calls_cannot_exceed_the_limit(platform: Platform, http: httpx.AsyncClient) -> None:
     callers = await callers_of(platform, http, max_queued=10)
     calls = {asyncio.create_task(callers.call(ADA)) for _ in range(50)}
     refused: set[asyncio.Task[Result]] = set()
@@ -149,7 +147,7 @@ async def test_many_calls_at_once_do_not_pass_beside_the_limit(platform: Platfor
 
 
 @pytest.mark.usefixtures("asked_in_time")
-async def test_what_a_caller_has_waiting_through_another_gateway_counts(
+async def test_turns_waiting_through_another_gateway_count_towards_a_callers_limit(
     platform: Platform, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_answers, "SHARED_FOR", 0.0)
@@ -167,7 +165,7 @@ async def test_what_a_caller_has_waiting_through_another_gateway_counts(
     await other.leave()
 
 
-async def test_turns_that_leave_the_queue_make_room_for_their_caller(
+async def test_turns_that_leave_the_queue_free_places_for_their_caller(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:
     callers = await callers_of(platform, http, max_queued=2)
@@ -183,7 +181,7 @@ async def test_turns_that_leave_the_queue_make_room_for_their_caller(
     await callers.leave()
 
 
-async def test_nobody_is_believed_who_he_is_when_no_proxy_is_trusted(
+async def test_forwarded_addresses_are_ignored_without_a_trusted_proxy(
     platform: Platform, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
@@ -207,7 +205,7 @@ async def test_nobody_is_believed_who_he_is_when_no_proxy_is_trusted(
         ),
     ],
 )
-async def test_a_turn_that_comes_too_fast_is_refused_until_the_next_is_due(
+async def test_calls_above_the_rate_are_refused_until_the_next_is_due(
     alone: Platform, http: httpx.AsyncClient, limits: dict[str, float], limit: str, text: str
 ) -> None:
     callers = await callers_of(alone, http, **limits)
@@ -225,7 +223,7 @@ async def test_a_turn_that_comes_too_fast_is_refused_until_the_next_is_due(
     await callers.leave()
 
 
-async def test_a_gateway_enforces_its_share_of_a_rate(alone: Platform, http: httpx.AsyncClient) -> None:
+async def test_each_gateway_enforces_its_share_of_a_rate(alone: Platform, http: httpx.AsyncClient) -> None:
     callers = await callers_of(alone, http, max_rate=SLOWLY)
     other = await alone.gateway()
     for front in (callers.front, other):
@@ -237,7 +235,7 @@ async def test_a_gateway_enforces_its_share_of_a_rate(alone: Platform, http: htt
     await callers.leave()
 
 
-async def test_a_refusal_takes_no_longer_than_a_moment(platform: Platform, http: httpx.AsyncClient) -> None:
+async def test_a_refusal_takes_only_milliseconds(platform: Platform, http: httpx.AsyncClient) -> None:
     callers = await callers_of(platform, http, max_queued=2, max_rate=1000)
     await callers.wait(ADA)
     took: list[float] = []

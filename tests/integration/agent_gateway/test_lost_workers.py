@@ -1,4 +1,4 @@
-"""Turns of silent workers are given back, whatever happens to other turns while that is done."""
+"""Turns of silent workers are given back, whatever happens to other turns meanwhile."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ type During = Callable[[Callable[[], object]], None]
 
 @pytest.fixture
 def during(monkeypatch: pytest.MonkeyPatch) -> During:
-    """Call something once, while the next turn is given back. Beats are short."""
+    """Call a function once, while the next turn is given back. Heartbeats are short."""
     actions: list[Callable[[], object]] = []
 
     async def slowly(bus: Bus, delivery: str) -> None:
@@ -49,7 +49,7 @@ def claim(team: str, worker: str, delivery: str) -> Claimed:
     return Claimed(attempt=1, worker=worker, delivery=f"{team}.{delivery}", at=utc_now())
 
 
-async def test_a_turn_that_ends_while_another_is_given_back_does_not_end_the_watch(
+async def test_the_watch_goes_on_when_a_turn_ends_while_another_is_given_back(
     bus: Connecting, team: str, during: During
 ) -> None:
     gateway = await bus("agent-gateway")
@@ -65,7 +65,7 @@ async def test_a_turn_that_ends_while_another_is_given_back_does_not_end_the_wat
             assert not watch.keeping.done()
 
 
-async def test_a_turn_that_is_claimed_again_while_another_is_given_back_is_watched_with_its_new_worker(
+async def test_a_turn_claimed_again_while_another_is_given_back_is_watched_at_its_new_worker(
     bus: Connecting, team: str, during: During
 ) -> None:
     gateway = await bus("agent-gateway")

@@ -1,4 +1,4 @@
-"""What a gateway counts: what it passes on, and nothing of agents that are gone."""
+"""The metrics of a gateway: events that it sends to callers, and no series of retired agents."""
 
 import httpx
 import pytest
@@ -8,25 +8,25 @@ from tests.waiting import eventually, soon
 
 
 @pytest.mark.usefixtures("queued_late")
-async def test_events_that_callers_are_told_are_counted_and_others_are_not(platform: Platform) -> None:
+async def test_only_events_sent_to_callers_are_counted(platform: Platform) -> None:
     await platform.worker()
     front = await platform.gateway()
     await platform.served(front)
-    told: list[str | None] = []
+    messages: list[str | None] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message)
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        messages.append(message)
 
     platform.file().touch()
     async with front.client(platform.team, "bench") as client:
-        await soon(client.call_tool("wait", {"file": str(platform.files[0])}, progress_callback=hear))
-        await eventually(lambda: bool(told))
-        assert front.counted("pallas_events_relayed_total", team=platform.team, agent="bench") == len(told)
+        await soon(client.call_tool("wait", {"file": str(platform.files[0])}, progress_callback=on_progress))
+        await eventually(lambda: bool(messages))
+        assert front.counted("pallas_events_relayed_total", team=platform.team, agent="bench") == len(messages)
         await soon(client.call_tool("wait", {"file": str(platform.files[0])}))
-    assert front.counted("pallas_events_relayed_total", team=platform.team, agent="bench") == len(told)
+    assert front.counted("pallas_events_relayed_total", team=platform.team, agent="bench") == len(messages)
 
 
-async def test_a_turn_is_counted_where_its_outcome_is_written_and_nowhere_else(platform: Platform) -> None:
+async def test_a_turn_is_counted_only_by_the_process_that_writes_its_outcome(platform: Platform) -> None:
     await platform.worker()
     front = await platform.gateway()
     await platform.served(front)

@@ -1,4 +1,4 @@
-"""How many turns wait, whose they are and how many are in front of one, as a gateway knows it."""
+"""What a gateway knows of a queue: how many turns wait, of which callers, and the position of each."""
 
 import asyncio
 from contextlib import ExitStack
@@ -19,26 +19,26 @@ from pallas_contracts.turns import Principal
 ANYBODY = Principal().token
 
 
-async def test_a_turn_that_waits_tells_its_place(platform: Platform) -> None:
+async def test_a_caller_gets_the_queue_position_of_its_turn(platform: Platform) -> None:
     await platform.publish()
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     for _ in range(2):
         await submit(platform.bus, turn_requested(platform.team, "bench"))
     front = await platform.gateway()
     await platform.served(front)
-    told = Collected[str | None]()
+    messages = Collected[str | None]()
 
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
-        told.add(message)
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        messages.add(message)
 
     async with front.client(platform.team, "bench") as client:
-        calling = asyncio.create_task(client.call_tool("wait", {"file": "x"}, progress_callback=heard))
-        assert (await told.count(1))[0] == "bench queued: 2 ahead"
+        calling = asyncio.create_task(client.call_tool("wait", {"file": "x"}, progress_callback=on_progress))
+        assert (await messages.count(1))[0] == "bench queued: 2 ahead"
         calling.cancel()
         await asyncio.wait({calling})
 
 
-async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
+async def test_the_queue_position_falls_as_earlier_turns_are_delivered(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_answers, "SHARED_FOR", 0.0)
@@ -64,30 +64,30 @@ async def test_the_place_of_a_turn_falls_as_those_before_it_are_delivered(
         assert await first.ahead() is None, "it has been delivered"
 
 
-async def test_turns_that_wait_through_another_gateway_are_counted_too(platform: Platform) -> None:
+async def test_the_queue_position_counts_turns_of_other_gateways(platform: Platform) -> None:
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
     with QueuePositions(platform.bus).waiting(platform.team, "bench", ANYBODY, stored[-1].seq) as queue_position:
         assert await queue_position.ahead() == 2
 
 
-async def test_the_place_in_a_queue_that_nobody_has_made_is_not_known(platform: Platform) -> None:
+async def test_the_queue_position_without_a_consumer_is_unknown(platform: Platform) -> None:
     with QueuePositions(platform.bus).waiting(platform.team, "nobody", ANYBODY, 1) as queue_position:
         assert await queue_position.ahead() is None
 
 
-async def test_what_one_gateway_asks_the_broker_is_asked_once_for_all_that_wait(
+async def test_one_question_to_the_broker_serves_all_waiting_turns_of_a_gateway(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_answers, "SHARED_FOR", 60.0)
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     questions = Collected[str]()
 
-    async def heard(message: Msg) -> None:
+    async def on_message(message: Msg) -> None:
         questions.add(message.subject)
 
-    await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'bench')}", heard)
-    await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'nobody')}", heard)
+    await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'bench')}", on_message)
+    await platform.bus.subscribe(f"$JS.API.CONSUMER.INFO.*.{consumer_name(platform.team, 'nobody')}", on_message)
     await platform.bus.client.flush()
     places = QueuePositions(platform.bus)
     for agent in ("bench", "nobody"):
@@ -99,7 +99,7 @@ async def test_what_one_gateway_asks_the_broker_is_asked_once_for_all_that_wait(
         assert len(questions.items) == 1, agent
 
 
-async def test_a_queue_of_which_nothing_is_known_refuses_nobody(alone: Platform, nats_server: NatsServer) -> None:
+async def test_a_queue_of_unknown_length_refuses_no_call(alone: Platform, nats_server: NatsServer) -> None:
     places = QueuePositions(alone.bus)
     nats_server.stop()
     async with within(0.2):

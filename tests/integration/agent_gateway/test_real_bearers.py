@@ -1,4 +1,4 @@
-"""A JWT at the gateway, with the real resolver and the real team-lifecycle: what is taken back counts at once."""
+"""Bearers at the gateway, with a real auth-resolver and team-lifecycle: a revocation applies to the next request."""
 
 import asyncio
 import uuid
@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 from tests.embedded import RedisServer
-from tests.integration.agent_gateway.bearers import REQUESTS, bearing, client
+from tests.integration.agent_gateway.bearers import REQUESTS, header_of, client
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
@@ -68,18 +68,18 @@ async def test_a_jwt_calls_an_agent_until_it_is_rotated_and_its_team_deleted(
     for era in ("auto", "legacy"):
         async with client(url, first, era) as caller:
             assert not (await soon(caller.call_tool("say", {}))).is_error
-    said = (await alone.claim(Claimed)).claim
-    assert isinstance(said, Claimed)
-    assert said.principal is not None
-    assert (said.principal.type, said.principal.id, said.principal.name) == ("team", team, "Kottos")
+    claimed = (await alone.claim(Claimed)).claim
+    assert isinstance(claimed, Claimed)
+    assert claimed.principal is not None
+    assert (claimed.principal.type, claimed.principal.id, claimed.principal.name) == ("team", team, "Kottos")
     rotated = await lifecycle.daedalus.post(f"{TEAMS}{team}/rotate/")
     assert rotated.status_code == 200, rotated.text
     second = rotated.json()["jwt"]
-    old, new = await CALL.to(http, url, bearing(first)), await CALL.to(http, url, bearing(second))
+    old, new = await CALL.to(http, url, header_of(first)), await CALL.to(http, url, header_of(second))
     assert (old.status_code, old.json()["error"]["message"]) == (401, "Invalid MCP token.")
     assert new.status_code == 200
     assert (await lifecycle.daedalus.delete(f"{TEAMS}{team}/")).status_code == 204
-    gone = await CALL.to(http, url, bearing(second))
+    gone = await CALL.to(http, url, header_of(second))
     assert (gone.status_code, gone.json()["error"]["message"]) == (401, "Token has been deactivated.")
 
 
@@ -92,7 +92,7 @@ async def test_an_opaque_token_calls_an_agent_until_it_is_revoked(
     url = front.url(alone.team, "bench")
     await lifecycle.user("robert")
     made = (await lifecycle.token("robert")).json()
-    assert (await CALL.to(http, url, bearing(made["token"]))).status_code == 200
+    assert (await CALL.to(http, url, header_of(made["token"]))).status_code == 200
     assert (await lifecycle.admin.delete(f"{ADMIN}/tokens/{made['id']}")).is_success
-    gone = await CALL.to(http, url, bearing(made["token"]))
+    gone = await CALL.to(http, url, header_of(made["token"]))
     assert (gone.status_code, gone.json()["error"]["message"]) == (401, "Token has been deactivated.")

@@ -1,4 +1,4 @@
-"""Calls that never become turns, or find nobody: refused early, in bounded time, with a code."""
+"""Calls that never become turns are refused early, in bounded time and with a code."""
 
 import asyncio
 from typing import Any
@@ -18,10 +18,10 @@ from pallas_contracts.turns import Principal
 ENOUGH_TIME = 8.0
 
 CALLER = Principal(id="127.0.0.1")
-"""Who a client on this machine is, as long as nobody asks for a credential."""
+"""The principal of a client on this machine without authentication."""
 
 
-async def test_arguments_that_do_not_fit_are_a_tool_error_and_no_turn(platform: Platform) -> None:
+async def test_invalid_arguments_are_a_tool_error_and_make_no_turn(platform: Platform) -> None:
     await platform.publish()
     front = await platform.gateway()
     await platform.served(front)
@@ -36,7 +36,7 @@ async def test_arguments_that_do_not_fit_are_a_tool_error_and_no_turn(platform: 
     assert front.counted("pallas_turns_in_flight") == 0
 
 
-async def test_a_tool_that_is_not_there_is_the_protocols_own_error(platform: Platform) -> None:
+async def test_an_unknown_tool_is_a_protocol_error(platform: Platform) -> None:
     await platform.publish()
     front = await platform.gateway()
     await platform.served(front)
@@ -45,7 +45,7 @@ async def test_a_tool_that_is_not_there_is_the_protocols_own_error(platform: Pla
             await client.call_tool("nope", {})
 
 
-async def test_a_full_queue_is_a_busy_error_with_the_time_after_which_to_try_again(alone: Platform) -> None:
+async def test_a_full_queue_is_a_busy_error_with_a_retry_time(alone: Platform) -> None:
     await alone.publish()
     front = await alone.gateway()
     await alone.served(front)
@@ -80,7 +80,7 @@ async def test_without_the_broker_a_call_is_refused_as_busy_in_bounded_time_and_
         assert not (await soon(client.call_tool("say", {"text": "after"}), 20)).is_error
 
 
-async def test_turns_that_are_taken_make_room_at_once(platform: Platform) -> None:
+async def test_turns_that_are_taken_free_their_places_at_once(platform: Platform) -> None:
     await platform.worker(lambda text: text.replace("title: Bench\n", "title: Bench\n    max_queued: 1\n"))
     front = await platform.gateway()
     await platform.served(front)

@@ -1,4 +1,4 @@
-"""Gateways and workers that die under a stream of the handshake era, and the official client that takes it up."""
+"""Gateways and workers that are killed under a stream of the handshake era, and the official client that resumes it."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult, Lo
 from tests.e2e import wire
 from tests.embedded import free_port
 from tests.integration.agent_gateway.conftest import Platform
-from tests.integration.agent_gateway.streams import KEY, Heard, counting
+from tests.integration.agent_gateway.streams import KEY, Received, counting
 from tests.integration.agent_gateway.test_drain import a_gateway_process, status
 from tests.integration.real_parts import Front, a_lab, until
 from tests.link import linked
@@ -27,17 +27,17 @@ from pallas_contracts.turns import Claimed
 
 @pytest.fixture
 async def front(platform: Platform) -> Front:
-    """The replica that stays."""
+    """The replica that keeps running."""
     return await platform.gateway(log_key=KEY)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
-async def test_a_stream_outlives_the_gateways_that_it_was_on(
+async def test_a_stream_is_resumed_after_each_of_its_gateways_was_killed(
     platform: Platform, front: Front, http: httpx.AsyncClient, number: signal.Signals
 ) -> None:
     await platform.worker()
     await platform.served(front)
-    heard, file, ports = Heard(), platform.file(), (free_port(), free_port())
+    received, file, ports = Received(), platform.file(), (free_port(), free_port())
     urls = [f"http://127.0.0.1:{port}/teams/{platform.team}/mcp/bench" for port in ports]
     async with (
         a_gateway_process(platform.url, ports[0], PALLAS_LOG_KEY=KEY) as first,
@@ -49,57 +49,57 @@ async def test_a_stream_outlives_the_gateways_that_it_was_on(
 
         await until(both_answer, 60)
         async with counting(http, urls[0], file) as stream:
-            await soon(heard.until(stream, 10))
+            await soon(received.until(stream, 10))
             first.send_signal(number)
-            await ended(heard, stream)
-        async with wire.resumed(http, urls[1], heard.ids[4]) as stream:
-            heard.events = heard.events[:5]
-            await soon(heard.until(stream, 10))
+            await ended(received, stream)
+        async with wire.resumed(http, urls[1], received.ids[4]) as stream:
+            received.events = received.events[:5]
+            await soon(received.until(stream, 10))
             second.send_signal(number)
-            await ended(heard, stream)
+            await ended(received, stream)
     file.touch()
-    await heard.resume(http, front.url(platform.team, "bench"))
-    heard.is_whole()
+    await received.resume(http, front.url(platform.team, "bench"))
+    received.assert_complete()
 
 
-async def ended(heard: Heard, stream: wire.Stream) -> None:
+async def ended(received: Received, stream: wire.Stream) -> None:
     """Wait until a stream has broken or ended."""
     with suppress(httpx.TransportError):
-        await soon(heard.rest(stream))
+        await soon(received.rest(stream))
 
 
-async def test_an_attempt_that_was_superseded_meanwhile_is_told_up_to_its_end_and_the_next_one_whole(
+async def test_a_resumed_stream_has_the_rest_of_a_superseded_attempt_and_all_of_the_next(
     platform: Platform, front: Front, http: httpx.AsyncClient
 ) -> None:
     folder = a_lab(platform.folder, platform.team)
     environ = {**os.environ, "PALLAS_NATS_URL": platform.url, "PALLAS_TEAMS": str(folder)}
     doomed = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_worker", env=environ, stderr=DEVNULL)
-    heard, file, url = Heard(), platform.file(), front.url(platform.team, "bench")
+    received, file, url = Received(), platform.file(), front.url(platform.team, "bench")
     try:
         await eventually(lambda: not isinstance(front.gateway.http.endpoints.find(platform.team, "bench"), str), 60)
         async with counting(http, url, file) as stream:
-            await soon(heard.until(stream, 7), 30)
+            await soon(received.until(stream, 7), 30)
         await platform.claim(Claimed)
         await platform.worker()
     finally:
         doomed.kill()
         await doomed.wait()
-    async with wire.resumed(http, url, heard.ids[-1]) as stream:
-        resumed = asyncio.create_task(heard.rest(stream))
+    async with wire.resumed(http, url, received.ids[-1]) as stream:
+        resumed = asyncio.create_task(received.rest(stream))
         await platform.claim(Claimed, number=1)
         file.touch()
         await soon(resumed)
-    assert heard.numbers == [*range(1, 11), *range(1, 21)]
-    assert heard.logs == [f"{number} in attempt 1" for number in range(1, 11)] + [
+    assert received.numbers == [*range(1, 11), *range(1, 21)]
+    assert received.logs == [f"{number} in attempt 1" for number in range(1, 11)] + [
         f"{number} in attempt 2" for number in range(1, 21)
     ]
-    assert str(heard.messages).count("bench attempt 2: taken up again") == 1
-    assert heard.text == "counted in attempt 2"
-    assert len(set(heard.ids)) == len(heard.ids)
-    again = Heard()
-    place = next(at for at, event in enumerate(heard.events) if "in attempt 2" in str(event.message))
-    await again.resume(http, url, heard.events[place].id)
-    assert again.events == heard.events[place + 1 :]
+    assert str(received.messages).count("bench attempt 2: taken up again") == 1
+    assert received.text == "counted in attempt 2"
+    assert len(set(received.ids)) == len(received.ids)
+    again = Received()
+    place = next(at for at, event in enumerate(received.events) if "in attempt 2" in str(event.message))
+    await again.resume(http, url, received.events[place].id)
+    assert again.events == received.events[place + 1 :]
 
 
 async def count(client: Client, platform: Platform, **options: Any) -> CallToolResult:
@@ -108,9 +108,7 @@ async def count(client: Client, platform: Platform, **options: Any) -> CallToolR
     return await client.session.send_request(CallToolRequest(params=params), CallToolResult, **options)
 
 
-async def test_the_official_client_takes_up_its_stream_by_itself_at_another_replica(
-    platform: Platform, front: Front
-) -> None:
+async def test_the_official_client_resumes_its_stream_at_another_replica(platform: Platform, front: Front) -> None:
     await platform.worker()
     other = await platform.gateway(log_key=KEY)
     for each in (front, other):
@@ -137,7 +135,7 @@ async def test_the_official_client_takes_up_its_stream_by_itself_at_another_repl
     assert logs == [f"{number} in attempt 1" for number in range(1, 21)]
 
 
-async def test_a_new_client_goes_on_with_the_token_that_the_old_one_had(platform: Platform, front: Front) -> None:
+async def test_a_new_client_resumes_with_the_token_of_the_old_one(platform: Platform, front: Front) -> None:
     await platform.worker()
     await platform.served(front)
     other = await platform.gateway(log_key=KEY)

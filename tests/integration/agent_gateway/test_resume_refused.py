@@ -1,17 +1,17 @@
-"""Whoever has no right to a stream is refused in the same words, whatever the reason."""
+"""A resume without the right to the stream gets the same refusal, whatever the reason."""
 
 import httpx
 import pytest
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
-from tests.integration.agent_gateway.streams import KEY, Heard, counting
+from tests.integration.agent_gateway.streams import KEY, Received, counting
 from tests.integration.real_parts import Front
 from tests.waiting import soon
 
 
 @pytest.fixture
 async def front(platform: Platform) -> Front:
-    """A gateway with a worker behind it."""
+    """A gateway with a worker."""
     await platform.worker()
     front = await platform.gateway(log_key=KEY)
     await platform.served(front)
@@ -22,24 +22,24 @@ async def front(platform: Platform) -> Front:
 @pytest.fixture
 async def event_id(platform: Platform, front: Front, http: httpx.AsyncClient) -> str:
     """The id of an event of a turn of `bench`."""
-    heard, file = Heard(), platform.file()
+    received, file = Received(), platform.file()
     file.touch()
     async with counting(http, front.url(platform.team, "bench"), file) as stream:
-        await soon(heard.rest(stream))
-    return heard.ids[3]
+        await soon(received.rest(stream))
+    return received.ids[3]
 
 
 async def refusal(
     http: httpx.AsyncClient, url: str, last_event_id: str, **headers: str
 ) -> tuple[int, wire.Message | None]:
-    """The status, and the error where there is one in JSON."""
+    """The status, and the JSON error if there is one."""
     given = {"accept": "text/event-stream", "last-event-id": last_event_id, **headers}
     answer = await http.get(url, headers=given)
     in_json = answer.headers.get("content-type") == "application/json"
     return answer.status_code, answer.json()["error"] if in_json else None
 
 
-async def test_an_id_counts_for_its_caller_at_its_endpoint_as_it_was_given(
+async def test_an_event_id_is_refused_from_another_caller_at_another_endpoint_or_if_altered(
     platform: Platform, front: Front, http: httpx.AsyncClient, event_id: str
 ) -> None:
     url = front.url(platform.team, "bench")
@@ -75,14 +75,14 @@ async def test_only_known_hosts_and_origins_may_resume(
     assert (await refusal(http, url, event_id, **{header: value}))[0] == status
 
 
-async def test_who_cannot_read_a_stream_is_told_so(
+async def test_a_resume_that_does_not_accept_event_streams_is_406(
     platform: Platform, front: Front, http: httpx.AsyncClient, event_id: str
 ) -> None:
     url = front.url(platform.team, "bench")
     assert (await refusal(http, url, event_id, accept="application/json"))[0] == 406
 
 
-async def test_a_stream_of_its_own_is_not_offered(platform: Platform, front: Front, http: httpx.AsyncClient) -> None:
+async def test_a_get_without_an_event_id_is_405(platform: Platform, front: Front, http: httpx.AsyncClient) -> None:
     url = front.url(platform.team, "bench")
     assert (await refusal(http, url, ""))[0] == 405
     assert (await http.get(url, headers={"accept": "text/event-stream"})).status_code == 405

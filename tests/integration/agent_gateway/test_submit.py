@@ -1,4 +1,4 @@
-"""A call that was refused, or left before it was in its queue, is not executed: a tombstone stands in its way."""
+"""A call that was refused or left before it was queued is never executed: a cancel is stored first."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def alone(nats_server: NatsServer, bus: Connecting, team: str, tmp_path: P
 
 @pytest.fixture
 async def front(alone: Platform) -> Front:
-    """A gateway with a worker behind it."""
+    """A gateway with a worker."""
     await alone.worker()
     front = await alone.gateway()
     await alone.served(front)
@@ -44,7 +44,7 @@ async def front(alone: Platform) -> Front:
 
 @contextmanager
 def stalled(server: NatsServer) -> Generator[None]:
-    """Let the broker stand still inside the block, with its connections open."""
+    """Freeze the broker inside the block, with its connections open."""
     os.kill(server.pid, signal.SIGSTOP)
     try:
         yield
@@ -53,13 +53,13 @@ def stalled(server: NatsServer) -> Generator[None]:
 
 
 async def nothing_ran(platform: Platform) -> None:
-    """The first turn of the team is cancelled before any worker has it, and stays so."""
+    """Fail unless the first turn of the team is cancelled before any worker has it, and stays so."""
     cancel = await platform.claim(CancelRequested)
     assert (await platform.outcome(cancel)).status == "cancelled"
-    assert not [said for said in platform.claims.items if isinstance(said.claim, Claimed)]
+    assert not [claimed for claimed in platform.claims.items if isinstance(claimed.claim, Claimed)]
 
 
-async def test_a_call_that_was_refused_while_the_broker_stood_still_is_never_executed(
+async def test_a_call_refused_while_the_broker_was_frozen_is_never_executed(
     alone: Platform, front: Front, nats_server: NatsServer
 ) -> None:
     async with front.client(alone.team, "bench") as client:
@@ -72,7 +72,7 @@ async def test_a_call_that_was_refused_while_the_broker_stood_still_is_never_exe
         assert (await alone.claim(CancelRequested)).turn_id == facts["turn_id"]
 
 
-async def test_a_call_is_put_again_when_its_confirmation_stays_out_and_is_executed_once(
+async def test_a_call_without_a_confirmation_is_sent_again_and_executed_once(
     alone: Platform, front: Front, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = Collected[str]()
@@ -89,10 +89,10 @@ async def test_a_call_is_put_again_when_its_confirmation_stays_out_and_is_execut
             calling = asyncio.create_task(client.call_tool("say", {"text": "late"}))
             await put.count(2)
         assert not (await soon(calling)).is_error
-    assert len([said for said in alone.claims.items if isinstance(said.claim, Claimed)]) == 1
+    assert len([claimed for claimed in alone.claims.items if isinstance(claimed.claim, Claimed)]) == 1
 
 
-async def test_a_modern_caller_that_leaves_while_its_call_is_put_in_has_cancelled_it(
+async def test_a_modern_caller_that_leaves_during_submission_cancels_its_call(
     alone: Platform, front: Front, nats_server: NatsServer, http: httpx.AsyncClient
 ) -> None:
     body, headers = wire.modern("tools/call", {"name": "say", "arguments": {"text": "gone"}})

@@ -1,4 +1,4 @@
-"""A caller whose turn cannot be read by any worker is answered, through the whole platform."""
+"""The caller of a turn that no worker can read gets an answer, through the whole platform."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ async def waiting(platform: Platform) -> Record:
     return found[0]
 
 
-async def test_a_caller_whose_turn_cannot_be_read_hears_so_and_the_message_is_kept(platform: Platform) -> None:
+async def test_the_caller_of_an_unreadable_turn_gets_an_error_and_the_message_is_kept(platform: Platform) -> None:
     await platform.publish()
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     front = await platform.gateway()

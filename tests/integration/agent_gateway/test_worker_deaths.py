@@ -1,4 +1,4 @@
-"""A worker is killed while callers have their streams open: what they hear, how their turns end, what was done."""
+"""A worker is killed while callers have open streams: the events they get, and how their turns end."""
 
 import asyncio
 import time
@@ -15,19 +15,19 @@ from tests.integration.real_parts import Front, a_lab
 from tests.waiting import Collected, soon
 
 NOTICED_WITHIN = 3.0
-"""Seconds from a kill to the next thing that a caller hears, at most."""
+"""Maximum seconds from a kill to the caller's next event."""
 
 STREAM_ENDS_WITHIN = 40.0
 
 WORKS = {1: "waiting in attempt 1", 2: "waiting in attempt 2"}
-"""What the tools say as they begin to wait, by attempt."""
+"""The progress message of a tool that begins to wait, by attempt."""
 
 type Era = Literal["auto", "legacy"]
 
 
 @dataclass
 class Caller:
-    """A call with an open stream: the lines it hears, with the times at which it does."""
+    """A call with an open stream: its progress messages, with the time of each."""
 
     agent: str
     tool: str
@@ -36,11 +36,11 @@ class Caller:
     calling: asyncio.Task[CallToolResult]
 
     @property
-    def heard(self) -> list[str]:
+    def messages(self) -> list[str]:
         """The lines, without those about the queue."""
         return [line for _, line in self.lines.items if " queued: " not in line]
 
-    async def hears(self, line: str, within: float = 20.0) -> float:
+    async def until_line(self, line: str, within: float = 20.0) -> float:
         """Wait for a line and return when it came."""
         lines = await self.lines.until(lambda lines: any(text == line for _, text in lines), within)
         return next(at for at, text in lines if text == line)
@@ -57,7 +57,7 @@ class Caller:
 
     @property
     def effects(self) -> list[str]:
-        """The attempts that had the effect."""
+        """The attempts in which the tool had its effect."""
         found = self.file.with_suffix(".effects")
         return found.read_text("utf-8").split() if found.exists() else []
 
@@ -67,15 +67,15 @@ async def call(stack: AsyncExitStack, platform: Platform, front: Front, era: Era
     client = await stack.enter_async_context(front.client(platform.team, agent, era))
     file, lines = platform.file(), Collected[tuple[float, str]]()
 
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         lines.add((time.monotonic(), message or ""))
 
-    calling = asyncio.create_task(client.call_tool(tool, {"file": str(file)}, progress_callback=heard))
+    calling = asyncio.create_task(client.call_tool(tool, {"file": str(file)}, progress_callback=on_progress))
     return Caller(agent, tool, file, lines, calling)
 
 
 async def kill(worker: Service) -> float:
-    """Kill a worker as a crash would; returns when."""
+    """Kill a worker with SIGKILL. Returns the time."""
     worker.process.kill()
     at = time.monotonic()
     await worker.process.wait()
@@ -98,30 +98,30 @@ async def test_a_callers_stream_goes_on_when_its_worker_is_killed(platform: Plat
         safe = await call(stack, platform, front, era, "sure", "effect")
         callers = (untouched, unsafe, safe)
         for caller in callers:
-            await caller.hears(WORKS[1])
+            await caller.until_line(WORKS[1])
         await platform.worker()
         at = await kill(doomed)
 
         for caller in (untouched, safe):
-            taken_up = await caller.hears(f"{caller.agent} attempt 2: taken up again")
+            taken_up = await caller.until_line(f"{caller.agent} attempt 2: taken up again")
             assert taken_up - at < NOTICED_WITHIN * SLOW_MACHINE
-            await caller.hears(WORKS[2])
+            await caller.until_line(WORKS[2])
             caller.file.touch()
             assert await caller.text() == "waited in attempt 2"
         again, written = "attempt 2: taken up again", "write: started"
-        assert untouched.heard == [WORKS[1], f"bench {again}", WORKS[2], f"bench/{written}"]
-        assert safe.heard == [f"sure/{written}", WORKS[1], f"sure {again}", f"sure/{written}", WORKS[2]]
+        assert untouched.messages == [WORKS[1], f"bench {again}", WORKS[2], f"bench/{written}"]
+        assert safe.messages == [f"sure/{written}", WORKS[1], f"sure {again}", f"sure/{written}", WORKS[2]]
         assert untouched.effects == ["2"], "nothing had started, so it was done once"
         assert safe.effects == ["1", "2"], "its agent says that this is safe"
 
         error = error_of(await unsafe.result())
         assert (error["code"], error["retryable"]) == ("worker_lost", False)
         assert "bench/write had started" in await unsafe.text()
-        assert unsafe.heard == [f"bench/{written}", WORKS[1]], "it was not taken up again"
+        assert unsafe.messages == [f"bench/{written}", WORKS[1]], "it was not taken up again"
         assert unsafe.effects == ["1"]
 
 
-async def test_a_turn_that_keeps_losing_its_worker_ends_and_its_caller_hears_of_each_attempt(
+async def test_a_turn_that_keeps_losing_its_worker_fails_and_its_caller_sees_each_attempt(
     platform: Platform, tmp_path: Path
 ) -> None:
     folder = a_lab(
@@ -138,14 +138,14 @@ async def test_a_turn_that_keeps_losing_its_worker_ends_and_its_caller_hears_of_
         front = await platform.gateway()
         await platform.served(front)
         caller = await call(stack, platform, front, "auto", "bench", "late_effect")
-        await caller.hears(WORKS[1])
+        await caller.until_line(WORKS[1])
         first, second = (one, two) if (await platform.worker_of(1)) == "one" else (two, one)
         await kill(first)
-        await caller.hears(WORKS[2])
+        await caller.until_line(WORKS[2])
         await platform.worker()
         await kill(second)
         error = error_of(await caller.result())
         assert (error["code"], error["retryable"]) == ("worker_lost", True)
         assert "The worker was lost 2 times." in await caller.text()
-        assert caller.heard == [WORKS[1], "bench attempt 2: taken up again", WORKS[2]]
+        assert caller.messages == [WORKS[1], "bench attempt 2: taken up again", WORKS[2]]
         assert caller.effects == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.e2e import wire
-from tests.integration.agent_gateway.streams import Heard, counting
+from tests.integration.agent_gateway.streams import Received, counting
 from tests.integration.broker.guarded import ALPHA, Guarded, start, worker
 from tests.integration.real_parts import Front, a_gateway, a_worker, until
 from tests.waiting import soon
@@ -156,12 +156,12 @@ async def test_a_turn_with_a_key_is_cancelled_when_nobody_comes_back(ways: Ways)
 
 
 async def test_a_broken_stream_is_resumed_at_another_gateway(ways: Ways) -> None:
-    heard, file = Heard(), ways.folder / "go-on"
+    received, file = Received(), ways.folder / "go-on"
     async with counting(ways.http, ways.url(), file) as stream:
-        await heard.until(stream, 3)
+        await received.until(stream, 3)
     file.touch()
-    await heard.resume(ways.http, ways.url(ways.second))
-    heard.is_whole()
+    await received.resume(ways.http, ways.url(ways.second))
+    received.assert_complete()
 
 
 async def test_a_turn_that_is_larger_than_a_message_is_executed_and_answered_in_full(ways: Ways) -> None:

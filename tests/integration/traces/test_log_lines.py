@@ -17,7 +17,7 @@ import httpx
 import pytest
 from tests.e2e import wire
 from tests.embedded import NatsServer
-from tests.integration.agent_gateway.streams import Heard, counting
+from tests.integration.agent_gateway.streams import Received, counting
 from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import a_lab, until
 from tests.otlp import collecting
@@ -132,12 +132,12 @@ async def cancel_by_notification(told: Told) -> None:
 
 async def resume(told: Told) -> None:
     """Take a broken stream up at another gateway."""
-    heard, file = Heard(), told.folder / "counted"
+    received, file = Received(), told.folder / "counted"
     async with counting(told.http, told.url(), file) as stream:
-        await heard.until(stream, 3)
+        await received.until(stream, 3)
     file.touch()
-    await heard.resume(told.http, told.url(gateway=1))
-    heard.is_whole()
+    await received.resume(told.http, told.url(gateway=1))
+    received.assert_complete()
 
 
 async def lose_a_worker(told: Told, worker: Service) -> None:

@@ -15,8 +15,8 @@ from tests.integration.agent_gateway.bearers import (
     TOKENS,
     TURNS,
     Bearers,
-    header_of,
     client,
+    header_of,
     resolving,
 )
 from tests.integration.agent_gateway.conftest import Platform

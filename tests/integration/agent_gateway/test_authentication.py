@@ -30,8 +30,8 @@ from tests.integration.agent_gateway.bearers import (
     Bearers,
     Sent,
     authorization,
-    header_of,
     client,
+    header_of,
     posted,
     resolving,
 )

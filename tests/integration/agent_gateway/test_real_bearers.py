@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 from tests.embedded import RedisServer
-from tests.integration.agent_gateway.bearers import REQUESTS, header_of, client
+from tests.integration.agent_gateway.bearers import REQUESTS, client, header_of
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer

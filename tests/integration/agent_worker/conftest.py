@@ -32,7 +32,7 @@ def demo_server(tmp_path: Path) -> Generator[DemoServer]:
 
 @pytest.fixture
 def legacy_server(tmp_path: Path) -> Generator[DemoServer]:
-    """A running server that knows only the handshake revisions."""
+    """A running server that supports the handshake revisions only."""
     server = DemoServer(tmp_path / "legacy.log", str(Path(__file__).with_name("legacy_server.py")))
     server.start()
     try:

@@ -14,7 +14,7 @@ server = build_server()
 
 
 async def fresh() -> str:
-    """Answer that it is there."""
+    """A tool that exists only after `grow`."""
     return "here I am"
 
 

@@ -1,4 +1,4 @@
-"""A lab of turns: the log as the gateway sees it, workers of the test, and a worker that can be lost on purpose."""
+"""A lab for turns: the log as the gateway reads it, workers of the test, and a worker that can be lost on purpose."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -26,19 +26,19 @@ from pallas_runtime.run import Process
 
 @dataclass
 class Lost:
-    """What a worker had when it was lost: it claimed the turn, and its delivery never came to an end."""
+    """The claim and the unsettled delivery of a lost worker."""
 
     delivery: Delivery
     writer: TurnWriter
 
-    async def is_found_lost(self) -> None:
-        """Make the broker deliver the turn again now, as it does by itself once it has waited long enough."""
+    async def redeliver(self) -> None:
+        """Make the broker deliver the turn again now, and not only after its timeout."""
         await self.delivery.nak()
 
 
 @dataclass
 class Lab:
-    """One team and all that is done with it. `bus` is a gateway's connection."""
+    """One team, its workers and turns. `bus` is a gateway's connection."""
 
     bus: Bus
     feeds: TurnFeeds
@@ -53,7 +53,7 @@ class Lab:
         return a_lab(self.folder, self.team, edit)
 
     async def worker(self, *, slots: int = 8) -> Executor:
-        """One more worker that hosts the team, to the end of the test."""
+        """Run one more worker that hosts the team, until the end of the test."""
         if not self.folder.exists():
             self.describe()
         self.processes.append(a_process("agent-worker"))
@@ -61,12 +61,12 @@ class Lab:
         return await self.stack.enter_async_context(working)
 
     def counted(self, metric: str, agent: str = "bench", **labels: str) -> float:
-        """What the workers have counted of an agent, all together."""
+        """The sum of a metric of an agent over all workers."""
         return sum(measured(process, metric, team=self.team, agent=agent, **labels) for process in self.processes)
 
     @property
     def bus_url(self) -> str:
-        """Where the broker is."""
+        """The URL of the broker."""
         assert self.bus.client.connected_url is not None
         return self.bus.client.connected_url.geturl()
 
@@ -91,7 +91,7 @@ class Lab:
         return followed
 
     async def lose(self, request: TurnRequested, *, attempt: int = 1, after: int = 0) -> Lost:
-        """Submit a turn to a worker that claims it and says nothing more."""
+        """Submit a turn to a worker that claims it and then stays silent."""
         held = Collected[Delivery]()
 
         def take(_agent: str, delivery: Delivery) -> bool:
@@ -111,26 +111,26 @@ class Lab:
 
 @dataclass
 class Followed:
-    """A turn and what has been heard of it."""
+    """A turn, and the messages of its feed so far."""
 
     request: TurnRequested
     feed: TurnFeed
-    said: list[Said] = field(default_factory=list[Said])
+    messages: list[Said] = field(default_factory=list[Said])
 
     @property
     def ref(self) -> TurnRef:
-        """Where it is in the log."""
+        """Its address in the log."""
         return TurnRef.of(self.request)
 
     async def until[S](self, kind: type[S], within: float = PATIENCE) -> S:
-        """Read on to the next thing of a kind."""
+        """Read on to the next message of a type."""
 
         async def look() -> S:
-            async for said in self.feed:
-                self.said.append(said)
-                if isinstance(said, kind):
-                    return said
-            raise AssertionError(f"it ended without: {self.said!r}")
+            async for message in self.feed:
+                self.messages.append(message)
+                if isinstance(message, kind):
+                    return message
+            raise AssertionError(f"it ended without: {self.messages!r}")
 
         return await soon(look(), within)
 
@@ -140,8 +140,8 @@ class Followed:
             pass
         return claimed
 
-    async def works(self, attempt: int = 1, within: float = PATIENCE) -> None:
-        """Read on until the tool `wait` says that it waits in an attempt."""
+    async def until_waiting(self, attempt: int = 1, within: float = PATIENCE) -> None:
+        """Read on until the tool `wait` reports that it waits in an attempt."""
         while (await self.until(Progress, within)).message != f"waiting in attempt {attempt}":
             pass
 
@@ -151,18 +151,18 @@ class Followed:
 
     @property
     def text(self) -> str:
-        """The text of the answer, or the sentence of the fault."""
-        for said in reversed(self.said):
-            if isinstance(said, Fault):
-                return said.message
-            if isinstance(said, Result):
-                return "\n".join(block["text"] for block in said.content)
-        raise AssertionError(f"nothing was answered: {self.said!r}")
+        """The text of the answer, or the message of the fault."""
+        for message in reversed(self.messages):
+            if isinstance(message, Fault):
+                return message.message
+            if isinstance(message, Result):
+                return "\n".join(block["text"] for block in message.content)
+        raise AssertionError(f"nothing was answered: {self.messages!r}")
 
     @property
     def attempts(self) -> list[int]:
         """The attempts that were made."""
-        return [said.attempt for said in self.said if isinstance(said, Claimed)]
+        return [message.attempt for message in self.messages if isinstance(message, Claimed)]
 
 
 async def stopped(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The demo server as one that knows only the handshake revisions: sessions, and no `server/discover`."""
+"""The demo server with the handshake revisions only: sessions, and no `server/discover`."""
 
 import sys
 
@@ -11,7 +11,7 @@ from pallas_demo.server import build_server
 
 
 class HandshakeOnly:
-    """Refuses what only the modern revision has, and passes on the rest."""
+    """Refuses requests that only the modern revision has, and passes on the others."""
 
     def __init__(self) -> None:
         self._inner = build_server().streamable_http_app(host="127.0.0.1")
@@ -26,7 +26,7 @@ class HandshakeOnly:
             answer: Response = JSONResponse({"error": "no such method"}, status_code=400)
             await answer(scope, receive, send)
             return
-        # The body has been read, so it has to be handed on; afterwards the connection itself is asked.
+        # The body is read already, so it is passed on; later messages come from the connection.
         given = False
 
         async def replay() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The end of a turn, whatever the broker makes of what is to be said."""
+"""The end of a turn, also when the broker refuses messages of it."""
 
 import pytest
 from tests.builders import turn_requested
@@ -22,24 +22,24 @@ from pallas_executor.agent_runtime import (
 from pallas_executor.conclude_turn import conclude_turn
 
 
-def heard(_ended: TurnOutcome) -> None:
-    """Nobody listens."""
+def ignore(_ended: TurnOutcome) -> None:
+    """Do nothing."""
 
 
-async def ended(bus: Bus, request: TurnRequested, outcome: Outcome, *said: LogMessage) -> TurnOutcome:
-    """Conclude a turn in which that was said; its log has no gap."""
+async def ended(bus: Bus, request: TurnRequested, outcome: Outcome, *messages: LogMessage) -> TurnOutcome:
+    """Conclude a turn with these log messages. Fails if its log has a gap."""
     writer = await attempt_of(bus, request)
     writer.emit(step(1))
-    for each in said:
+    for each in messages:
         writer.emit(each)
-    await soon(conclude_turn(writer, request, outcome, utc_now(), heard))
-    kept = await stored_outcome(bus, writer.ref)
-    assert kept is not None
-    assert await numbers(bus, writer.ref) == list(range(1, kept.events + 1))
-    return kept
+    await soon(conclude_turn(writer, request, outcome, utc_now(), ignore))
+    until_letter_kept = await stored_outcome(bus, writer.ref)
+    assert until_letter_kept is not None
+    assert await numbers(bus, writer.ref) == list(range(1, until_letter_kept.events + 1))
+    return until_letter_kept
 
 
-async def test_a_turn_in_which_too_much_was_said_at_once_ends_with_its_answer(nats_url: str, team: str) -> None:
+async def test_a_turn_with_a_log_message_over_the_broker_limit_ends_with_its_answer(nats_url: str, team: str) -> None:
     async with connect(nats_url, "agent-gateway") as bus:
         await declare(bus, TURN_LOG, TURN_OBJECTS)
         huge = LogMessage(level="info", data="x" * bus.max_payload)
@@ -47,14 +47,14 @@ async def test_a_turn_in_which_too_much_was_said_at_once_ends_with_its_answer(na
     assert (outcome.status, outcome.events) == ("completed", 3)
 
 
-async def test_a_turn_in_which_something_was_said_that_is_no_json_has_its_answer(nats_url: str, team: str) -> None:
+async def test_a_turn_with_a_log_message_that_is_not_json_ends_with_its_answer(nats_url: str, team: str) -> None:
     async with connect(nats_url, "agent-gateway") as bus:
         await declare(bus, TURN_LOG, TURN_OBJECTS)
         outcome = await ended(bus, turn_requested(team), Completed(Result()), LogMessage(level="info", data=object()))
     assert (outcome.status, outcome.events) == ("completed", 3)
 
 
-async def test_a_question_to_the_caller_that_is_too_large_is_a_clear_failure(nats_url: str, team: str) -> None:
+async def test_a_request_for_input_that_is_too_large_fails_the_turn_with_its_code(nats_url: str, team: str) -> None:
     async with connect(nats_url, "agent-gateway") as bus:
         await declare(bus, TURN_LOG, TURN_OBJECTS)
         ask = InputRequired(input_requests={"name": "x" * bus.max_payload})
@@ -63,7 +63,7 @@ async def test_a_question_to_the_caller_that_is_too_large_is_a_clear_failure(nat
 
 
 @pytest.mark.parametrize("outcome", [Completed(Result()), Failed("internal", "it failed"), None])
-async def test_a_turn_whose_end_the_broker_refuses_for_good_is_not_ended_again_and_again(
+async def test_an_outcome_that_the_broker_refuses_for_good_is_not_retried(
     nats_server: NatsServer, team: str, outcome: Outcome | None
 ) -> None:
     async with connect(nats_server.url, "agent-gateway") as bus:
@@ -73,4 +73,4 @@ async def test_a_turn_whose_end_the_broker_refuses_for_good_is_not_ended_again_a
         config = (await bus.api(f"STREAM.INFO.{TURN_LOG.name}", {}))["config"]
         await bus.api(f"STREAM.UPDATE.{TURN_LOG.name}", {**config, "max_msg_size": 1})
         with pytest.raises(Rejected):
-            await soon(conclude_turn(writer, request, outcome, utc_now(), heard))
+            await soon(conclude_turn(writer, request, outcome, utc_now(), ignore))

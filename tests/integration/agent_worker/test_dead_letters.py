@@ -1,4 +1,4 @@
-"""What no worker can handle is kept with its reason, and its caller hears of it."""
+"""A message that no worker can handle is kept with the reason, and its caller gets an error."""
 
 import base64
 from collections.abc import AsyncGenerator
@@ -42,20 +42,20 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
 
 
 async def put(lab: Lab, body: bytes, turn_id: str | None = None) -> str:
-    """Put a message into the queue of the bench; returns its subject."""
+    """Put a message into the queue of the bench. Returns its subject."""
     subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
     await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{turn_id}"} if turn_id else None)
     return subject
 
 
-async def waited_for(lab: Lab, body: bytes = BODY) -> Followed:
-    """A turn whose message says `body`, and which a caller waits for."""
+async def turn_with_body(lab: Lab, body: bytes = BODY) -> Followed:
+    """A turn with the message `body`, which a caller follows."""
     turn = lab.follow(lab.request("say"))
     await put(lab, body, turn.request.turn_id)
     return turn
 
 
-async def settled(bus: Bus, team: str) -> None:
+async def until_queue_empty(bus: Bus, team: str) -> None:
     """Wait until no message of the bench waits or is held."""
 
     async def look() -> bool:
@@ -65,8 +65,8 @@ async def settled(bus: Bus, team: str) -> None:
     await until(look)
 
 
-async def kept(lab: Lab) -> None:
-    """Wait until there is a letter: the broker may not count yet what it has just confirmed."""
+async def until_letter_kept(lab: Lab) -> None:
+    """Wait until the broker counts the dead letter, which may be later than its confirmation."""
 
     async def look() -> bool:
         return bool(await letters(lab))
@@ -79,15 +79,15 @@ async def letters(lab: Lab) -> list[DeadLetter]:
     return [each.letter for each in await read_letters(lab.bus, since=utc_now() - timedelta(hours=1), team=lab.team)]
 
 
-async def test_the_caller_of_a_message_that_cannot_be_read_hears_so_and_the_message_is_kept(
+async def test_an_unreadable_message_is_kept_and_its_caller_gets_an_error(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
     await lab.worker()
-    turn = await waited_for(lab)
+    turn = await turn_with_body(lab)
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "undecodable", 1, False)
     assert turn.text == "The turn's message could not be read; it is kept as a dead letter."
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
     [letter] = await letters(lab)
     assert (letter.letter, letter.turn_id, letter.agent) == (turn.request.turn_id, turn.request.turn_id, "bench")
     assert (letter.code, letter.attempts) == ("undecodable", 0)
@@ -96,37 +96,37 @@ async def test_the_caller_of_a_message_that_cannot_be_read_hears_so_and_the_mess
     assert found is not None
     assert found[1] is not None
     assert base64.b64decode(found[1].data) == BODY
-    [told] = [record for record in caplog.records if record.message == "dead letter"]
-    assert "a secret" not in f"{told.__dict__} {letter}"
+    [logged] = [record for record in caplog.records if record.message == "dead letter"]
+    assert "a secret" not in f"{logged.__dict__} {letter}"
     assert lab.counted("pallas_dead_letters_total", code="undecodable") == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe no text", b"[]", b'{"turn_id": 7}', b"[" * 50_000])
-async def test_whatever_is_in_the_queue_becomes_a_letter_and_the_next_turn_runs(lab: Lab, body: bytes) -> None:
+async def test_any_unreadable_message_becomes_a_dead_letter_and_the_next_turn_runs(lab: Lab, body: bytes) -> None:
     await lab.worker()
-    turn = await waited_for(lab, body)
+    turn = await turn_with_body(lab, body)
     assert (await turn.outcome()).code == "undecodable"
     assert (await (await lab.ask("say")).outcome()).status == "completed"
     assert len(await letters(lab)) == 1
 
 
-async def test_a_message_that_tells_no_turn_becomes_a_letter_and_leaves_the_queue(lab: Lab) -> None:
+async def test_a_message_without_a_turn_id_becomes_a_dead_letter_and_leaves_the_queue(lab: Lab) -> None:
     await lab.worker()
     subject = await put(lab, b"junk")
-    await kept(lab)
-    await settled(lab.bus, lab.team)
+    await until_letter_kept(lab)
+    await until_queue_empty(lab.bus, lab.team)
     [letter] = await letters(lab)
     assert (letter.turn_id, letter.subject, letter.code) == (None, subject, "undecodable")
     assert letter.letter.startswith("position-")
 
 
-async def test_a_worker_that_dies_behind_the_letter_leaves_one_letter_and_one_outcome(lab: Lab) -> None:
+async def test_a_worker_killed_before_settling_leaves_one_dead_letter_and_one_outcome(lab: Lab) -> None:
     worker = await lab.worker()
-    turn = await waited_for(lab)
+    turn = await turn_with_body(lab)
     first = await turn.outcome()
     [letter] = await letters(lab)
-    await settled(lab.bus, lab.team)
-    # As if the worker had died before it settled the delivery: it is delivered again, to another one.
+    await until_queue_empty(lab.bus, lab.team)
+    # As if the worker had died before it settled the delivery: another worker gets it again.
     await worker.drain()
     again = await lab.worker()
     position = (await queue_state(lab.bus, lab.team, "bench")).delivered_position
@@ -135,12 +135,12 @@ async def test_a_worker_that_dies_behind_the_letter_leaves_one_letter_and_one_ou
     await again.taking.take_turn(f"{lab.team}.bench", delivery)
     assert await letters(lab) == [letter]
     feed = await lab.feeds.resume(turn.ref)
-    assert [said async for said in feed][-1] == first
+    assert [message async for message in feed][-1] == first
     assert lab.counted("pallas_dead_letters_total", code="undecodable") == 1
     assert lab.counted("pallas_turns_total", outcome="failed") == 1
 
 
-async def test_a_worker_that_dies_between_letter_and_outcome_leaves_the_outcome_to_the_next(
+async def test_after_a_worker_dies_between_dead_letter_and_outcome_the_next_writes_the_outcome(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = ["the broker is gone"]
@@ -152,25 +152,25 @@ async def test_a_worker_that_dies_between_letter_and_outcome_leaves_the_outcome_
 
     monkeypatch.setattr(end_undecodable, "claim_to_end", fails_once)
     await lab.worker()
-    turn = await waited_for(lab)
+    turn = await turn_with_body(lab)
     assert (await turn.outcome()).code == "undecodable"
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
     assert len(await letters(lab)) == 1
     assert lab.counted("pallas_dead_letters_total", code="undecodable") == 1
 
 
-async def test_a_message_whose_turn_was_cancelled_meanwhile_ends_it_as_cancelled(lab: Lab) -> None:
-    turn = await waited_for(lab)
+async def test_an_unreadable_message_of_a_cancelled_turn_ends_it_as_cancelled(lab: Lab) -> None:
+    turn = await turn_with_body(lab)
     await request_cancel(lab.bus, turn.ref, "enough")
     await lab.worker()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
-    assert [said.reason for said in turn.said if isinstance(said, CancelRequested)] == ["enough"]
-    await settled(lab.bus, lab.team)
+    assert [message.reason for message in turn.messages if isinstance(message, CancelRequested)] == ["enough"]
+    await until_queue_empty(lab.bus, lab.team)
     assert [letter.code for letter in await letters(lab)] == ["undecodable"]
 
 
-async def test_a_turn_that_a_living_worker_has_is_not_ended_by_one_that_cannot_read_it(lab: Lab) -> None:
+async def test_a_worker_that_cannot_read_a_turn_does_not_end_it_while_another_executes_it(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     presence = WorkerPresence(worker="lost", slots=1, at=utc_now())
@@ -185,13 +185,13 @@ async def test_a_turn_that_a_living_worker_has_is_not_ended_by_one_that_cannot_r
     assert (outcome.code, outcome.attempt) == ("undecodable", 2)
 
 
-async def test_a_turn_whose_attempts_are_used_up_becomes_a_letter_too(lab: Lab) -> None:
+async def test_a_turn_without_attempts_left_becomes_a_dead_letter(lab: Lab) -> None:
     worker = await lab.worker()
     turn = lab.follow(lab.request("say"))
     await worker.drain()
     lost = await lab.lose(turn.request, attempt=3)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     outcome = await turn.outcome()
     assert (outcome.code, outcome.retryable, outcome.attempt) == ("worker_lost", True, 4)
     [letter] = await letters(lab)
@@ -200,11 +200,11 @@ async def test_a_turn_whose_attempts_are_used_up_becomes_a_letter_too(lab: Lab) 
     assert lab.counted("pallas_dead_letters_total", code="worker_lost") == 1
 
 
-async def test_a_turn_that_may_not_be_executed_again_is_no_letter(lab: Lab) -> None:
+async def test_a_turn_that_is_unsafe_to_repeat_makes_no_dead_letter(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     await lost.writer.tool_starting(TOOL)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     assert (await turn.outcome()).code == "worker_lost"
     assert await letters(lab) == []

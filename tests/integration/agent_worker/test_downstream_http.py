@@ -42,16 +42,16 @@ async def test_progress_of_a_downstream_tool_is_passed_on(harper: AgentRuntime) 
     ]
 
 
-async def test_an_error_of_a_tool_goes_to_the_model_and_the_turn_goes_on(harper: AgentRuntime) -> None:
+async def test_a_tool_error_goes_to_the_model_and_the_turn_goes_on(harper: AgentRuntime) -> None:
     events = Events()
     message = '/tool toolbox/fail {"message": "no paper"}\n/say on'
-    said = text_of(await harper.run_turn(a_turn(message=message), events))
-    assert "no paper" in said
-    assert said.endswith("on")
+    text = text_of(await harper.run_turn(a_turn(message=message), events))
+    assert "no paper" in text
+    assert text.endswith("on")
     assert [event.code for event in events.of(ToolFailed)] == ["tool_error"]
 
 
-async def test_cancelling_a_turn_cancels_the_call_and_the_client_stays_good(
+async def test_cancelling_a_turn_cancels_the_call_and_the_client_stays_usable(
     harper: AgentRuntime, demo_server: DemoServer
 ) -> None:
     events = Events()
@@ -74,7 +74,7 @@ async def test_the_turns_time_limit_cancels_the_call(harper: AgentRuntime, demo_
 
 
 @pytest.mark.parametrize("calls", [SLOW, f"/parallel\n{SLOW}\n{SLOW}"])
-async def test_a_superseded_attempt_calls_no_tool_and_ends_with_the_conflict(
+async def test_a_superseded_attempt_calls_no_tool_and_ends_as_superseded(
     harper: AgentRuntime, demo_server: DemoServer, calls: str
 ) -> None:
     with pytest.raises(Superseded):
@@ -89,7 +89,7 @@ async def test_a_superseded_sub_agent_ends_the_whole_turn(harper: AgentRuntime, 
     assert demo_server.logged("long_task started") == 0
 
 
-async def test_twenty_turns_at_once_share_one_client_and_keep_apart(
+async def test_twenty_concurrent_turns_share_one_client_and_get_their_own_results(
     harper: AgentRuntime, hosted: HostedTeam, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def one(number: int) -> tuple[str, Events]:
@@ -104,7 +104,7 @@ async def test_twenty_turns_at_once_share_one_client_and_keep_apart(
     assert caplog.messages.count("connected to downstream server") == 1
 
 
-async def test_a_server_that_dies_in_a_call_fails_that_tool_and_is_found_again(
+async def test_a_server_that_dies_during_a_call_fails_that_tool_and_is_reconnected(
     harper: AgentRuntime, demo_server: DemoServer
 ) -> None:
     events = Events()
@@ -124,13 +124,13 @@ async def test_a_server_that_dies_in_a_call_fails_that_tool_and_is_found_again(
 
 
 @pytest.mark.parametrize("end", [DemoServer.kill, DemoServer.hang], ids=["killed", "hangs"])
-async def test_a_server_that_never_answered_costs_its_tools_and_no_more(
+async def test_a_turn_without_its_downstream_server_runs_without_its_tools(
     harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture, end: Callable[[DemoServer], None]
 ) -> None:
     end(demo_server)
     events = Events()
-    said = text_of(await harper.run_turn(a_turn(message="/tool toolbox/add\n/say on"), events))
-    assert said.endswith("on")
+    text = text_of(await harper.run_turn(a_turn(message="/tool toolbox/add\n/say on"), events))
+    assert text.endswith("on")
     assert "toolbox/add: failed" in events.lines()
     assert "agent runs without a server's tools" in caplog.messages
     assert demo_server.url not in caplog.text
@@ -142,19 +142,19 @@ async def team_of(folder: Path, server: DemoServer, further: str = "") -> Hosted
     return await a_team(folder, {"agents.yaml": agents, "fastagent.config.yaml": config})
 
 
-async def test_an_image_that_cannot_be_read_is_that_tools_failure_and_the_turn_goes_on(
+async def test_an_unreadable_image_fails_its_tool_and_the_turn_goes_on(
     tmp_path: Path, growing_server: DemoServer
 ) -> None:
     team = await team_of(tmp_path, growing_server, ", model_capabilities: {vision: true}")
     events = Events()
-    said = text_of(await team.agents[0].runtime.run_turn(a_turn(message="/tool toolbox/smear\n/say on"), events))
-    assert said.endswith("on")
+    text = text_of(await team.agents[0].runtime.run_turn(a_turn(message="/tool toolbox/smear\n/say on"), events))
+    assert text.endswith("on")
     assert [event.code for event in events.of(ToolFailed)] == ["tool_error"]
-    assert "not valid base64" in said
+    assert "not valid base64" in text
     await team.shared.close()
 
 
-async def test_a_changed_list_of_tools_is_seen_by_later_turns(tmp_path: Path, growing_server: DemoServer) -> None:
+async def test_later_turns_see_a_changed_list_of_tools(tmp_path: Path, growing_server: DemoServer) -> None:
     team = await team_of(tmp_path, growing_server)
     harper = team.agents[0].runtime
 
@@ -169,7 +169,7 @@ async def test_a_changed_list_of_tools_is_seen_by_later_turns(tmp_path: Path, gr
     await team.shared.close()
 
 
-async def test_a_server_of_the_handshake_era_that_was_restarted_is_called_in_a_new_session(
+async def test_a_restarted_handshake_era_server_is_called_in_a_new_session(
     tmp_path: Path, legacy_server: DemoServer
 ) -> None:
     team = await team_of(tmp_path, legacy_server)

@@ -31,7 +31,7 @@ async def hosted(tmp_path: Path) -> AsyncGenerator[HostedTeam]:
 
 
 def children() -> list[int]:
-    """The demo servers that this process talks to over stdio."""
+    """The pids of demo servers that this process runs over stdio."""
     found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True)
     return [int(line.split()[0]) for line in found.stdout.splitlines() if "pallas_demo" in line and "--stdio" in line]
 
@@ -40,25 +40,25 @@ async def until(condition: Callable[[], bool], what: str) -> None:
     await asyncio.to_thread(wait_for, condition, what)
 
 
-async def test_a_stdio_server_is_called_reported_and_gone_after_the_end(hosted: HostedTeam) -> None:
+async def test_a_stdio_server_is_called_and_reported_and_ends_with_the_runtime(hosted: HostedTeam) -> None:
     await until(lambda: list(hosted.shared.stdio_health().values()) == [None], "it does not answer")
     (dependency,) = hosted.agents[0].definition.dependencies
     assert hosted.shared.stdio_health() == {dependency.key: None}
-    said = text_of(await hosted.agents[0].runtime.run_turn(a_turn(message='/tool add {"a": 1, "b": 2}'), Events()))
-    assert said == "3"
+    text = text_of(await hosted.agents[0].runtime.run_turn(a_turn(message='/tool add {"a": 1, "b": 2}'), Events()))
+    assert text == "3"
     assert len(children()) == 1
     await hosted.shared.close()
     assert children() == []
 
 
-async def test_a_stdio_server_that_dies_is_reported_and_started_again(hosted: HostedTeam) -> None:
+async def test_a_stdio_server_that_dies_is_reported_and_restarted(hosted: HostedTeam) -> None:
     await until(lambda: list(hosted.shared.stdio_health().values()) == [None], "it does not answer")
     (before,) = children()
     os.kill(before, signal.SIGKILL)
     await until(lambda: before not in children() and len(children()) == 1, "it is not started again")
     await until(lambda: list(hosted.shared.stdio_health().values()) == [None], "it does not answer again")
-    said = text_of(await hosted.agents[0].runtime.run_turn(a_turn(message='/tool add {"a": 1, "b": 2}'), Events()))
-    assert said == "3"
+    text = text_of(await hosted.agents[0].runtime.run_turn(a_turn(message='/tool add {"a": 1, "b": 2}'), Events()))
+    assert text == "3"
 
 
 async def test_a_command_that_does_not_exist_is_reported(tmp_path: Path) -> None:

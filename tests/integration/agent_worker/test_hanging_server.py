@@ -1,4 +1,4 @@
-"""A downstream server that is connected and does not answer: whoever needs its tools waits once, and all together."""
+"""A downstream server that is connected and does not answer: all turns that need its tools share one wait."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -18,7 +18,7 @@ from pallas_teams.model import HttpServer
 
 @pytest.fixture(autouse=True)
 def questions(monkeypatch: pytest.MonkeyPatch) -> Collected[Client]:
-    """Who was asked for tools. The moment behind a failure, in which nobody is asked again, does not pass."""
+    """The clients that were asked for tools. The pause after a failure does not end during a test."""
     asked, list_tools = Collected[Client](), Client.list_tools
 
     async def ask(client: Client, *, cursor: str | None = None) -> ListToolsResult:
@@ -32,7 +32,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Collected[Client]:
 
 @pytest.fixture
 def hang(monkeypatch: pytest.MonkeyPatch) -> Callable[[DemoServer], None]:
-    """Let a server hang; how long anybody waits for its answer then is no matter here."""
+    """Let a server hang. Time-outs of its clients are short then."""
 
     def hang(server: DemoServer) -> None:
         monkeypatch.setattr(downstream, "CONNECT_TIMEOUT", 0.5)
@@ -51,14 +51,14 @@ async def _connected(server: DemoServer) -> AsyncGenerator[DownstreamServer]:
 
 @pytest.fixture
 async def unlisted(demo_server: DemoServer) -> AsyncGenerator[DownstreamServer]:
-    """Connected, and not asked for its tools yet."""
+    """A connected server whose tools are not listed yet."""
     async for made in _connected(demo_server):
         yield made
 
 
 @pytest.fixture
 async def of_handshake_era(legacy_server: DemoServer) -> AsyncGenerator[DownstreamServer]:
-    """Connected to one that forgets its sessions when it is started again."""
+    """A connected server that forgets its sessions when it restarts."""
     async for made in _connected(legacy_server):
         yield made
 
@@ -66,7 +66,7 @@ async def of_handshake_era(legacy_server: DemoServer) -> AsyncGenerator[Downstre
 async def _nothing(progress: float, total: float | None, message: str | None) -> None: ...
 
 
-async def test_all_who_wait_for_the_tools_of_a_server_that_hangs_wait_once(
+async def test_concurrent_turns_wait_once_for_the_tools_of_a_hanging_server(
     unlisted: DownstreamServer,
     demo_server: DemoServer,
     questions: Collected[Client],
@@ -80,14 +80,14 @@ async def test_all_who_wait_for_the_tools_of_a_server_that_hangs_wait_once(
     assert len(questions.items) == 1, "nobody waits right behind a failure"
 
 
-async def test_one_who_gives_up_waiting_does_not_end_it_for_the_others(unlisted: DownstreamServer) -> None:
+async def test_a_turn_that_stops_waiting_does_not_end_the_wait_of_others(unlisted: DownstreamServer) -> None:
     first, second = asyncio.create_task(unlisted.tools()), asyncio.create_task(unlisted.tools())
     await asyncio.sleep(0)
     first.cancel()
     assert "add" in [tool.name for tool in await second]
 
 
-async def test_tools_that_are_known_are_given_at_once_while_the_server_hangs(
+async def test_known_tools_are_returned_at_once_while_the_server_hangs(
     of_handshake_era: DownstreamServer,
     legacy_server: DemoServer,
     questions: Collected[Client],
@@ -103,4 +103,4 @@ async def test_tools_that_are_known_are_given_at_once_while_the_server_hangs(
     for _ in range(20):
         assert await of_handshake_era.tools() == known
     assert len(questions.items) == 1 + 1, "who would have to wait for nothing does not ask"
-    legacy_server.kill()  # or the goodbye to it is waited for
+    legacy_server.kill()  # or the end of its session is waited for

@@ -1,4 +1,4 @@
-"""The catalogue follows the team folders of the workers: what is published, changed, kept and retired."""
+"""The catalogue follows the team folders of the workers: agents are published, changed, kept and retired."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -49,7 +49,7 @@ Path("{ended}").touch()
 
 @dataclass
 class Runtimes:
-    """What workers made for teams and closed again, by its `id`; `refuses` is what publishing fails with."""
+    """The runtimes that workers have made and closed, by `id`. `refuses` is the error of publishing."""
 
     made: list[int] = field(default_factory=list[int])
     closed: list[int] = field(default_factory=list[int])
@@ -59,7 +59,7 @@ class Runtimes:
 
 @pytest.fixture
 def runtimes(monkeypatch: pytest.MonkeyPatch) -> Runtimes:
-    """Counts them."""
+    """The runtimes made and closed during the test."""
     seen, make, close, publish = Runtimes(), SharedRuntime.__init__, SharedRuntime.close, publish_definitions
 
     def made(self: SharedRuntime) -> None:
@@ -86,7 +86,7 @@ def runtimes(monkeypatch: pytest.MonkeyPatch) -> Runtimes:
 
 
 class Hosting(Lab):
-    """A lab that sees the catalogue."""
+    """A lab with a view of the catalogue."""
 
     agents: Table[AgentDefinition]
     workers: Table[WorkerPresence]
@@ -129,7 +129,7 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Host
         yield lab
 
 
-async def test_the_agents_of_a_folder_are_published_as_the_folder_says(lab: Hosting) -> None:
+async def test_the_agents_of_a_folder_are_published_as_described_there(lab: Hosting) -> None:
     await lab.worker()
     published = await lab.until_published("bench", "once", "sure")
     bench = published["bench"]
@@ -154,16 +154,16 @@ async def test_the_agents_of_a_folder_are_published_as_the_folder_says(lab: Host
 async def test_a_second_worker_with_the_same_folder_changes_nothing(lab: Hosting) -> None:
     await lab.worker()
     before = await lab.until_published("bench", "once", "sure")
-    heard: list[str] = []
-    lab.agents.on_change(lambda key, _definition: heard.append(key) if key.startswith(f"{lab.team}.") else None)
-    heard.clear()
+    changed_keys: list[str] = []
+    lab.agents.on_change(lambda key, _definition: changed_keys.append(key) if key.startswith(f"{lab.team}.") else None)
+    changed_keys.clear()
     second = await lab.worker()
     await eventually(lambda: second.taking.worker in lab.workers)
     assert lab.published() == before
-    assert heard == []
+    assert changed_keys == []
 
 
-async def test_a_worker_says_that_it_is_there_and_what_it_hosts_until_it_ends(lab: Hosting) -> None:
+async def test_a_worker_publishes_its_presence_and_its_agents_until_it_ends(lab: Hosting) -> None:
     folder = lab.describe()
     async with a_worker(lab.bus_url, folder, slots=5) as worker:
         await eventually(lambda: worker.taking.worker in lab.workers)
@@ -190,7 +190,7 @@ async def test_an_agent_that_fails_to_start_is_listed_and_reported_and_the_other
     assert (await (await lab.ask("say")).outcome()).status == "completed"
 
 
-async def test_an_agent_added_to_the_folder_is_published_and_takes_turns(lab: Hosting) -> None:
+async def test_an_agent_added_to_the_folder_is_published_and_executes_turns(lab: Hosting) -> None:
     await lab.worker()
     lab.edit("  sure:\n", ANOTHER + "  sure:\n")
     await lab.until_published("bench", "once", "spare", "sure")
@@ -206,7 +206,7 @@ async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     turn = await lab.ask("wait", file=file)
     await turn.works()
 
-    async def beaten(message: Msg) -> None:
+    async def on_heartbeat(message: Msg) -> None:
         if message.data == b"+WPI":
             beats.add(message.data)
 
@@ -214,7 +214,7 @@ async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     (lab.folder / "slow.py").write_text(SLOW.format(begun=begun, go_on=go_on, ended=ended), "utf-8")
     lab.edit("  sure:\n", "  slow:\n    kind: function\n    module: slow.py\n  sure:\n")
     await eventually(begun.exists)
-    await lab.bus.subscribe(f"$JS.ACK.{TURN_QUEUE.name}.{consumer_name(lab.team, 'bench')}.>", beaten)
+    await lab.bus.subscribe(f"$JS.ACK.{TURN_QUEUE.name}.{consumer_name(lab.team, 'bench')}.>", on_heartbeat)
     await beats.count(2)
     assert (await (await lab.ask("say")).outcome()).status == "completed"
     assert not ended.exists()
@@ -224,7 +224,7 @@ async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     assert (await turn.outcome()).status == "completed"
 
 
-async def test_an_agent_taken_out_of_the_folder_is_retired_and_what_it_runs_goes_on(lab: Hosting) -> None:
+async def test_an_agent_removed_from_the_folder_is_retired_and_its_running_turns_go_on(lab: Hosting) -> None:
     await lab.worker()
     file = lab.file()
     turn = await lab.ask("wait", "once", file=file)
@@ -236,7 +236,7 @@ async def test_an_agent_taken_out_of_the_folder_is_retired_and_what_it_runs_goes
     assert (await turn.outcome()).status == "completed"
 
 
-async def test_changed_code_is_what_later_turns_run_while_earlier_ones_keep_theirs(lab: Hosting) -> None:
+async def test_later_turns_run_changed_code_while_running_ones_keep_theirs(lab: Hosting) -> None:
     await lab.worker()
     before = (await lab.until_published("bench", "once", "sure"))["bench"]
     file = lab.file()
@@ -255,7 +255,7 @@ async def test_changed_code_is_what_later_turns_run_while_earlier_ones_keep_thei
     assert (await earlier.outcome()).status == "completed"
 
 
-async def test_a_folder_that_has_become_bad_changes_nothing_and_is_taken_again_when_it_is_good(
+async def test_an_invalid_folder_changes_nothing_and_is_hosted_again_once_valid(
     lab: Hosting, caplog: pytest.LogCaptureFixture
 ) -> None:
     await lab.worker()
@@ -268,26 +268,26 @@ async def test_a_folder_that_has_become_bad_changes_nothing_and_is_taken_again_w
     await eventually(lambda: lab.published()["sure"].title == "Surely")
 
 
-async def test_a_change_that_is_taken_back_while_it_is_read_is_taken_when_it_is_made_again(
+async def test_a_change_reverted_while_it_was_loaded_is_hosted_when_made_again(
     lab: Hosting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     await lab.worker()
     await lab.until_published("bench", "once", "sure")
 
-    def load_what_is_taken_back(*given: Any) -> Any:
+    def load_reverted_folder(*given: Any) -> Any:
         monkeypatch.undo()
         lab.edit("title: Surely", "title: Sure")
         return load_teams(*given)
 
-    monkeypatch.setattr(host_teams, "load_teams", load_what_is_taken_back)
+    monkeypatch.setattr(host_teams, "load_teams", load_reverted_folder)
     lab.edit("title: Sure", "title: Surely")
     await eventually(lambda: caplog.messages.count("team hosted") == 1 + 1)
     lab.edit("title: Sure", "title: Surely")
     await eventually(lambda: lab.published()["sure"].title == "Surely")
 
 
-async def test_a_folder_that_was_refused_for_anothers_fault_is_taken_when_that_is_mended(
+async def test_a_folder_refused_for_the_fault_of_another_is_hosted_once_that_is_fixed(
     lab: Hosting, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = Hosting(lab.bus, lab.feeds, f"{lab.team}-other", lab.folder.parent / "other", lab.stack)
@@ -303,7 +303,7 @@ async def test_a_folder_that_was_refused_for_anothers_fault_is_taken_when_that_i
         await eventually(lambda: lab.published()["sure"].title == "Surely")
 
 
-async def test_a_change_that_comes_while_the_broker_is_away_is_taken_when_it_is_back(
+async def test_a_change_made_while_the_broker_is_away_is_hosted_when_it_is_back(
     nats_server: NatsServer,
     bus: Connecting,
     team: str,
@@ -324,7 +324,7 @@ async def test_a_change_that_comes_while_the_broker_is_away_is_taken_when_it_is_
     assert set(runtimes.closed) == set(runtimes.made)
 
 
-async def test_of_a_folder_that_is_refused_nothing_stays_and_what_was_there_goes_on(
+async def test_a_change_that_cannot_be_published_is_undone_and_the_old_agents_go_on(
     nats_server: NatsServer,
     bus: Connecting,
     team: str,
@@ -356,7 +356,7 @@ async def test_an_older_version_never_replaces_a_newer_one(lab: Hosting, caplog:
     assert caplog.messages.count("agent kept: it belongs to a newer version") == 1
 
 
-async def test_a_newer_version_replaces_the_set_and_retires_what_it_lacks(lab: Hosting) -> None:
+async def test_a_newer_version_replaces_all_agents_and_retires_missing_ones(lab: Hosting) -> None:
     lab.describe(lambda text: text + ANOTHER)
     await lab.worker()
     await lab.until_published("bench", "once", "spare", "sure")
@@ -367,7 +367,7 @@ async def test_a_newer_version_replaces_the_set_and_retires_what_it_lacks(lab: H
         assert {known.version for known in published.values()} == {"1.1.0"}
 
 
-async def test_a_prompt_is_read_from_a_worker_that_hosts_the_agent(lab: Hosting) -> None:
+async def test_a_worker_that_hosts_the_agent_renders_its_prompt(lab: Hosting) -> None:
     worker = await lab.worker()
     await worker.taking.bus.client.flush()
 
@@ -387,7 +387,7 @@ async def test_a_prompt_is_read_from_a_worker_that_hosts_the_agent(lab: Hosting)
         await read("greeting", "nobody")
 
 
-async def test_a_read_that_nobody_can_answer_is_refused_at_once(lab: Hosting) -> None:
+async def test_a_prompt_that_no_worker_hosts_is_refused_at_once(lab: Hosting) -> None:
     question = AgentRead(team=lab.team, agent="bench", method="prompts/get", params={"name": "greeting"})
     with pytest.raises(Unavailable) as refused:
         await ask(lab.bus, READ_AGENT, question, team=lab.team, agent="bench")

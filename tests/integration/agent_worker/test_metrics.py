@@ -1,4 +1,4 @@
-"""What workers count: each turn once, whoever ends it, and attempts as they begin."""
+"""The metrics of workers: each turn counts once, whichever worker ends it, and attempts count when they begin."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
@@ -25,14 +25,14 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
 
 
 def outcomes(lab: Lab) -> dict[str, float]:
-    """The turns that the workers have counted, by outcome."""
+    """The number of turns that the workers have counted, by outcome."""
     names = ("completed", "failed", "cancelled", "input_required")
     counted = {name: lab.counted("pallas_turns_total", outcome=name) for name in names}
     return {name: number for name, number in counted.items() if number}
 
 
 async def counted(lab: Lab, **wanted: float) -> None:
-    """Wait until these turns are counted, and no others: a worker counts just after it has written the outcome."""
+    """Wait until exactly these turns are counted. A worker counts just after it has written the outcome."""
     await eventually(lambda: outcomes(lab) == wanted)
 
 
@@ -47,7 +47,7 @@ async def test_a_turn_that_completes_is_counted_once_with_its_wait_and_its_durat
     assert 0 < waited < took
 
 
-async def test_a_turn_that_is_run_again_is_two_attempts_and_one_turn(lab: Lab) -> None:
+async def test_a_turn_executed_twice_is_counted_as_two_attempts_and_one_turn(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     await lab.worker()
@@ -59,7 +59,7 @@ async def test_a_turn_that_is_run_again_is_two_attempts_and_one_turn(lab: Lab) -
     assert lab.counted("pallas_turn_queue_wait_seconds_count") == 0
 
 
-async def test_a_turn_that_is_cancelled_is_counted_by_the_worker_that_ends_it(lab: Lab) -> None:
+async def test_a_cancelled_turn_is_counted_by_the_worker_that_ends_it(lab: Lab) -> None:
     turn = await lab.ask("say")
     await request_cancel(lab.bus, turn.ref, "enough")
     await lab.worker()
@@ -68,7 +68,7 @@ async def test_a_turn_that_is_cancelled_is_counted_by_the_worker_that_ends_it(la
     assert lab.counted("pallas_turn_attempts_total", attempt="first") == 0
 
 
-async def test_an_agent_that_leaves_its_folder_takes_its_metrics_along(lab: Lab) -> None:
+async def test_the_metrics_of_an_agent_removed_from_its_folder_disappear(lab: Lab) -> None:
     folder = lab.describe()
     await lab.worker()
     await (await lab.ask("say")).outcome()

@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -129,9 +129,7 @@ async def test_an_error_of_the_provider_ends_the_turn_without_secrets(
     assert "hunter2" not in outcome.message
 
 
-async def test_a_turn_is_executed_with_the_model_that_it_names_instead_of_the_agents(
-    agent: AgentRuntime, provider: Provider
-) -> None:
+async def test_a_turn_that_names_a_model_is_executed_with_that_model(agent: AgentRuntime, provider: Provider) -> None:
     for model in ("generic.huge", "generic.huge", "offline"):
         events = Events()
         outcome = await agent.run_turn(replace(a_turn(message="hi"), model=model), events)
@@ -159,7 +157,7 @@ async def test_a_model_of_a_provider_that_the_team_has_not_configured_is_refused
     assert provider.requests == []
 
 
-async def test_a_provider_that_is_not_there_may_be_tried_again(tmp_path: Path) -> None:
+async def test_an_unreachable_provider_is_a_retryable_error(tmp_path: Path) -> None:
     files = {
         "agents.yaml": "name: demo\nagents:\n  harper: {}\n",
         "fastagent.config.yaml": "default_model: generic.tiny\ngeneric:\n  base_url: http://127.0.0.1:9/v1\n",

@@ -1,4 +1,4 @@
-"""A worker that is stopped for longer than anybody waits, and then goes on as if nothing had been."""
+"""A worker that is paused for longer than every timeout, and then resumed."""
 
 import signal
 from collections import Counter
@@ -20,16 +20,16 @@ from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_LOG, WORKER
 from pallas_contracts.turns import Claimed, Progress, TurnOutcome
 
 REDELIVERED_WITHIN = 45.0
-"""Seconds: the broker waits for its acknowledgement, and may deliver once more to the worker that is stopped."""
+"""Seconds: the broker waits for the ack, and may deliver once more to the paused worker."""
 
 
 WORKS = {1: "waiting in attempt 1", 2: "waiting in attempt 2"}
-"""What the tools say as they begin to wait, by attempt."""
+"""The progress message of a tool that begins to wait, by attempt."""
 
 
 @pytest.fixture
 async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]:
-    """A lab with no gateway that would notice a silent worker: only the broker's own patience ends."""
+    """A lab without a gateway that would notice a silent worker, so that only the broker's timeout applies."""
     gateway = await bus(GATEWAY)
     await declare(gateway, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
     async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
@@ -37,25 +37,25 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
 
 
 async def outcomes(lab: Lab, turn: Followed) -> list[TurnOutcome]:
-    """All ends of a turn that the log holds."""
+    """All outcomes of a turn in the log."""
     found = [record async for record in read(lab.bus, TURN_LOG.name, turn.ref.everything)]
     return [TurnOutcome.model_validate_json(each.data) for each in found if ".outcome." in each.subject]
 
 
-async def heard(lab: Lab, turn: Followed) -> list[str | None]:
-    """What a reader hears of a turn from its beginning: claims and progress, in order."""
+async def claims_and_progress(lab: Lab, turn: Followed) -> list[str | None]:
+    """The claims and progress messages of a turn from its beginning, in order."""
     feed = await lab.feeds.resume(turn.ref)
-    said = [each async for each in feed if isinstance(each, Claimed | Progress)]
-    return [f"claim {each.attempt}" if isinstance(each, Claimed) else each.message for each in said]
+    messages = [each async for each in feed if isinstance(each, Claimed | Progress)]
+    return [f"claim {each.attempt}" if isinstance(each, Claimed) else each.message for each in messages]
 
 
 def effects(file: Path) -> Counter[str]:
-    """How often each attempt had the effect."""
+    """How often the tool had its effect in each attempt."""
     found = file.with_suffix(".effects")
     return Counter(found.read_text("utf-8").split() if found.exists() else ())
 
 
-async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_works_again(
+async def test_a_worker_resumed_after_a_long_pause_has_no_effect_on_old_turns_and_takes_new_ones(
     lab: Lab, nats_url: str, tmp_path: Path
 ) -> None:
     folder, files = lab.describe(), [lab.file() for _ in range(3)]
@@ -69,7 +69,7 @@ async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_work
         safe = await lab.ask("effect", "sure", file=files[2])
         turns = (untouched, unsafe, safe)
         for turn in turns:
-            await turn.works()
+            await turn.until_waiting()
         stopped.send(signal.SIGSTOP)
 
         other = await lab.stack.enter_async_context(
@@ -77,7 +77,7 @@ async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_work
         )
         for turn in (untouched, safe):
             assert (await turn.claimed(2, REDELIVERED_WITHIN)).worker == other.instance
-            await turn.works(2)
+            await turn.until_waiting(2)
         files[0].touch()
         files[2].touch()
         for turn in (untouched, safe):
@@ -94,7 +94,7 @@ async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_work
         await other.process.wait()
         again = await lab.ask("say", text="well again")
         assert (await again.outcome(REDELIVERED_WITHIN)).status == "completed"
-        claims = [said for said in again.said if isinstance(said, Claimed)]
+        claims = [message for message in again.messages if isinstance(message, Claimed)]
         assert claims[-1].worker == stopped.instance
 
         async def presence_tells_of_no_turn() -> bool:
@@ -105,8 +105,8 @@ async def test_a_worker_that_was_stopped_can_do_no_harm_when_it_goes_on_and_work
         assert [await outcomes(lab, turn) for turn in turns] == before
         assert [len(found) for found in before] == [1, 1, 1]
         for turn in (untouched, safe):
-            assert await heard(lab, turn) == ["claim 1", WORKS[1], "claim 2", WORKS[2]]
-        assert await heard(lab, unsafe) == ["claim 1", WORKS[1], "claim 2"]
+            assert await claims_and_progress(lab, turn) == ["claim 1", WORKS[1], "claim 2", WORKS[2]]
+        assert await claims_and_progress(lab, unsafe) == ["claim 1", WORKS[1], "claim 2"]
         assert effects(files[0]) == {"2": 1}
         assert effects(files[1]) == {"1": 1}
         assert effects(files[2]) == {"1": 1, "2": 1}

@@ -1,4 +1,4 @@
-"""What becomes of a turn: claimed, run, cancelled, lost with its worker, run again or ended for good."""
+"""The life of a turn at workers: claimed, executed, cancelled, lost with its worker, executed again, ended for good."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
         yield Lab(gateway, feeds, team, tmp_path / "team", stack)
 
 
-async def settled(bus: Bus, team: str, agent: str = "bench") -> None:
+async def until_queue_empty(bus: Bus, team: str, agent: str = "bench") -> None:
     """Wait until no turn of the agent waits or runs."""
 
     async def look() -> bool:
@@ -63,7 +63,7 @@ async def settled(bus: Bus, team: str, agent: str = "bench") -> None:
     await until(look)
 
 
-async def nobody_pulls(bus: Bus, team: str, agent: str = "bench") -> None:
+async def until_no_worker_pulls(bus: Bus, team: str, agent: str = "bench") -> None:
     """Wait until no worker waits for turns of the agent."""
 
     async def look() -> bool:
@@ -73,14 +73,14 @@ async def nobody_pulls(bus: Bus, team: str, agent: str = "bench") -> None:
     await until(look)
 
 
-async def test_a_turn_is_claimed_run_answered_and_leaves_the_queue(lab: Lab) -> None:
+async def test_a_turn_is_claimed_executed_answered_and_removed_from_the_queue(lab: Lab) -> None:
     worker = await lab.worker()
     turn = await lab.ask("say", text="hello")
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt, outcome.code) == ("completed", 1, None)
     assert turn.text == "hello (attempt 1)"
-    assert [said.worker for said in turn.said if isinstance(said, Claimed)] == [worker.taking.worker]
-    await settled(lab.bus, lab.team)
+    assert [message.worker for message in turn.messages if isinstance(message, Claimed)] == [worker.taking.worker]
+    await until_queue_empty(lab.bus, lab.team)
 
 
 async def test_a_turn_that_was_submitted_twice_runs_once(lab: Lab) -> None:
@@ -88,50 +88,52 @@ async def test_a_turn_that_was_submitted_twice_runs_once(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     await asyncio.gather(submit(lab.bus, turn.request), submit(lab.bus, turn.request))
     await turn.outcome()
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
     assert turn.attempts == [1]
 
 
-async def test_a_function_that_crashes_is_a_tool_error_without_its_words(lab: Lab) -> None:
+async def test_a_function_that_crashes_is_a_tool_error_without_its_message(lab: Lab) -> None:
     await lab.worker()
     turn = await lab.ask("crash")
     assert (await turn.outcome()).status == "completed"
-    result = next(said for said in turn.said if isinstance(said, Result))
+    result = next(message for message in turn.messages if isinstance(message, Result))
     assert result.is_error
     assert "secret" not in turn.text
 
 
-async def test_a_function_that_ends_with_a_cancellation_of_its_own_fails_once_and_is_not_run_again(lab: Lab) -> None:
+async def test_a_function_that_raises_cancelled_itself_fails_and_is_not_executed_again(lab: Lab) -> None:
     await lab.worker()
     turn = await lab.ask("give_up")
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.attempt) == ("failed", "internal", 1)
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
 
 
-async def test_a_turn_whose_worker_was_lost_before_any_tool_had_started_is_run_again(lab: Lab) -> None:
+async def test_a_turn_whose_worker_was_lost_before_any_tool_started_is_executed_again(lab: Lab) -> None:
     turn = lab.follow(lab.request("say", text="hello"))
     lost = await lab.lose(turn.request)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt) == ("completed", 2)
     assert turn.text == "hello (attempt 2)"
 
 
-async def test_a_turn_whose_worker_was_lost_after_a_tool_had_started_ends_and_names_the_tool(lab: Lab) -> None:
+async def test_a_turn_whose_worker_was_lost_after_a_tool_started_fails_and_names_the_tool(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     await lost.writer.tool_starting(EFFECT)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.attempt, outcome.retryable) == ("failed", "worker_lost", 2, False)
     assert "bench/write" in turn.text
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
 
 
-async def test_a_tool_that_started_at_the_last_moment_is_seen_too(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_started_just_before_the_next_claim_is_taken_into_account(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
 
@@ -142,33 +144,33 @@ async def test_a_tool_that_started_at_the_last_moment_is_seen_too(lab: Lab, monk
 
     monkeypatch.setattr(claim_turn, "claim", claim_behind_a_tool)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     outcome = await turn.outcome()
     assert (outcome.code, outcome.attempt) == ("worker_lost", 2)
     assert "bench/write" in turn.text
 
 
-async def test_a_sub_agent_that_had_started_is_no_reason_not_to_run_again(lab: Lab) -> None:
+async def test_a_started_sub_agent_does_not_prevent_another_attempt(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     await lost.writer.tool_starting(EFFECT.model_copy(update={"leaf": False}))
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     assert (await turn.outcome()).status == "completed"
 
 
-async def test_an_agent_that_may_be_retried_is_run_again_whatever_had_started(lab: Lab) -> None:
+async def test_an_agent_that_is_safe_to_retry_is_executed_again_whatever_had_started(lab: Lab) -> None:
     turn = lab.follow(lab.request("say", "sure"))
     lost = await lab.lose(turn.request)
     await lost.writer.tool_starting(EFFECT)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["it was stored", "it was lost"])
-async def test_a_claim_that_is_not_confirmed_costs_no_attempt(
+async def test_an_unconfirmed_claim_does_not_use_up_an_attempt(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, stored: bool
 ) -> None:
     tried: list[Claimed] = []
@@ -186,10 +188,10 @@ async def test_a_claim_that_is_not_confirmed_costs_no_attempt(
     turn = await lab.ask("say")
     outcome = await turn.outcome()
     assert (outcome.status, outcome.attempt, turn.attempts) == ("completed", 1, [1])
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
 
 
-async def test_a_cancel_behind_a_claim_that_was_not_confirmed_holds(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancel_after_an_unconfirmed_claim_is_kept(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Claimed] = []
 
     async def claim_and_be_cancelled(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
@@ -206,18 +208,18 @@ async def test_a_cancel_behind_a_claim_that_was_not_confirmed_holds(lab: Lab, mo
     assert (await turn.outcome()).status == "cancelled"
 
 
-async def test_a_turn_that_keeps_losing_its_worker_ends_and_may_be_retried(lab: Lab) -> None:
+async def test_a_turn_that_keeps_losing_its_worker_fails_as_retryable(lab: Lab) -> None:
     lab.describe(lambda text: text.replace("title: Bench\n", "title: Bench\n    max_attempts: 2\n"))
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request, attempt=2)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.retryable) == ("failed", "worker_lost", True)
     assert turn.text == "The worker was lost 2 times. The turn may be retried."
 
 
-async def test_a_turn_that_was_cancelled_before_it_started_never_runs(lab: Lab) -> None:
+async def test_a_turn_cancelled_before_it_started_is_never_executed(lab: Lab) -> None:
     file = lab.file()
     turn = lab.follow(lab.request("wait", file=file))
     await request_cancel(lab.bus, turn.ref, "changed my mind")
@@ -226,76 +228,76 @@ async def test_a_turn_that_was_cancelled_before_it_started_never_runs(lab: Lab) 
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code, outcome.started_at is not None) == ("cancelled", "cancelled", True)
     assert turn.attempts == []
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
 
 
-async def test_a_redelivered_turn_that_was_cancelled_stays_cancelled(lab: Lab) -> None:
+async def test_a_cancelled_turn_stays_cancelled_when_redelivered(lab: Lab) -> None:
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     await request_cancel(lab.bus, turn.ref, "enough")
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     assert (await turn.outcome()).status == "cancelled"
     assert turn.attempts == [1]
 
 
-async def test_a_redelivered_turn_that_has_its_outcome_only_leaves_the_queue(lab: Lab) -> None:
+async def test_a_redelivered_turn_with_an_outcome_is_only_removed_from_the_queue(lab: Lab) -> None:
     worker = await lab.worker()
     turn = await lab.ask("say")
     first = await turn.outcome()
-    await settled(lab.bus, lab.team)
-    # Sent past the broker's memory of ids, as a second delivery whose acknowledgement was lost would come.
+    await until_queue_empty(lab.bus, lab.team)
+    # Sent without a message id, like a second delivery whose ack was lost.
     subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
     await lab.bus.put(subject, turn.request.model_dump_json().encode())
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
     assert await stored_outcome(lab.bus, turn.ref) == first
     assert isinstance((await claim_state(lab.bus, turn.ref)).claim, Claimed)
     assert worker.slots.busy == 0
 
 
-async def test_a_cancel_stops_a_turn_that_runs(lab: Lab) -> None:
+async def test_a_cancel_stops_a_running_turn(lab: Lab) -> None:
     await lab.worker()
     file = lab.file()
     turn = await lab.ask("wait", file=file)
-    await turn.works()
+    await turn.until_waiting()
     assert await request_cancel(lab.bus, turn.ref, "enough")
     outcome = await turn.outcome()
     assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
     await stopped(file)
-    await settled(lab.bus, lab.team)
+    await until_queue_empty(lab.bus, lab.team)
 
 
-async def test_a_cancel_right_behind_the_claim_stops_the_turn_before_it_runs(
+async def test_a_cancel_right_after_the_claim_stops_the_turn_before_it_is_executed(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard, take_news = Collected[TurnClaim](), Running.on_claim
+    claims, original = Collected[TurnClaim](), Running.on_claim
 
-    def hear(running: Running, said: TurnClaim, seq: int) -> None:
-        take_news(running, said, seq)
-        heard.add(said)
+    def on_claim(running: Running, claim_message: TurnClaim, seq: int) -> None:
+        original(running, claim_message, seq)
+        claims.add(claim_message)
 
     async def claim_and_be_cancelled(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
         fence = await claim(bus, ref, claimed, after=after)
         await request_cancel(lab.bus, ref, "at once")
-        await heard.until(lambda said: any(isinstance(each.claim, CancelRequested) for each in said))
+        await claims.until(lambda seen: any(isinstance(each.claim, CancelRequested) for each in seen))
         return fence
 
-    monkeypatch.setattr(Running, "on_claim", hear)
+    monkeypatch.setattr(Running, "on_claim", on_claim)
     monkeypatch.setattr(claim_turn, "claim", claim_and_be_cancelled)
     await lab.worker()
     turn = await lab.ask("wait", file=lab.file())
     assert (await turn.outcome()).status == "cancelled"
-    assert not any(isinstance(said, Progress) for said in turn.said)
+    assert not any(isinstance(message, Progress) for message in turn.messages)
 
 
 async def test_a_second_cancel_changes_nothing(lab: Lab) -> None:
     await lab.worker()
     turn = await lab.ask("wait", file=lab.file())
-    await turn.works()
+    await turn.until_waiting()
     assert await request_cancel(lab.bus, turn.ref, "enough")
     assert not await request_cancel(lab.bus, turn.ref, "and again")
     await turn.outcome()
-    [reason] = [said.reason for said in turn.said if isinstance(said, CancelRequested)]
+    [reason] = [message.reason for message in turn.messages if isinstance(message, CancelRequested)]
     assert reason == "enough"
 
 
@@ -306,14 +308,14 @@ async def test_a_cancelled_attempt_cannot_start_a_tool(lab: Lab) -> None:
         await lost.writer.tool_starting(EFFECT)
 
 
-async def test_a_superseded_attempt_stops_and_is_not_heard(lab: Lab) -> None:
+async def test_a_superseded_attempt_stops_and_its_events_are_ignored(lab: Lab) -> None:
     first, second = await lab.worker(), await lab.worker()
     file = lab.file()
     turn = await lab.ask("wait", file=file)
     claimed = await turn.claimed(1)
-    await turn.works()
+    await turn.until_waiting()
     subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
-    # The broker has given up on the worker that works: the turn is delivered to whoever is there.
+    # As if the broker's timeout for the first worker had passed: the turn is delivered again.
     loser = first if first.taking.worker == claimed.worker else second
     winner = second if loser is first else first
     assert loser.puller is not None
@@ -321,20 +323,20 @@ async def test_a_superseded_attempt_stops_and_is_not_heard(lab: Lab) -> None:
     await lab.bus.put(subject, turn.request.model_dump_json().encode())
     assert (await turn.claimed(2)).worker == winner.taking.worker
     await stopped(file)
-    await turn.works(attempt=2)
+    await turn.until_waiting(attempt=2)
     file.touch()
     outcome = await turn.outcome()
     assert (outcome.attempt, turn.text) == (2, "waited in attempt 2")
     await eventually(lambda: not loser.slots.busy)
 
 
-async def test_a_worker_that_drains_finishes_what_it_runs_and_takes_nothing_new(lab: Lab) -> None:
+async def test_a_draining_worker_finishes_its_turns_and_takes_no_new_ones(lab: Lab) -> None:
     worker = await lab.worker()
     file = lab.file()
     turn = await lab.ask("wait", file=file)
-    await turn.works()
+    await turn.until_waiting()
     draining = asyncio.create_task(worker.drain())
-    await nobody_pulls(lab.bus, lab.team)
+    await until_no_worker_pulls(lab.bus, lab.team)
     later = await lab.ask("say")
     file.touch()
     assert (await turn.outcome()).status == "completed"
@@ -344,12 +346,12 @@ async def test_a_worker_that_drains_finishes_what_it_runs_and_takes_nothing_new(
     assert (await later.outcome()).status == "completed"
 
 
-async def test_what_still_runs_at_the_end_of_a_drain_is_given_to_another_worker_at_once(lab: Lab) -> None:
+async def test_turns_still_running_after_a_drain_go_to_another_worker_at_once(lab: Lab) -> None:
     file = lab.file()
     lab.describe()
     async with a_worker(lab.bus_url, lab.folder) as going:
         turn = await lab.ask("wait", file=file)
-        await turn.works()
+        await turn.until_waiting()
         staying = await lab.worker()
         assert going.taking.worker != staying.taking.worker
     assert (await turn.claimed(2, within=3.0)).worker == staying.taking.worker
@@ -358,7 +360,7 @@ async def test_what_still_runs_at_the_end_of_a_drain_is_given_to_another_worker_
     assert (await turn.outcome()).attempt == 2
 
 
-async def test_a_worker_ends_and_gives_back_a_turn_that_will_not_be_cancelled(
+async def test_a_worker_ends_and_gives_back_a_turn_that_ignores_its_cancellation(
     lab: Lab, nats_url: str, tmp_path: Path
 ) -> None:
     file, folder = lab.file(), lab.describe()
@@ -366,7 +368,7 @@ async def test_a_worker_ends_and_gives_back_a_turn_that_will_not_be_cancelled(
     async with a_service("agent_worker", nats_url, tmp_path, name, teams=str(folder), drain_seconds="0") as going:
         await going.ready()
         turn = await lab.ask("stay", file=file)
-        await turn.works()
+        await turn.until_waiting()
         staying = await lab.worker()
         going.send(signal.SIGTERM)
         try:
@@ -378,19 +380,19 @@ async def test_a_worker_ends_and_gives_back_a_turn_that_will_not_be_cancelled(
     assert (await turn.outcome()).attempt == 2
 
 
-async def test_no_more_turns_of_an_agent_run_than_it_allows_over_two_workers(lab: Lab) -> None:
+async def test_max_concurrency_holds_over_two_workers(lab: Lab) -> None:
     workers = [await lab.worker(), await lab.worker()]
     files = [lab.file() for _ in range(4)]
     turns = [await lab.ask("wait", "once", file=file) for file in files]
     for number, turn in enumerate(turns):
-        await turn.works()
+        await turn.until_waiting()
         assert sum(worker.slots.busy for worker in workers) == 1
         assert (await queue_state(lab.bus, lab.team, "once")).running == 1
         files[number].touch()
         assert (await turn.outcome()).status == "completed"
 
 
-async def test_two_workers_share_the_turns_and_none_runs_twice(lab: Lab) -> None:
+async def test_two_workers_share_the_turns_and_execute_each_once(lab: Lab) -> None:
     await lab.worker()
     await lab.worker()
     turns = [await lab.ask("say", text=str(number)) for number in range(30)]
@@ -399,7 +401,7 @@ async def test_two_workers_share_the_turns_and_none_runs_twice(lab: Lab) -> None
     assert [turn.attempts for turn in turns] == [[1]] * 30
 
 
-async def test_a_turn_outlives_a_restart_of_the_broker(
+async def test_a_running_turn_survives_a_restart_of_the_broker(
     nats_server: NatsServer, bus: Connecting, team: str, tmp_path: Path
 ) -> None:
     gateway = await bus(GATEWAY, url=nats_server.url)
@@ -409,7 +411,7 @@ async def test_a_turn_outlives_a_restart_of_the_broker(
         await lab.worker()
         file = lab.file()
         turn = await lab.ask("wait", file=file)
-        await turn.works()
+        await turn.until_waiting()
         nats_server.restart(kill=True)
         file.touch()
         outcome = await turn.outcome(within=20.0)
@@ -417,13 +419,13 @@ async def test_a_turn_outlives_a_restart_of_the_broker(
         assert turn.text == "waited in attempt 1"
 
 
-async def test_a_worker_that_is_killed_loses_its_turn_to_another_one(lab: Lab, nats_url: str, tmp_path: Path) -> None:
+async def test_the_turn_of_a_killed_worker_is_executed_by_another(lab: Lab, nats_url: str, tmp_path: Path) -> None:
     file = lab.file()
     environ = {**os.environ, "PALLAS_NATS_URL": nats_url, "PALLAS_TEAMS": str(lab.describe())}
     doomed = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_worker", env=environ, stderr=DEVNULL)
     try:
         turn = await lab.ask("wait", file=file)
-        await turn.works(within=30.0)
+        await turn.until_waiting(within=30.0)
         await lab.worker()
     finally:
         doomed.kill()
@@ -434,16 +436,16 @@ async def test_a_worker_that_is_killed_loses_its_turn_to_another_one(lab: Lab, n
     assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
-async def test_a_turn_whose_worker_may_live_is_looked_at_every_second_however_often_it_was_delivered(lab: Lab) -> None:
+async def test_a_turn_whose_worker_may_be_alive_is_redelivered_every_second(lab: Lab) -> None:
     lost = await lab.lose(lab.request("say"))
     await lost.writer.tool_starting(EFFECT)
     await kv.put(lab.bus, WORKERS, WorkerPresence(worker="lost", slots=1, at=utc_now()), worker="lost")
     worker = await lab.worker()
-    said = Collected[bytes]()
+    replies = Collected[bytes]()
 
-    async def heard(message: Msg) -> None:
-        said.add(message.data)
+    async def on_message(message: Msg) -> None:
+        replies.add(message.data)
 
-    await lab.bus.subscribe(f"settled.{lab.team}", heard)
+    await lab.bus.subscribe(f"settled.{lab.team}", on_message)
     await worker.taking.take_turn(f"{lab.team}.bench", replace(lost.delivery, reply=f"settled.{lab.team}", delivered=5))
-    assert await said.count(1) == [b'-NAK {"delay": 1000000000}']
+    assert await replies.count(1) == [b'-NAK {"delay": 1000000000}']

@@ -1,4 +1,4 @@
-"""Three brokers as a cluster, of which one can be cut off from the others while its clients stay connected."""
+"""A cluster of three brokers, one of which can be cut off from the others while its clients stay connected."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -19,7 +19,7 @@ from pallas_contracts.errors import Rejected, Unavailable
 
 _MADE_WITHIN = 30.0
 _ASKED_AGAIN = 1.0
-"""Seconds; what a broker is asked before the cluster has a leader is never answered."""
+"""Seconds. A request before the cluster has a leader is never answered."""
 
 _CLUSTER = """\
 server_name: {name}
@@ -34,19 +34,19 @@ the other's user, so nothing else is let in."""
 
 @dataclass(frozen=True)
 class BrokenRoutes:
-    """The urls of a broker on either side, and the routes between the sides."""
+    """The URLs of a broker on either side, and the routes between them."""
 
     lonely: str
     others: str
     routes: tuple[Link, ...]
 
     async def cut(self) -> None:
-        """Cut the routes; neither side's clients notice."""
+        """Cut the routes. Clients on both sides stay connected."""
         for route in self.routes:
             await route.cut()
 
     async def mend(self) -> None:
-        """Let the brokers find each other again."""
+        """Restore the routes."""
         for route in self.routes:
             await route.mend()
 
@@ -79,13 +79,13 @@ async def _declare(url: str, *things: Stream | Bucket[Any]) -> None:
 async def _are_made(bus: Bus, *things: Stream | Bucket[Any]) -> bool:
     try:
         await declare(bus, *things, replicas=3, timeout=_MADE_WITHIN)
-    except Rejected:  # the leader does not know of all three yet
+    except Rejected:  # the leader does not know all three brokers yet
         return False
     return True
 
 
 async def _is_led_elsewhere(bus: Bus, stream: str) -> bool:
-    with suppress(Unavailable):  # while one is being elected
+    with suppress(Unavailable):  # while a leader is elected
         leader = (await bus.api(f"STREAM.INFO.{stream}", {}))["cluster"].get("leader")
         if leader == "n0":
             await bus.api(f"STREAM.LEADER.STEPDOWN.{stream}", {"placement": {"preferred": "n1"}})

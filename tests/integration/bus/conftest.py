@@ -1,4 +1,4 @@
-"""The streams of turns, declared."""
+"""The declared streams of turns."""
 
 from typing import Protocol
 

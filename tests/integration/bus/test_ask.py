@@ -1,4 +1,4 @@
-"""Questions over the bus: one answer, or an error that means the same on both sides."""
+"""Questions over the bus: one answer, or an error of the same kind on both sides."""
 
 import asyncio
 import uuid
@@ -48,7 +48,7 @@ async def test_a_question_is_answered(bus: Connecting, question: HealthQuestion)
 
 
 @pytest.mark.parametrize("kind", [Rejected, NotFound, Denied, Conflict, Unavailable])
-async def test_an_error_keeps_its_kind_code_and_sentence(
+async def test_an_error_keeps_its_kind_code_and_message(
     bus: Connecting, question: HealthQuestion, kind: type[PallasError]
 ) -> None:
     async def handler(asked: HealthAsked) -> AgentHealth:
@@ -60,9 +60,7 @@ async def test_an_error_keeps_its_kind_code_and_sentence(
     assert (refused.value.code, refused.value.message) == ("own_code", "no such thing: Übung")
 
 
-async def test_an_error_that_was_raised_from_another_keeps_its_meaning(
-    bus: Connecting, question: HealthQuestion
-) -> None:
+async def test_an_error_raised_from_another_keeps_its_kind(bus: Connecting, question: HealthQuestion) -> None:
     async def handler(asked: HealthAsked) -> AgentHealth:
         try:
             raise NotFound("gone", code="agent_gone")
@@ -75,7 +73,7 @@ async def test_an_error_that_was_raised_from_another_keeps_its_meaning(
     assert refused.value.code == "agent_gone"
 
 
-async def test_a_bug_in_the_answerer_is_internal_and_shows_nothing_of_it(
+async def test_a_bug_in_the_answerer_is_an_internal_error_without_details(
     bus: Connecting, question: HealthQuestion
 ) -> None:
     async def handler(asked: HealthAsked) -> AgentHealth:
@@ -88,7 +86,7 @@ async def test_a_bug_in_the_answerer_is_internal_and_shows_nothing_of_it(
     assert "secret" not in refused.value.message
 
 
-async def test_a_validation_error_inside_the_answerer_is_not_taken_for_a_bad_question(
+async def test_a_validation_error_inside_the_answerer_is_not_reported_as_a_bad_question(
     bus: Connecting, question: HealthQuestion
 ) -> None:
     async def handler(asked: HealthAsked) -> AgentHealth:
@@ -101,7 +99,7 @@ async def test_a_validation_error_inside_the_answerer_is_not_taken_for_a_bad_que
     assert "secret" not in refused.value.message
 
 
-async def test_a_question_that_cannot_be_read_is_rejected(bus: Connecting, question: HealthQuestion) -> None:
+async def test_an_unreadable_question_is_rejected(bus: Connecting, question: HealthQuestion) -> None:
     async def handler(asked: HealthAsked) -> AgentHealth:
         return HEALTH
 
@@ -111,14 +109,14 @@ async def test_a_question_that_cannot_be_read_is_rejected(bus: Connecting, quest
     assert (reply.headers or {})["Nats-Service-Error-Code"] == "rejected:undecodable"
 
 
-async def test_nobody_to_ask_is_unavailable_at_once(bus: Connecting, question: HealthQuestion) -> None:
+async def test_a_question_without_an_answerer_is_unavailable_at_once(bus: Connecting, question: HealthQuestion) -> None:
     gateway = await bus("agent-gateway")
     with pytest.raises(Unavailable) as refused:
         await soon(ask(gateway, question, ASKED, team="t", agent="a", timeout=10.0), within=2.0)
     assert refused.value.code == "no_responders"
 
 
-async def test_an_answer_that_comes_too_late_is_unavailable(bus: Connecting, question: HealthQuestion) -> None:
+async def test_a_late_answer_is_unavailable(bus: Connecting, question: HealthQuestion) -> None:
     async def handler(asked: HealthAsked) -> AgentHealth:
         await asyncio.Event().wait()
         return HEALTH
@@ -128,7 +126,7 @@ async def test_an_answer_that_comes_too_late_is_unavailable(bus: Connecting, que
         await ask(await bus("agent-gateway"), question, ASKED, team="t", agent="a", timeout=0.1)
 
 
-async def test_a_slow_answer_does_not_hold_up_another(bus: Connecting, question: HealthQuestion) -> None:
+async def test_a_slow_answer_does_not_delay_another(bus: Connecting, question: HealthQuestion) -> None:
     release = asyncio.Event()
 
     async def handler(asked: HealthAsked) -> AgentHealth:
@@ -148,18 +146,18 @@ async def test_a_slow_answer_does_not_hold_up_another(bus: Connecting, question:
 
 
 async def test_of_several_answerers_one_answers(bus: Connecting, question: HealthQuestion) -> None:
-    heard: list[str] = []
+    answered_by_names: list[str] = []
     for name in ("one", "two"):
 
         async def handler(asked: HealthAsked, name: str = name) -> AgentHealth:
-            heard.append(name)
+            answered_by_names.append(name)
             return HEALTH
 
         await answered_by(await bus("health-monitor", instance=name), question, handler)
     gateway = await bus("agent-gateway")
     for _ in range(20):
         await ask(gateway, question, ASKED, team="t", agent="a")
-    assert len(heard) == 20
+    assert len(answered_by_names) == 20
 
 
 async def test_an_answerer_may_answer_for_one_agent_alone(bus: Connecting, question: HealthQuestion) -> None:

@@ -1,8 +1,8 @@
-"""What was lost between two brokers of a cluster is found although no connection of a client has broken."""
+"""Messages lost between two brokers of a cluster are found, although no client's connection has broken."""
 
 from tests.builders import a_bucket, turn_outcome, turn_requested
 from tests.integration.bus.broken_routes import broken_routes
-from tests.integration.bus.turns import attempt_of, following, in_short, text, whole
+from tests.integration.bus.turns import attempt_of, following, read_to_end, summary_of, text
 from tests.waiting import Collected, eventually, soon
 
 from pallas_bus.transport.connection import connect
@@ -15,7 +15,7 @@ from pallas_contracts.health import HealthAsked
 from pallas_contracts.turns import Claimed
 
 
-async def test_what_a_broken_route_lost_is_found_although_no_connection_broke(team: str) -> None:
+async def test_messages_lost_on_a_cut_route_are_found_although_no_connection_broke(team: str) -> None:
     ended, waiting, kept = turn_requested(team), turn_requested(team), a_bucket(HealthAsked, owner=GATEWAY)
     left = Collected[tuple[TurnRef, int]]()
     async with (
@@ -40,8 +40,8 @@ async def test_what_a_broken_route_lost_is_found_although_no_connection_broke(te
         assert len(table) == 0
         await brokers.mend()
 
-        assert in_short(await whole(ends)) == ["word", "completed"]
-        assert in_short([await soon(anext(is_cancelled))]) == ["cancelled: by an operator"]
-        await left.until(lambda said: (TurnRef.of(ended), position) in said)
+        assert summary_of(await read_to_end(ends)) == ["word", "completed"]
+        assert summary_of([await soon(anext(is_cancelled))]) == ["cancelled: by an operator"]
+        await left.until(lambda leaves: (TurnRef.of(ended), position) in leaves)
         await eventually(lambda: "k" in table)
         assert gateway.breaks == 0

@@ -1,4 +1,4 @@
-"""The connection against a real server: what it translates, and that it survives what happens to servers."""
+"""The connection to a real server: its errors, and how it survives restarts and outages."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ async def test_a_stored_message_has_a_position(bus: Connecting) -> None:
     assert [(await tester.put(subject_of(stream), b"x")).seq for _ in range(3)] == [1, 2, 3]
 
 
-async def test_a_message_id_the_broker_knows_is_a_duplicate(bus: Connecting) -> None:
+async def test_a_message_id_that_the_broker_knows_is_a_duplicate(bus: Connecting) -> None:
     tester = await bus("tester")
     stream = a_stream()
     await declare(tester, stream)
@@ -48,7 +48,7 @@ async def test_a_wrong_last_sequence_is_a_conflict(bus: Connecting) -> None:
     assert refused.value.code == "wrong_last_sequence"
 
 
-async def test_a_full_queue_is_unavailable_for_that_subject_alone(bus: Connecting) -> None:
+async def test_a_full_subject_is_unavailable_and_others_are_not(bus: Connecting) -> None:
     tester = await bus("tester")
     stream = a_stream(refuse_when_full=True, max_per_subject=2)
     await declare(tester, stream)
@@ -60,7 +60,7 @@ async def test_a_full_queue_is_unavailable_for_that_subject_alone(bus: Connectin
     assert (await tester.put(subject_of(stream, "other"), b"x")).seq == 3
 
 
-async def test_a_subject_that_no_stream_takes_is_unavailable_at_once(bus: Connecting) -> None:
+async def test_a_subject_without_a_stream_is_unavailable_at_once(bus: Connecting) -> None:
     tester = await bus("tester")
     with pytest.raises(Unavailable) as refused:
         await soon(tester.put("pallas.v1.nobody.listens", b"x"), within=2.0)
@@ -74,26 +74,26 @@ async def test_a_message_over_the_limit_is_rejected(bus: Connecting) -> None:
     assert refused.value.code == "too_large"
 
 
-async def test_a_request_without_listeners_is_unavailable_at_once(bus: Connecting) -> None:
+async def test_a_request_without_responders_is_unavailable_at_once(bus: Connecting) -> None:
     tester = await bus("tester")
     with pytest.raises(Unavailable) as refused:
         await soon(tester.request("pallas.v1.nobody", b""), within=2.0)
     assert refused.value.code == "no_responders"
 
 
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_an_unreachable_server_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="cannot connect to NATS for tester"):
         async with connect(f"nats://127.0.0.1:{free_port()}", "tester", timeout=0.3):
             pass
 
 
 async def test_a_server_that_does_not_finish_the_tls_handshake_is_unavailable(tmp_path: Path) -> None:
-    """Where the deadline cuts a handshake short, nothing ever says that the connection has closed."""
+    """A deadline that ends a handshake gives no notice that the connection has closed."""
     make_certificate(tmp_path, ["127.0.0.1"], mode=PRIVATE)
-    over = asyncio.Event()
+    ended_turn = asyncio.Event()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await over.wait()
+        await ended_turn.wait()
         writer.close()
 
     async with await asyncio.start_server(listen, "127.0.0.1", 0) as server:
@@ -101,10 +101,10 @@ async def test_a_server_that_does_not_finish_the_tls_handshake_is_unavailable(tm
         access = Access(f"nats://127.0.0.1:{port}", ca=(tmp_path / AUTHORITY).read_text("ascii"))
         with pytest.raises(Unavailable):
             await soon(connect(access, "tester", timeout=0.3).__aenter__())
-        over.set()
+        ended_turn.set()
 
 
-async def test_a_refused_connection_is_closed_although_the_deadline_comes_while_it_is_being_closed() -> None:
+async def test_a_refused_connection_is_closed_even_if_the_deadline_passes_meanwhile() -> None:
     opened, ended = list[bool](), Collected[bool]()
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,8 +134,8 @@ async def test_a_refused_connection_is_closed_although_the_deadline_comes_while_
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
-async def test_every_refused_reconnect_is_closed_before_the_next_one(tmp_path: Path, tls: bool) -> None:
-    """What is collected as garbage later fails the test, too."""
+async def test_every_refused_reconnect_is_closed_before_the_next_attempt(tmp_path: Path, tls: bool) -> None:
+    """A socket that is left to the garbage collector fails the test, too."""
     refused, ended, lost = Collected[bool](), Collected[bool](), asyncio.Event()
     make_certificate(tmp_path, ["127.0.0.1"], mode=PRIVATE)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -172,7 +172,7 @@ async def test_every_refused_reconnect_is_closed_before_the_next_one(tmp_path: P
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
-async def test_a_connection_survives_a_restart_and_runs_what_asked_for_it(
+async def test_a_connection_survives_a_restart_and_runs_its_reconnect_actions(
     nats_server: NatsServer, bus: Connecting, kill: bool
 ) -> None:
     tester = await bus("tester", url=nats_server.url)
@@ -194,7 +194,7 @@ async def test_a_connection_survives_a_restart_and_runs_what_asked_for_it(
     assert (await tester.put(subject_of(stream), b"after")).seq == 2
 
 
-async def test_an_action_that_was_taken_off_does_not_run_after_a_restart(
+async def test_a_removed_reconnect_action_does_not_run_after_a_restart(
     nats_server: NatsServer, bus: Connecting
 ) -> None:
     tester = await bus("tester", url=nats_server.url)
@@ -210,7 +210,7 @@ async def test_an_action_that_was_taken_off_does_not_run_after_a_restart(
     assert await ran.count(1) == ["kept"]
 
 
-async def test_what_is_put_while_the_server_is_away_is_stored_when_it_is_back(
+async def test_a_message_put_while_the_server_is_away_is_stored_when_it_is_back(
     nats_server: NatsServer, bus: Connecting
 ) -> None:
     tester = await bus("tester", url=nats_server.url)
@@ -223,7 +223,7 @@ async def test_what_is_put_while_the_server_is_away_is_stored_when_it_is_back(
     assert (await soon(putting)).seq == 1
 
 
-async def test_work_that_fails_in_the_background_is_logged(bus: Connecting, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_background_task_is_logged(bus: Connecting, caplog: pytest.LogCaptureFixture) -> None:
     tester = await bus("tester")
 
     async def fail() -> None:

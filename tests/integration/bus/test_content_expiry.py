@@ -1,4 +1,4 @@
-"""Content of a real log goes when its time is over, and not before, whichever gateway looks after it."""
+"""Content in a real log is removed when it expires, and not before, whichever gateway removes it."""
 
 from datetime import datetime, timedelta
 
@@ -21,11 +21,11 @@ from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_L
 from pallas_contracts.message import utc_now
 
 LOOK = 0.05
-"""Seconds between two looks of the tests' gateways."""
+"""Seconds between two polls of the tests' gateways."""
 
 
-async def over(bus: Bus, team: str, *, keep: float, early: bool = True) -> TurnWriter:
-    """A turn that has ended, with content that is kept for so many seconds after that."""
+async def ended_turn(bus: Bus, team: str, *, keep: float, early: bool = True) -> TurnWriter:
+    """An ended turn whose content is kept for `keep` seconds."""
     request = turn_requested(team)
     made = await attempt_of(bus, request)
     writer = TurnWriter(bus, made.ref, 1, made.fence, content_ttl=keep, turn_timeout=600, kept=request)
@@ -39,7 +39,7 @@ async def over(bus: Bus, team: str, *, keep: float, early: bool = True) -> TurnW
 
 
 async def content(bus: Bus, ref: TurnRef) -> int:
-    """How many messages and parts of content there are."""
+    """The number of stored messages and parts of content."""
     filters = [(TURN_LOG, ref.on(contract.template)) for contract in (TURN_CONTENT, KEPT_REQUEST)]
     found = [
         record
@@ -49,8 +49,8 @@ async def content(bus: Bus, ref: TurnRef) -> int:
     return len(found)
 
 
-async def gone(bus: Bus, ref: TurnRef, within: float = PATIENCE) -> datetime:
-    """When no content of the turn was there any more."""
+async def until_content_gone(bus: Bus, ref: TurnRef, within: float = PATIENCE) -> datetime:
+    """Wait until the turn has no content. Returns the time."""
 
     async def look() -> bool:
         return not await content(bus, ref)
@@ -59,8 +59,8 @@ async def gone(bus: Bus, ref: TurnRef, within: float = PATIENCE) -> datetime:
     return utc_now()
 
 
-async def given_back(bus: Bus, count: int) -> None:
-    """Wait until so many outcomes wait for their time, and none is in a gateway's hands only."""
+async def until_outcomes_wait(bus: Bus, count: int) -> None:
+    """Wait until `count` outcomes are scheduled for redelivery, and no gateway holds one."""
 
     async def look() -> bool:
         info = await bus.api(f"CONSUMER.INFO.{TURN_LOG.name}.{CONSUMER}", {})
@@ -69,12 +69,12 @@ async def given_back(bus: Bus, count: int) -> None:
     await until(look)
 
 
-async def test_content_is_there_until_its_time_is_over_and_then_at_once_gone(
+async def test_content_is_readable_until_it_expires_and_removed_at_once_then(
     nats_server: NatsServer, turns: Declaring, team: str
 ) -> None:
     bus = await turns(nats_server.url)
     line = bus.spawn(expire_content(bus, look=LOOK))
-    writer = await over(bus, team, keep=2)
+    writer = await ended_turn(bus, team, keep=2)
     outcome = await stored_outcome(bus, writer.ref)
     assert outcome is not None
     assert outcome.content_until is not None
@@ -84,59 +84,63 @@ async def test_content_is_there_until_its_time_is_over_and_then_at_once_gone(
         count = await content(bus, writer.ref)
         assert count == before or utc_now() >= outcome.content_until
     async with within(1.0):
-        assert await gone(bus, writer.ref) >= outcome.content_until
+        assert await until_content_gone(bus, writer.ref) >= outcome.content_until
     assert await stored_outcome(bus, writer.ref) == outcome
     line.cancel()
 
 
-async def test_content_of_the_end_alone_goes_by_itself(nats_server: NatsServer, turns: Declaring, team: str) -> None:
+async def test_a_turn_with_only_final_content_needs_no_gateway_to_remove_it(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
     bus = await turns(nats_server.url)
-    writer = await over(bus, team, keep=2, early=False)
+    writer = await ended_turn(bus, team, keep=2, early=False)
     outcome = await stored_outcome(bus, writer.ref)
     assert outcome is not None
     assert await content(bus, writer.ref) == 2
     async with within(5.0):
-        assert await gone(bus, writer.ref) >= outcome.ended_at + timedelta(seconds=2)
+        assert await until_content_gone(bus, writer.ref) >= outcome.ended_at + timedelta(seconds=2)
 
 
-async def test_a_turn_whose_content_is_kept_long_holds_up_no_other(
+async def test_content_that_is_kept_long_does_not_delay_the_removal_of_other_content(
     nats_server: NatsServer, turns: Declaring, team: str
 ) -> None:
     bus = await turns(nats_server.url)
-    long = await over(bus, team, keep=3600)
-    short = await over(bus, team, keep=1)
+    long = await ended_turn(bus, team, keep=3600)
+    short = await ended_turn(bus, team, keep=1)
     line = bus.spawn(expire_content(bus, look=LOOK))
-    await gone(bus, short.ref)
+    await until_content_gone(bus, short.ref)
     assert await content(bus, long.ref) >= 4
-    await given_back(bus, 1)
+    await until_outcomes_wait(bus, 1)
     line.cancel()
 
 
-async def test_another_gateway_removes_what_one_that_died_was_waiting_for(
+async def test_another_gateway_removes_the_content_that_a_dead_one_was_to_remove(
     nats_server: NatsServer, turns: Declaring, team: str
 ) -> None:
     bus = await turns(nats_server.url)
     async with connect(nats_server.url, GATEWAY) as first:
         first.spawn(expire_content(first, look=LOOK))
-        writer = await over(bus, team, keep=3)
-        await given_back(bus, 1)
+        writer = await ended_turn(bus, team, keep=3)
+        await until_outcomes_wait(bus, 1)
     assert await content(bus, writer.ref) >= 4
     line = bus.spawn(expire_content(bus, look=LOOK))
-    await gone(bus, writer.ref)
-    await given_back(bus, 0)
+    await until_content_gone(bus, writer.ref)
+    await until_outcomes_wait(bus, 0)
     line.cancel()
 
 
-async def test_what_waits_outlives_a_crash_of_the_broker(nats_server: NatsServer, turns: Declaring, team: str) -> None:
+async def test_pending_removals_survive_a_crash_of_the_broker(
+    nats_server: NatsServer, turns: Declaring, team: str
+) -> None:
     bus = await turns(nats_server.url)
     line = bus.spawn(expire_content(bus, look=LOOK))
-    writer = await over(bus, team, keep=3)
+    writer = await ended_turn(bus, team, keep=3)
     outcome = await stored_outcome(bus, writer.ref)
-    await given_back(bus, 1)
+    await until_outcomes_wait(bus, 1)
     breaks = bus.breaks
     nats_server.restart(kill=True)
     await eventually(lambda: bus.breaks > breaks and bus.connected)
-    removed = await gone(bus, writer.ref)
+    removed = await until_content_gone(bus, writer.ref)
     assert outcome is not None
     assert outcome.content_until is not None
     assert removed >= outcome.content_until

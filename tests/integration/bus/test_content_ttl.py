@@ -1,4 +1,4 @@
-"""How long each kind of content is kept: what is said at a turn's end exactly, what is said before it at most."""
+"""How long each kind of content is kept: content at a turn's end exactly, earlier content at most."""
 
 from datetime import timedelta
 
@@ -28,8 +28,8 @@ async def a_writer(bus: Bus, request: TurnRequested) -> TurnWriter:
     return TurnWriter(bus, made.ref, 1, made.fence, content_ttl=AFTER, turn_timeout=LONGEST, kept=request)
 
 
-async def lives(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
-    """The seconds that each message on the subject lives; None for as long as its stream keeps it."""
+async def lifetimes(bus: Bus, stream: Stream, subject: str) -> list[int | None]:
+    """The TTL of each message on the subject in seconds, or None."""
     found: list[int | None] = []
     async for record in read(bus, stream.name, subject):
         ask = f'{{"seq": {record.seq}}}'.encode()
@@ -46,9 +46,7 @@ async def ended(writer: TurnWriter, request: TurnRequested) -> TurnOutcome:
     return outcome
 
 
-async def test_what_is_said_at_the_end_lives_exactly_its_time_and_needs_nobody_to_remove_it(
-    turns: Declaring, team: str
-) -> None:
+async def test_final_content_expires_by_its_ttl_exactly_after_its_time(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await a_writer(bus, request)
     writer.emit(step(1))
@@ -56,13 +54,13 @@ async def test_what_is_said_at_the_end_lives_exactly_its_time_and_needs_nobody_t
     writer.emit(result("done"))
     outcome = await ended(writer, request)
     assert outcome.content_until is None
-    assert await lives(bus, TURN_LOG, writer.ref.on(TURN_CONTENT.template)) == [AFTER]
-    assert await lives(bus, TURN_LOG, writer.ref.on(KEPT_REQUEST.template)) == [AFTER]
-    assert await lives(bus, TURN_LOG, writer.ref.on(TURN_EVENT.template)) == [None]
-    assert await lives(bus, TURN_LOG, writer.ref.on(TURN_OUTCOME.template)) == [None]
+    assert await lifetimes(bus, TURN_LOG, writer.ref.on(TURN_CONTENT.template)) == [AFTER]
+    assert await lifetimes(bus, TURN_LOG, writer.ref.on(KEPT_REQUEST.template)) == [AFTER]
+    assert await lifetimes(bus, TURN_LOG, writer.ref.on(TURN_EVENT.template)) == [None]
+    assert await lifetimes(bus, TURN_LOG, writer.ref.on(TURN_OUTCOME.template)) == [None]
 
 
-async def test_what_is_said_before_lives_through_the_turn_and_its_time_and_is_due_with_the_rest(
+async def test_earlier_content_lives_through_the_longest_turn_and_is_removed_with_the_rest(
     turns: Declaring, team: str
 ) -> None:
     bus, request = await turns(), turn_requested(team)
@@ -72,22 +70,22 @@ async def test_what_is_said_before_lives_through_the_turn_and_its_time_and_is_du
     writer.emit(result("hello"))
     outcome = await ended(writer, request)
     assert outcome.content_until == outcome.ended_at + timedelta(seconds=AFTER)
-    early, last = await lives(bus, TURN_LOG, writer.ref.on(TURN_CONTENT.template))
+    early, last = await lifetimes(bus, TURN_LOG, writer.ref.on(TURN_CONTENT.template))
     assert early in range(AFTER + LONGEST + SLACK - 2, AFTER + LONGEST + SLACK + 1)
     assert last == AFTER
 
 
-async def test_a_stowed_answer_is_due_with_the_rest_and_bounded(turns: Declaring, team: str) -> None:
+async def test_an_offloaded_answer_is_removed_with_the_rest_and_has_a_ttl(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await a_writer(bus, request)
     writer.emit(await writer.offload(result("x" * OFFLOAD_ABOVE)))
     outcome = await ended(writer, request)
     assert outcome.content_until == outcome.ended_at + timedelta(seconds=AFTER)
-    assert set(await lives(bus, TURN_OBJECTS, objects_of(writer.ref))) == {AFTER + SLACK}
+    assert set(await lifetimes(bus, TURN_OBJECTS, objects_of(writer.ref))) == {AFTER + SLACK}
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_the_request_is_kept_when_that_is_wanted(turns: Declaring, team: str, kept: bool) -> None:
+async def test_the_request_is_kept_only_if_asked_for(turns: Declaring, team: str, kept: bool) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await a_writer(bus, request)
     writer.kept = request if kept else None

@@ -41,14 +41,14 @@ async def gateway(bus: Connecting) -> Bus:
 
 
 def delivered(bus: Bus, body: bytes = BODY, *, position: int = 7, turn_id: str | None = None) -> Delivery:
-    """A message that a worker holds."""
+    """A delivery to a worker."""
     headers = {"Nats-Msg-Id": f"turn.requested:{turn_id}"} if turn_id else {}
     subject, now = "pallas.v1.turn.requested.studio.harper.somebody", datetime.now(UTC)
     return Delivery(bus, body, headers, "", 1, 0, subject, position, now)
 
 
 async def kept(bus: Bus, team: str, *, content_seconds: float = 60.0, agent: str = "harper") -> DeadLetter:
-    """A letter of a turn of its own."""
+    """A dead letter of a new turn."""
     turn_id = new_turn_id()
     delivery = delivered(bus, turn_id=turn_id)
     letter = dead_letter(delivery, turn_id, team=team, agent=agent, code="undecodable", reason="tool: Field required")
@@ -57,12 +57,12 @@ async def kept(bus: Bus, team: str, *, content_seconds: float = 60.0, agent: str
 
 
 async def listed(bus: Bus, team: str, **ids: str) -> list[tuple[str, bool]]:
-    """The team's letters by name, and whether their originals are there."""
+    """The names of the team's dead letters, and whether their originals still exist."""
     letters = await read_letters(bus, since=datetime.now(UTC) - timedelta(minutes=5), team=team, **ids)
     return [(each.letter.letter, each.has_original) for each in letters]
 
 
-async def test_a_letter_is_kept_with_the_message_as_it_was(gateway: Bus, team: str) -> None:
+async def test_a_dead_letter_is_kept_with_its_original_message(gateway: Bus, team: str) -> None:
     letter = await kept(gateway, team)
     found = await read_letter(gateway, letter.letter)
     assert found is not None
@@ -73,9 +73,7 @@ async def test_a_letter_is_kept_with_the_message_as_it_was(gateway: Bus, team: s
     assert "secret" not in letter.model_dump_json()
 
 
-async def test_what_is_kept_again_is_one_letter_and_does_not_bring_back_what_was_forgotten(
-    gateway: Bus, team: str
-) -> None:
+async def test_keeping_a_dead_letter_again_does_not_restore_its_forgotten_original(gateway: Bus, team: str) -> None:
     letter = await kept(gateway, team)
     delivery = delivered(gateway, turn_id=letter.turn_id)
     assert await forget_original(gateway, letter.letter)
@@ -84,7 +82,7 @@ async def test_what_is_kept_again_is_one_letter_and_does_not_bring_back_what_was
     assert not await forget_original(gateway, letter.letter)
 
 
-async def test_long_after_it_was_kept_a_letter_is_still_known(
+async def test_a_dead_letter_is_recognised_beyond_the_window_of_duplicates(
     nats_server: NatsServer, bus: Connecting, team: str
 ) -> None:
     own = await bus(GATEWAY, url=nats_server.url)
@@ -101,14 +99,14 @@ async def test_long_after_it_was_kept_a_letter_is_still_known(
     assert await listed(own, team) == [(letter.letter, False)]
 
 
-async def test_letters_are_listed_by_team_and_agent_the_oldest_first(gateway: Bus, team: str) -> None:
+async def test_dead_letters_are_listed_by_team_and_agent_oldest_first(gateway: Bus, team: str) -> None:
     first, other = await kept(gateway, team), await kept(gateway, team, agent="research")
     second = await kept(gateway, team)
     assert await listed(gateway, team) == [(first.letter, True), (other.letter, True), (second.letter, True)]
     assert await listed(gateway, team, agent="harper") == [(first.letter, True), (second.letter, True)]
 
 
-async def test_an_original_expires_and_its_letter_stays(gateway: Bus, team: str) -> None:
+async def test_an_original_expires_and_its_dead_letter_stays(gateway: Bus, team: str) -> None:
     letter = await kept(gateway, team, content_seconds=0.0)
 
     async def expired() -> bool:
@@ -118,7 +116,7 @@ async def test_an_original_expires_and_its_letter_stays(gateway: Bus, team: str)
     assert await read_letter(gateway, letter.letter) == (letter, None)
 
 
-async def test_a_dropped_letter_is_gone_with_its_original(gateway: Bus, team: str) -> None:
+async def test_dropping_a_dead_letter_removes_its_original_too(gateway: Bus, team: str) -> None:
     letter, stays = await kept(gateway, team), await kept(gateway, team)
     await drop_letter(gateway, letter)
     await drop_letter(gateway, letter)
@@ -126,7 +124,7 @@ async def test_a_dropped_letter_is_gone_with_its_original(gateway: Bus, team: st
     assert await listed(gateway, team) == [(stays.letter, True)]
 
 
-async def test_a_message_too_large_to_be_kept_becomes_a_letter_that_says_so(gateway: Bus, team: str) -> None:
+async def test_a_message_too_large_to_keep_becomes_a_dead_letter_that_says_so(gateway: Bus, team: str) -> None:
     delivery = delivered(gateway, b"x" * gateway.max_payload, turn_id=new_turn_id())
     turn_id = turn_id_of(delivery)
     letter = dead_letter(delivery, turn_id, team=team, agent="harper", code="undecodable", reason="no JSON")
@@ -136,13 +134,13 @@ async def test_a_message_too_large_to_be_kept_becomes_a_letter_that_says_so(gate
     assert await read_letter(gateway, letter.letter) == (stored, None)
 
 
-async def test_a_letter_without_a_turn_is_named_after_its_place_in_the_queue(gateway: Bus) -> None:
+async def test_a_dead_letter_without_a_turn_is_named_after_its_position_in_the_queue(gateway: Bus) -> None:
     delivery = delivered(gateway, b"junk", position=12)
     letter = dead_letter(delivery, turn_id_of(delivery), team="t", agent="a", code="undecodable", reason="no JSON")
     assert (letter.letter, letter.turn_id) == ("position-12", None)
 
 
-async def test_the_turn_is_read_from_the_body_or_from_the_message_id(gateway: Bus) -> None:
+async def test_the_turn_id_of_a_dead_letter_comes_from_the_body_or_the_message_id(gateway: Bus) -> None:
     assert turn_id_of(delivered(gateway, b'{"turn_id": "t1"}', turn_id="t2")) == "t1"
     assert turn_id_of(delivered(gateway, b'{"turn_id": 7}', turn_id="t2")) == "t2"
     assert turn_id_of(delivered(gateway, b"[" * 100_000, turn_id="t2")) == "t2"
@@ -150,21 +148,21 @@ async def test_the_turn_is_read_from_the_body_or_from_the_message_id(gateway: Bu
     assert turn_id_of(delivered(gateway, b'{"turn_id": "../x"}')) is None
 
 
-async def test_a_name_that_no_letter_can_have_is_rejected(gateway: Bus) -> None:
+async def test_an_invalid_name_of_a_dead_letter_is_rejected(gateway: Bus) -> None:
     with pytest.raises(Rejected, match="letter '>' must be"):
         await read_letter(gateway, ">")
     assert await read_letter(gateway, "unknown") is None
 
 
-def test_faults_name_fields_and_reasons_and_no_values() -> None:
+def test_faults_name_fields_and_reasons_but_no_values() -> None:
     body = turn_requested("studio").model_dump(mode="json")
     body |= {"turn_id": "A Secret", "principal": {"type": "secret"}, "requested_at": "secret"}
     with pytest.raises(ValidationError) as refused:
         TurnRequested.model_validate(body)
-    told = faults_of(refused.value)
-    assert "principal.type: Input should be 'peer'" in told
-    assert told.count(";") == 2
-    assert "secret" not in told.lower()
+    faults = faults_of(refused.value)
+    assert "principal.type: Input should be 'peer'" in faults
+    assert faults.count(";") == 2
+    assert "secret" not in faults.lower()
     with pytest.raises(ValidationError) as refused:
         TurnRequested.model_validate_json(b"\xff secret")
     assert faults_of(refused.value).startswith("message: Invalid JSON")

@@ -1,4 +1,4 @@
-"""How much lies in the broker."""
+"""The numbers of waiting and running turns in the broker."""
 
 from tests.builders import turn_requested
 from tests.conftest import Connecting
@@ -12,7 +12,7 @@ from pallas_bus.turnlog.queue import Delivery, ensure_consumer, submit
 from pallas_contracts.catalog import CHANGES, TURN_LOG, TURN_QUEUE
 
 
-async def test_turns_that_wait_and_turns_that_run_are_told_apart_by_agent(
+async def test_waiting_and_running_turns_are_counted_separately_for_each_agent(
     turns: Declaring, bus: Connecting, team: str
 ) -> None:
     gateway, worker = await turns(), await bus("agent-worker")
@@ -35,7 +35,7 @@ async def test_turns_that_wait_and_turns_that_run_are_told_apart_by_agent(
     assert found[team, "quiet"] == QueueDepth(waiting=0, running=0)
 
 
-async def test_every_agent_is_found_however_many_there_are(nats_server: NatsServer, turns: Declaring) -> None:
+async def test_the_depths_of_any_number_of_agents_are_found(nats_server: NatsServer, turns: Declaring) -> None:
     gateway = await turns(nats_server.url)
     agents = [f"a{number}" for number in range(300)]
     for agent in agents:
@@ -43,7 +43,7 @@ async def test_every_agent_is_found_however_many_there_are(nats_server: NatsServ
     assert set(await soon(queue_depths(gateway))) == {("many", agent) for agent in agents}
 
 
-async def test_a_stream_that_is_not_there_has_no_depth(nats_server: NatsServer, turns: Declaring) -> None:
+async def test_a_missing_stream_has_no_depth(nats_server: NatsServer, turns: Declaring) -> None:
     gateway = await turns(nats_server.url)
     await submit(gateway, turn_requested("t", "a"))
     found = await stream_depths(gateway, (TURN_QUEUE, TURN_LOG, CHANGES))

@@ -1,4 +1,4 @@
-"""A service that may read some teams only reads the same as any other, by requests that the broker can check."""
+"""A service that may read some teams only reads the same messages as others, by requests that the broker can check."""
 
 from datetime import UTC, datetime
 from itertools import count
@@ -33,7 +33,7 @@ async def worker(bus: Connecting) -> Bus:
 
 @pytest.fixture
 async def stream(owner: Bus, team: str) -> Stream:
-    """A stream of its own, with 250 messages on five subjects."""
+    """A new stream with 250 messages on five subjects."""
     made = Stream(f"NARROW_{next(_NAMES)}_{team}", (f"narrow.{team}.>",), owner="tester", summary="of a test")
     await declare(owner, made)
     for number in range(250):
@@ -45,7 +45,9 @@ async def everything(bus: Bus, stream: Stream, subject: str, after: int = 0) -> 
     return [record async for record in read(bus, stream.name, subject, after=after)]
 
 
-async def test_it_reads_what_others_read(owner: Bus, worker: Bus, stream: Stream, team: str) -> None:
+async def test_a_restricted_reader_reads_the_same_messages_as_others(
+    owner: Bus, worker: Bus, stream: Stream, team: str
+) -> None:
     for subject in (f"narrow.{team}.>", f"narrow.{team}.3", f"narrow.{team}.*", f"narrow.{team}.none"):
         for after in (0, 100, 250):
             wanted = await everything(owner, stream, subject, after=after)
@@ -58,7 +60,7 @@ async def test_it_reads_what_others_read(owner: Bus, worker: Bus, stream: Stream
             ) == 0
 
 
-async def test_it_reads_from_a_time_on(worker: Bus, stream: Stream, team: str) -> None:
+async def test_a_restricted_reader_reads_from_a_time_on(worker: Bus, stream: Stream, team: str) -> None:
     now = datetime.now(UTC)
     assert [record async for record in read(worker, stream.name, f"narrow.{team}.1", since=now)] == []
     await worker.put(f"narrow.{team}.1", b"later")
@@ -66,34 +68,38 @@ async def test_it_reads_from_a_time_on(worker: Bus, stream: Stream, team: str) -
     assert found == [b"later"]
 
 
-async def test_it_reads_the_last_of_each_subject(owner: Bus, worker: Bus, stream: Stream, team: str) -> None:
+async def test_a_restricted_reader_reads_the_last_message_of_each_subject(
+    owner: Bus, worker: Bus, stream: Stream, team: str
+) -> None:
     subjects = [f"narrow.{team}.2", f"narrow.{team}.4"]
     wanted = await read_last(owner, stream.name, *subjects)
     found = await read_last(worker, stream.name, *subjects)
     assert sorted((r.subject, r.seq, r.data) for r in found) == sorted((r.subject, r.seq, r.data) for r in wanted)
 
 
-async def test_it_reads_the_newest_of_a_subject(worker: Bus, stream: Stream, team: str) -> None:
+async def test_a_restricted_reader_reads_the_newest_message_of_a_subject(
+    worker: Bus, stream: Stream, team: str
+) -> None:
     newest = await read_newest(worker, stream.name, f"narrow.{team}.2")
     assert newest is not None
     assert newest.data == b"247"
     assert await read_newest(worker, stream.name, f"narrow.{team}.none") is None
 
 
-async def test_to_look_for_the_newest_stores_nothing(owner: Bus, worker: Bus, stream: Stream, team: str) -> None:
+async def test_reading_the_newest_message_stores_nothing(owner: Bus, worker: Bus, stream: Stream, team: str) -> None:
     await read_newest(worker, stream.name, f"narrow.{team}.2")
     await read_newest(worker, stream.name, f"narrow.{team}.none")
     state = (await owner.api(f"STREAM.INFO.{stream.name}", {}))["state"]
     assert (state["messages"], state["last_seq"]) == (250, 250)
 
 
-async def test_a_stream_that_is_not_there_is_unavailable(worker: Bus) -> None:
+async def test_a_missing_stream_is_unavailable(worker: Bus) -> None:
     with pytest.raises(Unavailable) as refused:
         await everything(worker, Stream("NOWHERE", ("nowhere.>",), owner="tester", summary="none"), "nowhere.>")
     assert refused.value.code == "no_stream"
 
 
-async def test_a_reader_that_stops_early_leaves_nothing_behind_for_long(
+async def test_the_consumer_of_a_reader_that_stops_early_is_removed(
     owner: Bus, worker: Bus, stream: Stream, team: str
 ) -> None:
     async for record in read(worker, stream.name, f"narrow.{team}.>"):

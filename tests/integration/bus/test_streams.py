@@ -1,4 +1,4 @@
-"""Declaring streams and buckets: the owner makes them, everybody else waits for it."""
+"""Declaring streams and buckets: the owner creates them, and other services wait for that."""
 
 import asyncio
 from dataclasses import replace
@@ -15,7 +15,7 @@ from pallas_contracts.errors import Unavailable
 from pallas_contracts.health import HealthAsked
 
 
-async def test_the_whole_catalogue_can_be_declared_by_its_owners_again_and_again(bus: Connecting) -> None:
+async def test_owners_can_declare_the_whole_catalogue_repeatedly(bus: Connecting) -> None:
     for owner in sorted({thing.owner for thing in (*STREAMS, *BUCKETS)}):
         service = await bus(owner)
         owned = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == owner]
@@ -23,7 +23,7 @@ async def test_the_whole_catalogue_can_be_declared_by_its_owners_again_and_again
         await declare(service, *owned)
 
 
-async def test_declaring_again_keeps_what_is_stored_and_takes_the_new_limits(bus: Connecting) -> None:
+async def test_declaring_again_keeps_stored_messages_and_applies_new_limits(bus: Connecting) -> None:
     tester = await bus("tester")
     stream = a_stream(refuse_when_full=True, max_per_subject=1)
     await declare(tester, stream)
@@ -32,13 +32,13 @@ async def test_declaring_again_keeps_what_is_stored_and_takes_the_new_limits(bus
     assert (await tester.put(subject_of(stream), b"second")).seq == 2
 
 
-async def test_two_replicas_of_an_owner_may_declare_at_once(bus: Connecting) -> None:
+async def test_two_replicas_of_an_owner_can_declare_at_once(bus: Connecting) -> None:
     replicas = [await bus("tester") for _ in range(2)]
     things = [a_stream() for _ in range(5)]
     await soon(asyncio.gather(*(declare(replica, *things) for replica in replicas)))
 
 
-async def test_whoever_does_not_own_it_waits_until_the_owner_has_declared_it(bus: Connecting) -> None:
+async def test_other_services_wait_until_the_owner_has_declared_a_stream(bus: Connecting) -> None:
     owner, other = await bus("tester"), await bus("somebody-else")
     stream, bucket = a_stream(), a_bucket(HealthAsked)
     waiting = asyncio.create_task(declare(other, stream, bucket))
@@ -49,7 +49,7 @@ async def test_whoever_does_not_own_it_waits_until_the_owner_has_declared_it(bus
     await put(other, bucket, HealthAsked(team="t", agent="a"), key="k")
 
 
-async def test_an_owner_that_never_comes_is_unavailable_and_named(bus: Connecting) -> None:
+async def test_a_stream_whose_owner_never_starts_is_unavailable_and_the_owner_is_named(bus: Connecting) -> None:
     other = await bus("somebody-else")
     stream = a_stream()
     with pytest.raises(Unavailable, match=stream.name) as missing:

@@ -1,4 +1,4 @@
-"""A bucket in memory: it shows what is stored, whatever happened on the way."""
+"""A table is a bucket in memory, and has the stored entries whatever messages were lost."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ from pallas_contracts.errors import PallasError
 from pallas_contracts.health import HealthAsked
 
 MORE_THAN_ONE_READ = 1200
-"""Keys: more than the broker gives in one answer."""
+"""More keys than one answer of the broker has."""
 
 type Change = tuple[str, HealthAsked | None]
 
@@ -39,7 +39,7 @@ def asked(agent: str) -> HealthAsked:
 async def watching(
     bus: Bus, bucket: Bucket[HealthAsked]
 ) -> AsyncGenerator[tuple[Table[HealthAsked], Collected[Change]]]:
-    """The table, in step with the bucket, and the changes it tells of."""
+    """A synchronised table, and the changes of which it notifies."""
     changes = Collected[Change]()
     async with watch(bus, bucket) as table:
         table.on_change(lambda key, value: changes.add((key, value)))
@@ -47,7 +47,7 @@ async def watching(
         yield table, changes
 
 
-async def test_a_table_begins_with_what_is_stored(bus: Connecting) -> None:
+async def test_a_table_starts_with_the_stored_entries(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     for key in ("b", "a"):
@@ -57,7 +57,7 @@ async def test_a_table_begins_with_what_is_stored(bus: Connecting) -> None:
         assert (table.get("a"), table.get("c"), len(table), "a" in table) == (asked("a"), None, 2, True)
 
 
-async def test_a_table_tells_of_every_change_once(bus: Connecting) -> None:
+async def test_a_table_notifies_of_every_change_once(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     async with watching(tester, bucket) as (_, changes):
@@ -70,17 +70,17 @@ async def test_a_table_tells_of_every_change_once(bus: Connecting) -> None:
     assert changes.items == [("k", asked("one")), ("k", asked("two")), ("k", None), ("k", asked("three"))]
 
 
-async def test_a_listener_hears_at_once_what_is_there(bus: Connecting) -> None:
+async def test_a_late_listener_gets_the_stored_entries_at_once(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     await put(tester, bucket, asked("one"), key="k")
     async with watching(tester, bucket) as (table, _):
-        heard: list[Change] = []
-        table.on_change(lambda key, value: heard.append((key, value)))
-        assert heard == [("k", asked("one"))]
+        changes: list[Change] = []
+        table.on_change(lambda key, value: changes.append((key, value)))
+        assert changes == [("k", asked("one"))]
 
 
-async def test_a_listener_that_fails_keeps_nothing_from_the_others_nor_from_the_table(bus: Connecting) -> None:
+async def test_a_failing_listener_affects_neither_other_listeners_nor_the_table(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     for key in ("a", "bad", "c"):
@@ -91,12 +91,12 @@ async def test_a_listener_that_fails_keeps_nothing_from_the_others_nor_from_the_
             raise OverflowError
 
     async with watch(tester, bucket) as table:
-        heard = Collected[str]()
+        changes = Collected[str]()
         table.on_change(listen)
-        table.on_change(lambda key, _value: heard.add(key))
+        table.on_change(lambda key, _value: changes.add(key))
         await soon(table.synced.wait())
-        assert list(heard.items) == ["a", "bad", "c"]
-        assert len(table) == len(heard.items)
+        assert list(changes.items) == ["a", "bad", "c"]
+        assert len(table) == len(changes.items)
 
 
 async def test_a_table_may_be_watched_before_its_bucket_exists(bus: Connecting) -> None:
@@ -107,7 +107,7 @@ async def test_a_table_may_be_watched_before_its_bucket_exists(bus: Connecting) 
         await soon(table.synced.wait())
 
 
-async def test_a_table_may_have_more_keys_than_the_broker_gives_at_once(bus: Connecting) -> None:
+async def test_a_table_may_have_more_keys_than_one_answer_of_the_broker(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     await asyncio.gather(*(put(tester, bucket, asked("a"), key=f"k{n}") for n in range(MORE_THAN_ONE_READ)))
@@ -115,7 +115,7 @@ async def test_a_table_may_have_more_keys_than_the_broker_gives_at_once(bus: Con
         assert len(table) == MORE_THAN_ONE_READ
 
 
-async def test_presence_ends_when_the_beats_end(bus: Connecting) -> None:
+async def test_presence_expires_when_it_is_no_longer_written(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked, ttl=1.0)
     await declare(tester, bucket)
     async with watching(tester, bucket) as (table, changes):
@@ -129,9 +129,7 @@ async def test_presence_ends_when_the_beats_end(bus: Connecting) -> None:
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
-async def test_a_table_is_right_again_after_what_it_missed_while_disconnected(
-    nats_server: NatsServer, bus: Connecting, kill: bool
-) -> None:
+async def test_a_table_catches_up_after_a_disconnect(nats_server: NatsServer, bus: Connecting, kill: bool) -> None:
     async with linked(nats_server.url) as link:
         reader, writer = await bus("reader", url=link.url), await bus("tester", url=nats_server.url)
         bucket = a_bucket(HealthAsked)
@@ -161,7 +159,7 @@ async def _set(event: asyncio.Event) -> None:
     event.set()
 
 
-async def test_an_unreadable_entry_does_not_hide_the_others(bus: Connecting, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreadable_entry_does_not_hide_others(bus: Connecting, caplog: pytest.LogCaptureFixture) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     await tester.put(bucket_subject(bucket, "bad"), b"{not json")
@@ -174,7 +172,7 @@ async def test_an_unreadable_entry_does_not_hide_the_others(bus: Connecting, cap
     assert refused.value.code == "undecodable"
 
 
-async def test_an_entry_that_becomes_unreadable_keeps_its_last_good_value(bus: Connecting) -> None:
+async def test_an_entry_that_becomes_unreadable_keeps_its_last_readable_value(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     async with watching(tester, bucket) as (table, changes):
@@ -185,13 +183,13 @@ async def test_an_entry_that_becomes_unreadable_keeps_its_last_good_value(bus: C
         assert table.get("k") == asked("one")
 
 
-async def test_a_listener_that_fails_on_one_entry_is_told_of_the_next(bus: Connecting) -> None:
+async def test_a_listener_that_fails_on_one_entry_is_notified_of_the_next(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
-    told, others = Collected[str](), Collected[str]()
+    failing, others = Collected[str](), Collected[str]()
 
     def fails(key: str, _value: HealthAsked | None) -> None:
-        told.add(key)
+        failing.add(key)
         raise ValueError(key)
 
     async with watch(tester, bucket) as table:
@@ -200,10 +198,10 @@ async def test_a_listener_that_fails_on_one_entry_is_told_of_the_next(bus: Conne
         await soon(table.synced.wait())
         for key in ("a", "b"):
             await put(tester, bucket, asked(key), key=key)
-        assert await others.count(2) == await told.count(2) == ["a", "b"]
+        assert await others.count(2) == await failing.count(2) == ["a", "b"]
 
 
-async def test_reading_and_removing_what_is_not_there_is_no_error(bus: Connecting) -> None:
+async def test_reading_or_deleting_a_missing_key_is_no_error(bus: Connecting) -> None:
     tester, bucket = await bus("tester"), a_bucket(HealthAsked)
     await declare(tester, bucket)
     await delete(tester, bucket, key="k")

@@ -1,4 +1,4 @@
-"""A turn's log as gateways read it: every event once and in order, whatever was lost on the way."""
+"""A turn's log as gateways read it: every event once and in order, whatever messages were lost."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ from tests.integration.bus.conftest import Declaring
 from tests.integration.bus.turns import (
     TOOL,
     attempt_of,
-    behind_the_tombstone,
     following,
-    in_short,
+    read_to_end,
     result,
     step,
     stored,
+    summary_of,
     text,
-    whole,
+    writer_of_the_cancel,
 )
 from tests.link import linked
 from tests.requirements import requirement
@@ -45,7 +45,7 @@ from pallas_contracts.turns import (
 
 
 @requirement("K-kind-1")
-async def test_a_feed_says_everything_once_and_in_order(turns: Declaring, bus: Connecting, team: str) -> None:
+async def test_a_feed_has_every_event_once_and_in_order(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker, request = await turns(), await bus("agent-worker"), turn_requested(team)
     async with following(gateway) as feeds:
         feed = feeds.open(TurnRef.of(request))
@@ -56,13 +56,13 @@ async def test_a_feed_says_everything_once_and_in_order(turns: Declaring, bus: C
             if number % 7 == 0:
                 await writer.tool_starting(TOOL)
         await writer.conclude(turn_outcome(request, events=writer.last_event))
-        said = await whole(feed)
-    numbers = [event.seq for event in said if not isinstance(event, Claimed | CancelRequested | TurnOutcome)]
+        messages = await read_to_end(feed)
+    numbers = [event.seq for event in messages if not isinstance(event, Claimed | CancelRequested | TurnOutcome)]
     assert numbers == list(range(1, writer.last_event + 1))
-    assert (in_short(said)[0], in_short(said)[-1]) == ("claimed 1", "completed")
+    assert (summary_of(messages)[0], summary_of(messages)[-1]) == ("claimed 1", "completed")
 
 
-async def test_a_feed_goes_on_when_another_of_the_same_turn_is_closed(
+async def test_closing_a_feed_does_not_end_another_of_the_same_turn(
     turns: Declaring, bus: Connecting, team: str
 ) -> None:
     gateway, worker, request = await turns(), await bus("agent-worker"), turn_requested(team)
@@ -72,10 +72,10 @@ async def test_a_feed_goes_on_when_another_of_the_same_turn_is_closed(
         writer = await attempt_of(worker, request)
         writer.emit(result("done"))
         await writer.conclude(turn_outcome(request, events=writer.last_event))
-        assert in_short(await whole(first)) == ["claimed 1", "result", "completed"]
+        assert summary_of(await read_to_end(first)) == ["claimed 1", "result", "completed"]
 
 
-async def test_many_turns_at_once_do_not_mix(turns: Declaring, bus: Connecting, team: str) -> None:
+async def test_feeds_of_concurrent_turns_do_not_mix(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker = await turns(), await bus("agent-worker")
     requests = [turn_requested(team) for _ in range(20)]
     async with following(gateway) as feeds:
@@ -91,20 +91,20 @@ async def test_many_turns_at_once_do_not_mix(turns: Declaring, bus: Connecting, 
         await asyncio.gather(*(play(number) for number in range(20)))
         for number, feed in enumerate(opened):
             words = [f"{number}.{word}" for word in range(5)]
-            assert in_short(await whole(feed)) == ["claimed 1", *words, "completed"]
+            assert summary_of(await read_to_end(feed)) == ["claimed 1", *words, "completed"]
 
 
-async def test_two_feeds_of_one_turn_hear_the_same(turns: Declaring, team: str) -> None:
+async def test_two_feeds_of_one_turn_get_the_same_events(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     async with following(gateway) as feeds:
         pair = [feeds.open(TurnRef.of(request)) for _ in range(2)]
         writer = await attempt_of(gateway, request)
         writer.emit(step(1))
         await writer.conclude(turn_outcome(request, events=writer.last_event))
-        assert await whole(pair[0]) == await whole(pair[1])
+        assert await read_to_end(pair[0]) == await read_to_end(pair[1])
 
 
-async def test_what_the_live_stream_lost_is_read_from_the_log(turns: Declaring, team: str) -> None:
+async def test_events_lost_on_the_live_subject_are_read_from_the_log(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     writer.emit(step(1))
@@ -113,11 +113,16 @@ async def test_what_the_live_stream_lost_is_read_from_the_log(turns: Declaring, 
         feed = feeds.open(writer.ref)
         writer.emit(step(2))
         await writer.conclude(turn_outcome(request, events=writer.last_event))
-        said = await whole(feed)
-    assert [word for word in in_short(said) if word != "claimed 1"] == ["step 1", "tool_started", "step 2", "completed"]
+        messages = await read_to_end(feed)
+    assert [word for word in summary_of(messages) if word != "claimed 1"] == [
+        "step 1",
+        "tool_started",
+        "step 2",
+        "completed",
+    ]
 
 
-async def test_a_turn_that_is_over_can_be_read_from_its_beginning(turns: Declaring, team: str) -> None:
+async def test_an_ended_turn_can_be_read_from_its_beginning(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     writer.emit(step(1))
@@ -125,10 +130,10 @@ async def test_a_turn_that_is_over_can_be_read_from_its_beginning(turns: Declari
     await writer.conclude(turn_outcome(request, events=writer.last_event))
     async with following(gateway) as feeds:
         feed = await soon(feeds.resume(writer.ref))
-        assert in_short(await whole(feed)) == ["claimed 1", "step 1", "result", "completed"]
+        assert summary_of(await read_to_end(feed)) == ["claimed 1", "step 1", "result", "completed"]
 
 
-async def test_a_turn_that_is_under_way_can_be_joined_and_goes_on_live(turns: Declaring, team: str) -> None:
+async def test_a_running_turn_can_be_joined_and_goes_on_live(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     await writer.tool_starting(TOOL)
@@ -136,10 +141,10 @@ async def test_a_turn_that_is_under_way_can_be_joined_and_goes_on_live(turns: De
         feed = await soon(feeds.resume(writer.ref))
         writer.emit(step(1))
         await writer.conclude(turn_outcome(request, events=writer.last_event))
-        assert in_short(await whole(feed)) == ["claimed 1", "tool_started", "step 1", "completed"]
+        assert summary_of(await read_to_end(feed)) == ["claimed 1", "tool_started", "step 1", "completed"]
 
 
-async def test_a_turn_can_be_joined_behind_a_position(turns: Declaring, team: str) -> None:
+async def test_a_turn_can_be_joined_after_a_position(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     await writer.tool_starting(TOOL)
@@ -148,11 +153,11 @@ async def test_a_turn_can_be_joined_behind_a_position(turns: Declaring, team: st
     await writer.conclude(turn_outcome(request, events=writer.last_event))
     async with following(gateway) as feeds:
         feed = await soon(feeds.resume(writer.ref, after=position))
-        assert in_short(await whole(feed)) == ["step 1", "completed"]
+        assert summary_of(await read_to_end(feed)) == ["step 1", "completed"]
 
 
 @pytest.mark.parametrize("event", range(4))
-async def test_a_turn_can_be_joined_behind_an_event_and_its_answer_is_always_told(
+async def test_a_turn_can_be_joined_after_any_event_and_its_answer_is_always_included(
     turns: Declaring, team: str, event: int
 ) -> None:
     gateway, request = await turns(), turn_requested(team)
@@ -164,7 +169,7 @@ async def test_a_turn_can_be_joined_behind_an_event_and_its_answer_is_always_tol
     async with following(gateway) as feeds:
         feed = await soon(feeds.resume(writer.ref, behind=Cursor(1, event)))
         steps = ["step 1", "step 2"][event:]
-        assert in_short(await whole(feed)) == ["claimed 1", *steps, "result", "completed"]
+        assert summary_of(await read_to_end(feed)) == ["claimed 1", *steps, "result", "completed"]
         assert feed.cursor == Cursor(1, 3)
 
 
@@ -175,7 +180,7 @@ async def test_a_turn_can_be_joined_behind_an_event_and_its_answer_is_always_tol
         (Cursor(2, 1), ["claimed 2", "step 11"]),
     ],
 )
-async def test_of_a_newer_attempt_everything_is_told_and_of_an_older_one_nothing(
+async def test_a_feed_joined_at_a_cursor_has_all_of_newer_attempts_and_nothing_of_older_ones(
     turns: Declaring, team: str, behind: Cursor, steps: list[str]
 ) -> None:
     gateway, request = await turns(), turn_requested(team)
@@ -189,26 +194,28 @@ async def test_of_a_newer_attempt_everything_is_told_and_of_an_older_one_nothing
     second.emit(step(11))
     await second.conclude(turn_outcome(request, attempt=2, events=second.last_event))
     async with following(gateway) as feeds:
-        said = in_short(await whole(await soon(feeds.resume(first.ref, behind=behind))))
-    assert said == ["claimed 1", *steps, "completed"]
+        messages = summary_of(await read_to_end(await soon(feeds.resume(first.ref, behind=behind))))
+    assert messages == ["claimed 1", *steps, "completed"]
 
 
-async def test_a_reader_that_comes_late_is_not_one_that_is_slow(turns: Declaring, team: str) -> None:
+async def test_a_late_reader_of_a_long_log_is_not_cut_off_as_slow(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     for number in range(MAX_UNREAD + 200):
         writer.emit(step(number))
     await writer.conclude(turn_outcome(request, events=writer.last_event))
     async with following(gateway) as feeds:
-        assert len(await whole(await soon(feeds.resume(writer.ref)))) == MAX_UNREAD + 202
+        assert len(await read_to_end(await soon(feeds.resume(writer.ref)))) == MAX_UNREAD + 202
 
 
-async def test_what_a_replica_does_not_have_yet_is_waited_for(turns: Declaring, team: str) -> None:
+async def test_a_feed_waits_for_messages_that_the_replica_of_the_log_does_not_have_yet(
+    turns: Declaring, team: str
+) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     async with following(gateway) as feeds:
         feed = await feeds.resume(writer.ref)
-        assert in_short([await soon(anext(feed))]) == ["claimed 1"]
+        assert summary_of([await soon(anext(feed))]) == ["claimed 1"]
         early = TurnEvents(
             turn_id=request.turn_id,
             team=team,
@@ -224,7 +231,7 @@ async def test_what_a_replica_does_not_have_yet_is_waited_for(turns: Declaring, 
         writer.emit(step(1))
         writer.emit(step(2))
         await writer.conclude(turn_outcome(request, events=writer.last_event))
-        assert in_short(await whole(feed)) == ["step 1", "step 2", "completed"]
+        assert summary_of(await read_to_end(feed)) == ["step 1", "step 2", "completed"]
 
 
 async def test_a_finished_turn_whose_content_has_expired_still_ends(turns: Declaring, team: str) -> None:
@@ -240,12 +247,12 @@ async def test_a_finished_turn_whose_content_has_expired_still_ends(turns: Decla
     await gateway.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": content})
     async with following(gateway) as feeds:
         feed = await soon(feeds.resume(writer.ref))
-        said = in_short(await whole(feed))
+        messages = summary_of(await read_to_end(feed))
     steps = [word for number in range(1, 4) for word in (f"step {number}", "tool_started")]
-    assert said == ["claimed 1", *steps, "completed"]
+    assert messages == ["claimed 1", *steps, "completed"]
 
 
-async def test_a_feed_goes_on_when_several_pieces_are_missing_for_good(turns: Declaring, team: str) -> None:
+async def test_a_feed_goes_on_when_several_events_are_missing_for_good(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     async with following(gateway) as feeds:
@@ -255,11 +262,11 @@ async def test_a_feed_goes_on_when_several_pieces_are_missing_for_good(turns: De
             await writer.tool_starting(TOOL)
         writer._seq += 1  # pyright: ignore[reportPrivateUsage] - and a last one
         await writer.conclude(turn_outcome(request, events=writer.last_event))
-        said = await whole(feed)
-    assert [word for word in in_short(said) if word != "claimed 1"] == ["tool_started"] * 3 + ["completed"]
+        messages = await read_to_end(feed)
+    assert [word for word in summary_of(messages) if word != "claimed 1"] == ["tool_started"] * 3 + ["completed"]
 
 
-async def test_a_later_attempt_makes_the_earlier_one_void(turns: Declaring, team: str) -> None:
+async def test_a_feed_ignores_a_superseded_attempt(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     async with following(gateway) as feeds:
         feed = feeds.open(TurnRef.of(request))
@@ -271,36 +278,36 @@ async def test_a_later_attempt_makes_the_earlier_one_void(turns: Declaring, team
         first.emit(step(99))
         second.emit(step(10))
         await second.conclude(turn_outcome(request, attempt=2, events=second.last_event))
-        said = in_short(await whole(feed))
-    assert said == ["claimed 1", "step 1", "step 2", "tool_started", "claimed 2", "step 10", "completed"]
+        messages = summary_of(await read_to_end(feed))
+    assert messages == ["claimed 1", "step 1", "step 2", "tool_started", "claimed 2", "step 10", "completed"]
 
 
-async def test_a_cancel_ends_a_turn_that_is_at_a_later_attempt_than_its_outcome(turns: Declaring, team: str) -> None:
+async def test_a_cancelled_turn_ends_with_an_outcome_of_an_earlier_attempt(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     first = await attempt_of(gateway, request)
     second = await attempt_of(gateway, request, 2, after=first.fence)
     await request_cancel(gateway, second.ref, "now")
-    last = replace(await behind_the_tombstone(second), attempt=1)
+    last = replace(await writer_of_the_cancel(second), attempt=1)
     await last.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
     async with following(gateway) as feeds:
         feed = await soon(feeds.resume(first.ref))
-        assert in_short(await whole(feed)) == ["claimed 1", "claimed 2", "cancelled: now", "cancelled"]
+        assert summary_of(await read_to_end(feed)) == ["claimed 1", "claimed 2", "cancelled: now", "cancelled"]
 
 
-async def test_a_cancel_is_said_once_and_the_outcome_follows(turns: Declaring, team: str) -> None:
+async def test_a_feed_has_a_cancel_once_and_then_the_outcome(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     async with following(gateway) as feeds:
         feed = feeds.open(TurnRef.of(request))
         writer = await attempt_of(gateway, request)
         await request_cancel(gateway, writer.ref, "now")
         await feeds.reread()
-        last = await behind_the_tombstone(writer)
+        last = await writer_of_the_cancel(writer)
         await last.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
-        assert in_short(await whole(feed)) == ["claimed 1", "cancelled: now", "cancelled"]
+        assert summary_of(await read_to_end(feed)) == ["claimed 1", "cancelled: now", "cancelled"]
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
-async def test_a_gateway_that_was_cut_off_says_what_it_missed(
+async def test_a_feed_has_the_events_that_its_gateway_missed_while_disconnected(
     nats_server: NatsServer, turns: Declaring, bus: Connecting, team: str, kill: bool
 ) -> None:
     worker, request = await turns(nats_server.url), turn_requested(team)
@@ -323,17 +330,17 @@ async def test_a_gateway_that_was_cut_off_says_what_it_missed(
             writer.emit(step(2))
             await writer.conclude(turn_outcome(request, events=writer.last_event))
             await link.mend()
-            assert in_short(await whole(feed)) == ["claimed 1", "step 1", "tool_started", "step 2", "completed"]
+            assert summary_of(await read_to_end(feed)) == ["claimed 1", "step 1", "tool_started", "step 2", "completed"]
 
 
-async def test_a_feed_that_is_closed_hears_no_more(turns: Declaring, team: str) -> None:
+async def test_a_closed_feed_gets_no_more_events(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     async with following(gateway) as feeds:
         closed, other = feeds.open(TurnRef.of(request)), feeds.open(TurnRef.of(request))
         feeds.close(closed)
         writer = await attempt_of(gateway, request)
         await writer.conclude(turn_outcome(request))
-        await whole(other)
+        await read_to_end(other)
         assert (closed.attempt, closed.ended) == (0, False)
 
 
@@ -347,19 +354,19 @@ async def test_an_unreadable_message_does_not_end_a_feed(
         feed = await soon(feeds.resume(writer.ref))
         await gateway.put(writer.ref.on(TURN_CONTENT.template), b"{not json")
         await writer.conclude(turn_outcome(request))
-        assert in_short(await whole(feed)) == ["claimed 1", "completed"]
+        assert summary_of(await read_to_end(feed)) == ["claimed 1", "completed"]
     assert "unreadable turn message" in caplog.text
 
 
-async def test_what_is_logged_of_a_feed_is_logged_in_the_context_of_who_opened_it(
+async def test_log_lines_of_a_feed_have_the_context_of_its_opener(
     turns: Declaring, team: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    about, heard = ContextVar("about", default="nothing"), Collected[str]()
+    about, logged = ContextVar("about", default="nothing"), Collected[str]()
 
     class Listening(logging.Filter):
         @override
         def filter(self, record: logging.LogRecord) -> bool:
-            heard.add(about.get())
+            logged.add(about.get())
             return True
 
     gateway, request = await turns(), turn_requested(team)
@@ -370,13 +377,13 @@ async def test_what_is_logged_of_a_feed_is_logged_in_the_context_of_who_opened_i
             feed = feeds.open(writer.ref)
             about.reset(token)
             await gateway.put(writer.ref.on(TURN_CONTENT.template), b"{not json")
-            await heard.count(1)
+            await logged.count(1)
             await feeds.reread()
             feeds.close(feed)
-    assert heard.items == ["the turn"] * 2
+    assert logged.items == ["the turn"] * 2
 
 
-async def test_the_log_of_a_turn_is_read_in_pieces_as_in_one(turns: Declaring, team: str) -> None:
+async def test_a_turns_log_read_in_batches_is_complete(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     for _ in range(7):

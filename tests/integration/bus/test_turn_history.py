@@ -1,4 +1,4 @@
-"""What the log says of turns that may be over, read from a real one."""
+"""The history of turns, read from a real log."""
 
 from tests.builders import turn_outcome, turn_requested
 from tests.integration.bus.conftest import Declaring
@@ -15,17 +15,15 @@ from pallas_contracts.turns import Claimed
 KEY = LogKey("k" * 32)
 
 
-async def test_the_turns_of_a_conversation_are_found_by_its_hash_while_they_wait_and_when_they_are_over(
-    turns: Declaring, team: str
-) -> None:
+async def test_waiting_and_ended_turns_of_a_conversation_are_found_by_its_hash(turns: Declaring, team: str) -> None:
     bus, mine, other = await turns(), KEY.conversation(team), KEY.conversation(f"{team} other")
-    waiting, over, foreign = (
+    waiting, ended_turn, foreign = (
         turn_requested(team).model_copy(update={"conversation": each}) for each in (mine, mine, other)
     )
     await submit(bus, waiting)
-    for request in (over, foreign):
+    for request in (ended_turn, foreign):
         claimed = Claimed(attempt=1, worker="w1", conversation=request.conversation, at=utc_now())
         fence = await claim(bus, TurnRef.of(request), claimed, after=0)
         await TurnWriter(bus, TurnRef.of(request), 1, fence).conclude(turn_outcome(request))
     found = {turn.turn_id: turn.state for turn in await read_conversation(bus, mine)}
-    assert found == {waiting.turn_id: "waiting", over.turn_id: "completed"}
+    assert found == {waiting.turn_id: "waiting", ended_turn.turn_id: "completed"}

@@ -1,4 +1,4 @@
-"""What is too big for a message, put beside a real log and read again."""
+"""Content that is too big for a message is offloaded to a real broker and read back."""
 
 from collections.abc import AsyncGenerator
 
@@ -43,7 +43,7 @@ async def store(bus: Connecting) -> Bus:
 
 @pytest.fixture
 async def small_store(bus: Connecting) -> AsyncGenerator[Bus]:
-    """The same to a broker that takes little at a time."""
+    """A connection to a broker with a small message limit."""
     with NatsServer(max_payload="64KB") as server:
         connection = await bus(GATEWAY, url=server.url)
         await declare(connection, TURN_OBJECTS)
@@ -56,7 +56,7 @@ async def sizes(bus: Bus, ref: TurnRef) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [0, 1, PART, PART + 1, 9 * PART + 5])
-async def test_what_is_stowed_is_read_again_whatever_its_size(store: Bus, team: str, size: int) -> None:
+async def test_offloaded_content_of_any_size_is_read_back(store: Bus, team: str, size: int) -> None:
     ref, data = TurnRef.of(turn_requested(team)), bytes(range(256)) * (size // 256 + 1)
     stowed = await offload(store, ref, "request", data[:size])
     assert stowed.parts == -(-size // PART)
@@ -64,14 +64,14 @@ async def test_what_is_stowed_is_read_again_whatever_its_size(store: Bus, team: 
     assert sum(await sizes(store, ref)) == size
 
 
-async def test_parts_are_as_small_as_the_broker_wants_them(small_store: Bus, team: str) -> None:
+async def test_offloaded_parts_fit_the_message_limit_of_the_broker(small_store: Bus, team: str) -> None:
     ref = TurnRef.of(turn_requested(team))
     stowed = await offload(small_store, ref, "request", b"x" * 200_000)
     assert max(await sizes(small_store, ref)) < 64 * 1024
     assert await fetch(small_store, ref, stowed) == b"x" * 200_000
 
 
-async def test_to_stow_again_replaces_what_was_there(store: Bus, team: str) -> None:
+async def test_offloading_again_replaces_the_earlier_content(store: Bus, team: str) -> None:
     ref = TurnRef.of(turn_requested(team))
     await offload(store, ref, "request", b"x" * (PART + 1))
     stowed = await offload(store, ref, "request", b"y" * (PART + 1))
@@ -79,17 +79,17 @@ async def test_to_stow_again_replaces_what_was_there(store: Bus, team: str) -> N
     assert await fetch(store, ref, stowed) == b"y" * (PART + 1)
 
 
-async def test_what_was_dropped_is_gone_and_nothing_else(store: Bus, team: str) -> None:
+async def test_dropping_offloaded_content_removes_only_that_content(store: Bus, team: str) -> None:
     mine, other = TurnRef.of(turn_requested(team)), TurnRef.of(turn_requested(team))
     stowed = [await offload(store, ref, "request", b"z" * (PART + 1)) for ref in (mine, other)]
     await drop(store, mine)
-    with pytest.raises(NotFound) as gone:
+    with pytest.raises(NotFound) as until_content_gone:
         await fetch(store, mine, stowed[0])
-    assert gone.value.code == "content_expired"
+    assert until_content_gone.value.code == "content_expired"
     assert await fetch(store, other, stowed[1])
 
 
-async def test_a_part_that_is_not_what_was_put_there_is_found_out(store: Bus, team: str) -> None:
+async def test_a_corrupt_part_is_detected(store: Bus, team: str) -> None:
     ref = TurnRef.of(turn_requested(team))
     stowed = await offload(store, ref, "request", b"a" * (PART + 9))
     names = {"team": ref.team, "agent": ref.agent, "turn": ref.turn_id}
@@ -99,15 +99,15 @@ async def test_a_part_that_is_not_what_was_put_there_is_found_out(store: Bus, te
     assert damaged.value.code == "content_damaged"
 
 
-async def test_a_small_request_and_a_small_answer_travel_as_they_are(store: Bus, team: str) -> None:
+async def test_small_requests_and_answers_are_not_offloaded(store: Bus, team: str) -> None:
     request = turn_requested(team)
     assert await offload_request(store, request) is request
     assert await whole_request(store, request) is request
-    said = result("hello")
-    assert await offload_result(store, TurnRef.of(request), 1, said, ttl=60) is said
+    answer = result("hello")
+    assert await offload_result(store, TurnRef.of(request), 1, answer, ttl=60) is answer
 
 
-async def test_a_big_request_travels_light_and_is_whole_again(store: Bus, team: str) -> None:
+async def test_a_big_request_is_offloaded_and_restored(store: Bus, team: str) -> None:
     request = turn_requested(team, arguments={"message": BIG, "conversation_id": "c-1"}).model_copy(
         update={"correlation": "c-1", "input_responses": {"q": {"a": 1}}, "request_state": "sealed"}
     )
@@ -127,16 +127,16 @@ async def test_a_request_that_is_too_big_without_its_arguments_is_rejected(store
     assert refused.value.code == "too_large"
 
 
-async def test_a_big_answer_travels_light_and_is_whole_again(store: Bus, team: str) -> None:
+async def test_a_big_answer_is_offloaded_and_restored(store: Bus, team: str) -> None:
     ref = TurnRef.of(turn_requested(team))
-    said = result(BIG).model_copy(update={"structured": {"n": 1}, "meta": {"k": "v"}, "is_error": True})
-    light = await offload_result(store, ref, 2, said, ttl=60)
+    answer = result(BIG).model_copy(update={"structured": {"n": 1}, "meta": {"k": "v"}, "is_error": True})
+    light = await offload_result(store, ref, 2, answer, ttl=60)
     assert len(light.model_dump_json()) < 2000
     assert light.is_error
-    assert await whole_result(store, ref, light) == said
+    assert await whole_result(store, ref, light) == answer
 
 
-async def test_an_answer_that_is_larger_than_the_platform_takes_is_rejected(store: Bus, team: str) -> None:
+async def test_an_answer_over_the_size_limit_is_rejected(store: Bus, team: str) -> None:
     with pytest.raises(Rejected) as refused:
         await offload_result(store, TurnRef.of(turn_requested(team)), 1, result("x" * MAX_OFFLOADED), ttl=60)
     assert refused.value.code == "too_large"

@@ -1,4 +1,4 @@
-"""Turns that wait: what a worker pulls for its free slots, and what it leaves to others."""
+"""Waiting turns: which ones a worker pulls for its free slots, and which ones it leaves to others."""
 
 import asyncio
 from collections import Counter
@@ -72,9 +72,7 @@ class Slots:
         return [request.turn_id for _, request, _ in self.taken.items]
 
 
-async def test_a_turn_that_is_submitted_reaches_a_worker_that_waits(
-    turns: Declaring, bus: Connecting, team: str
-) -> None:
+async def test_a_submitted_turn_reaches_a_waiting_worker(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
     await slots.pull(worker, team, "harper")
     request = turn_requested(team)
@@ -83,21 +81,21 @@ async def test_a_turn_that_is_submitted_reaches_a_worker_that_waits(
     assert (agent, taken, delivery.delivered) == ("harper", request, 1)
 
 
-async def test_a_turn_that_is_submitted_twice_is_queued_once(turns: Declaring, team: str) -> None:
+async def test_a_turn_submitted_twice_is_queued_once(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     first = await submit(gateway, request)
     again = await submit(gateway, request)
     assert (again.seq, again.duplicate) == (first.seq, True)
 
 
-async def test_a_turn_over_the_brokers_limit_is_rejected(turns: Declaring, team: str) -> None:
+async def test_a_turn_over_the_broker_limit_is_rejected(turns: Declaring, team: str) -> None:
     gateway = await turns()
     with pytest.raises(Rejected) as refused:
         await submit(gateway, turn_requested(team, arguments={"message": "x" * gateway.max_payload}))
     assert refused.value.code == "too_large"
 
 
-async def test_a_worker_takes_only_as_many_turns_as_it_has_slots_in_order(
+async def test_a_worker_takes_turns_in_order_and_only_for_its_slots(
     turns: Declaring, bus: Connecting, team: str
 ) -> None:
     gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=2)
@@ -115,7 +113,7 @@ async def test_a_worker_takes_only_as_many_turns_as_it_has_slots_in_order(
     assert slots.refused == 0
 
 
-async def test_what_arrives_when_the_last_slot_has_gone_is_given_to_another_worker(
+async def test_a_turn_that_arrives_without_a_free_slot_goes_to_another_worker(
     turns: Declaring, bus: Connecting, team: str
 ) -> None:
     gateway, full, idle = await turns(), Slots(free=1), Slots(free=1)
@@ -142,7 +140,7 @@ async def test_a_quiet_agent_is_not_starved_by_a_noisy_one(turns: Declaring, bus
     assert Counter(agent for agent, _, _ in slots.taken.items[:15])["quiet"] == 5
 
 
-async def test_two_workers_share_what_waits_and_no_turn_runs_twice(
+async def test_two_workers_share_the_waiting_turns_and_none_runs_twice(
     turns: Declaring, bus: Connecting, team: str
 ) -> None:
     gateway = await turns()
@@ -160,7 +158,7 @@ async def test_two_workers_share_what_waits_and_no_turn_runs_twice(
     assert {delivery.bus.instance for _, _, delivery in taken.items} == {slots.instance for slots in workers}
 
 
-async def test_a_turn_that_is_given_back_is_delivered_again(turns: Declaring, bus: Connecting, team: str) -> None:
+async def test_a_nacked_turn_is_delivered_again(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=2)
     await slots.pull(worker, team, "harper")
     await submit(gateway, turn_requested(team))
@@ -170,7 +168,7 @@ async def test_a_turn_that_is_given_back_is_delivered_again(turns: Declaring, bu
     assert again.delivered == 2
 
 
-async def test_a_turn_that_is_rejected_leaves_the_queue(turns: Declaring, bus: Connecting, team: str) -> None:
+async def test_a_rejected_turn_leaves_the_queue(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
     await slots.pull(worker, team, "harper")
     for _ in range(2):
@@ -184,9 +182,7 @@ async def test_a_turn_that_is_rejected_leaves_the_queue(turns: Declaring, bus: C
     assert second.delivered == 1
 
 
-async def test_no_more_turns_of_an_agent_run_than_it_allows_over_all_workers(
-    turns: Declaring, bus: Connecting, team: str
-) -> None:
+async def test_max_concurrency_holds_over_all_workers(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, slots = await turns(), Slots(free=5)
     worker = await bus("agent-worker")
     puller = await slots.pull(worker, team, "harper")
@@ -201,7 +197,7 @@ async def test_no_more_turns_of_an_agent_run_than_it_allows_over_all_workers(
     await slots.taken.count(4)
 
 
-async def test_a_lost_pull_is_made_again_though_that_fails_at_first(
+async def test_a_lost_pull_is_retried_until_it_succeeds(
     turns: Declaring, bus: Connecting, team: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
@@ -226,7 +222,7 @@ async def test_a_lost_pull_is_made_again_though_that_fails_at_first(
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
-async def test_a_worker_pulls_again_after_a_restart_of_the_server(
+async def test_a_worker_pulls_again_after_the_server_restarts(
     nats_server: NatsServer, turns: Declaring, bus: Connecting, team: str, kill: bool
 ) -> None:
     gateway, slots = await turns(nats_server.url), Slots(free=2)
@@ -246,7 +242,7 @@ async def test_a_worker_pulls_again_after_a_restart_of_the_server(
     assert slots.turn_ids == [request.turn_id]
 
 
-async def test_a_consumer_that_is_gone_is_asked_again_now_and_then_until_it_is_back(
+async def test_a_missing_consumer_is_polled_until_it_is_back(
     turns: Declaring, bus: Connecting, team: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway, worker, slots = await turns(), await bus("agent-worker"), Slots(free=1)
@@ -258,7 +254,7 @@ async def test_a_consumer_that_is_gone_is_asked_again_now_and_then_until_it_is_b
     assert sum("a pull request was refused" in record.message for record in caplog.records) <= 3
 
 
-async def test_a_puller_that_has_stopped_takes_nothing(turns: Declaring, bus: Connecting, team: str) -> None:
+async def test_a_stopped_puller_takes_no_turns(turns: Declaring, bus: Connecting, team: str) -> None:
     gateway, stopped, other = await turns(), Slots(free=1), Slots(free=1)
     puller = await stopped.pull(await bus("agent-worker"), team, "harper")
     await puller.stop()

@@ -1,4 +1,4 @@
-"""A turn's log as workers write it: one claim holds, and one outcome."""
+"""A turn's log as workers write it: only the last claim and the first outcome count."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ from pallas_contracts.turns import (
 # Who may act for a turn
 
 
-async def test_of_two_claims_behind_the_same_position_one_is_refused(turns: Declaring, team: str) -> None:
+async def test_of_two_claims_after_the_same_position_one_is_refused(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     await attempt_of(bus, request)
     with pytest.raises(Conflict) as refused:
@@ -36,7 +36,7 @@ async def test_of_two_claims_behind_the_same_position_one_is_refused(turns: Decl
     assert refused.value.code == "wrong_last_sequence"
 
 
-async def test_a_claim_that_follows_the_last_one_supersedes_it(turns: Declaring, team: str) -> None:
+async def test_a_claim_after_the_last_one_supersedes_it(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     first = await attempt_of(bus, request)
     second = await attempt_of(bus, request, 2, after=first.fence)
@@ -45,7 +45,7 @@ async def test_a_claim_that_follows_the_last_one_supersedes_it(turns: Declaring,
     assert (state.seq, state.claim.attempt, state.claim.worker) == (second.fence, 2, "w2")
 
 
-async def test_a_turn_nobody_claimed_has_no_claim_and_no_outcome(turns: Declaring, team: str) -> None:
+async def test_an_unclaimed_turn_has_no_claim_and_no_outcome(turns: Declaring, team: str) -> None:
     bus, ref = await turns(), TurnRef.of(turn_requested(team))
     state = await claim_state(bus, ref)
     assert (state.seq, state.claim, await stored_outcome(bus, ref)) == (0, None, None)
@@ -63,37 +63,37 @@ async def test_a_cancel_is_final(turns: Declaring, team: str) -> None:
         await attempt_of(bus, request, 2, after=writer.fence)
 
 
-async def test_a_turn_may_be_cancelled_before_anybody_claims_it(turns: Declaring, team: str) -> None:
+async def test_a_turn_may_be_cancelled_before_it_is_claimed(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     assert await request_cancel(bus, TurnRef.of(request), "early")
     with pytest.raises(Conflict):
         await attempt_of(bus, request)
 
 
-async def test_many_cancels_at_once_leave_one_tombstone(turns: Declaring, team: str) -> None:
+async def test_concurrent_cancels_store_one_cancel(turns: Declaring, team: str) -> None:
     bus, ref = await turns(), TurnRef.of(turn_requested(team))
     answers = await asyncio.gather(*(request_cancel(bus, ref, "now") for _ in range(4)))
     assert answers.count(True) == 1
     assert len(await stored(bus, ref)) == 1
 
 
-async def test_claims_and_cancels_are_heard_by_whoever_listens(turns: Declaring, team: str) -> None:
+async def test_watchers_are_notified_of_claims_and_cancels(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
-    heard = Collected[tuple[TurnClaim, int]]()
-    async with watch_claims(bus, lambda said, seq: heard.add((said, seq)) if said.team == team else None):
+    claims = Collected[tuple[TurnClaim, int]]()
+    async with watch_claims(bus, lambda claim, seq: claims.add((claim, seq)) if claim.team == team else None):
         await bus.client.flush()
         writer = await attempt_of(bus, request)
         await request_cancel(bus, writer.ref, "now")
-        [(first, position), (last, _)] = await heard.count(2)
+        [(first, position), (last, _)] = await claims.count(2)
     assert isinstance(first.claim, Claimed)
     assert isinstance(last.claim, CancelRequested)
     assert position == writer.fence
 
 
-# What an attempt says
+# Events of an attempt
 
 
-async def test_events_of_one_moment_travel_in_one_message_and_content_apart(turns: Declaring, team: str) -> None:
+async def test_concurrent_events_share_a_message_and_content_has_its_own(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await attempt_of(bus, request)
     for number in range(1, 4):
@@ -105,7 +105,7 @@ async def test_events_of_one_moment_travel_in_one_message_and_content_apart(turn
     assert [record.subject.split(".")[3] for record in records] == ["claim", "event", "content", "outcome"]
 
 
-async def test_a_tool_start_is_stored_when_it_returns_with_what_was_said_before(turns: Declaring, team: str) -> None:
+async def test_a_tool_start_is_stored_with_all_earlier_events_once_it_returns(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await attempt_of(bus, request)
     writer.emit(step(1))
@@ -115,7 +115,9 @@ async def test_a_tool_start_is_stored_when_it_returns_with_what_was_said_before(
 
 
 @pytest.mark.parametrize("how", ["superseded", "cancelled"])
-async def test_an_attempt_that_lost_its_turn_can_say_and_start_nothing(turns: Declaring, team: str, how: str) -> None:
+async def test_an_attempt_that_lost_its_turn_can_store_no_event_and_start_no_tool(
+    turns: Declaring, team: str, how: str
+) -> None:
     bus, request = await turns(), turn_requested(team)
     late = await attempt_of(bus, request)
     if how == "superseded":
@@ -143,14 +145,14 @@ async def test_the_first_outcome_is_kept(turns: Declaring, team: str) -> None:
     assert (kept.status, kept.attempt) == ("completed", 1)
 
 
-async def test_an_outcome_whose_confirmation_was_lost_is_recognised_as_our_own(turns: Declaring, team: str) -> None:
+async def test_an_outcome_whose_confirmation_was_lost_is_recognised_as_ones_own(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer, ours = await attempt_of(bus, request), turn_outcome(request)
     assert await writer.conclude(ours)
     assert await writer.conclude(ours)
 
 
-async def test_a_cancelled_turn_gets_its_outcome_though_its_claim_is_gone(turns: Declaring, team: str) -> None:
+async def test_a_cancelled_turn_gets_its_outcome_although_its_claim_is_superseded(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer = await attempt_of(bus, request)
     await request_cancel(bus, writer.ref, "now")
@@ -172,7 +174,7 @@ async def test_a_superseded_attempt_cannot_end_the_turn(turns: Declaring, team: 
     assert await stored_outcome(bus, first.ref) is None
 
 
-async def test_a_result_over_the_brokers_limit_is_rejected_and_the_turn_can_still_end(
+async def test_a_result_over_the_broker_limit_is_rejected_and_the_turn_can_still_end(
     turns: Declaring, team: str
 ) -> None:
     bus, request = await turns(), turn_requested(team)
@@ -188,7 +190,7 @@ async def test_a_result_over_the_brokers_limit_is_rejected_and_the_turn_can_stil
     assert await numbers(bus, writer.ref) == list(range(1, writer.last_event + 1)) == [1, 2, 3]
 
 
-async def test_a_result_is_stored_before_the_outcome_though_the_server_dies_in_between(
+async def test_a_result_is_stored_before_the_outcome_even_if_the_server_dies_in_between(
     nats_server: NatsServer, turns: Declaring, team: str
 ) -> None:
     bus, request = await turns(nats_server.url), turn_requested(team)
@@ -205,7 +207,7 @@ async def test_a_result_is_stored_before_the_outcome_though_the_server_dies_in_b
     assert await numbers(bus, writer.ref) == [1, 2]
 
 
-async def test_what_waits_for_the_broker_hears_at_once_that_the_connection_broke(
+async def test_a_waiting_request_fails_at_once_when_the_connection_breaks(
     nats_server: NatsServer, turns: Declaring, team: str
 ) -> None:
     await turns(nats_server.url)

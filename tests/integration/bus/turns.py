@@ -1,4 +1,4 @@
-"""A turn's log in few words: attempts, what they say, and what a feed made of it."""
+"""Short forms for tests of a turn's log: attempts, their events, and the messages of a feed."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -42,14 +42,14 @@ def result(words: str) -> Result:
 
 
 async def attempt_of(bus: Bus, request: TurnRequested, number: int = 1, *, after: int = 0) -> TurnWriter:
-    """Claim the turn and return what writes for that claim."""
+    """Claim the turn. Returns the writer of that claim."""
     ref = TurnRef.of(request)
     fence = await claim(bus, ref, Claimed(attempt=number, worker=f"w{number}", at=utc_now()), after=after)
     return TurnWriter(bus, ref, number, fence)
 
 
-async def behind_the_tombstone(writer: TurnWriter) -> TurnWriter:
-    """What ends a cancelled turn: it writes for the cancel, which took the attempt's claim away."""
+async def writer_of_the_cancel(writer: TurnWriter) -> TurnWriter:
+    """The writer that ends a cancelled turn: its fence is the cancel, which superseded the claim."""
     state = await claim_state(writer.bus, writer.ref)
     return TurnWriter(writer.bus, writer.ref, writer.attempt, state.seq)
 
@@ -65,22 +65,22 @@ async def numbers(bus: Bus, ref: TurnRef) -> list[int]:
     return sorted(event.seq for record in records for event in TurnEvents.model_validate_json(record.data).events)
 
 
-async def whole(feed: TurnFeed) -> list[Said]:
-    """Everything the feed says, to its end."""
+async def read_to_end(feed: TurnFeed) -> list[Said]:
+    """All messages of a feed, to its end."""
 
     async def read_it() -> list[Said]:
-        return [said async for said in feed]
+        return [messages async for messages in feed]
 
     return await soon(read_it())
 
 
-def in_short(said: list[Said]) -> list[str]:
-    """The words of it: what a test compares."""
-    return [_word(each) for each in said]
+def summary_of(messages: list[Said]) -> list[str]:
+    """One short text for each message, which tests compare."""
+    return [_word(each) for each in messages]
 
 
-def _word(said: Said) -> str:
-    match said:
+def _word(messages: Said) -> str:
+    match messages:
         case Claimed(attempt=attempt):
             return f"claimed {attempt}"
         case TurnOutcome(status=status):
@@ -92,7 +92,7 @@ def _word(said: Said) -> str:
         case CancelRequested(reason=reason):
             return f"cancelled: {reason}"
         case _:
-            return said.type
+            return messages.type
 
 
 @asynccontextmanager

@@ -50,7 +50,7 @@ async def turns_on_each(lab: Lab, workers: list[Service]) -> dict[str, list[Foll
     while min(map(len, running.values())) < 2:
         turn = await lab.ask("wait", file=lab.file())
         running[(await turn.until(Claimed)).worker].append(turn)
-        await turn.works()
+        await turn.until_waiting()
         assert sum(map(len, running.values())) < 100, "one of the workers takes no turns"
     return running
 
@@ -91,11 +91,11 @@ async def test_a_pod_that_outlives_its_grace_period_is_killed_and_its_turn_goes_
     leaving = await a_pod(lab, pod, tmp_path, 0)
     await leaving.ready()
     turn = await lab.ask("wait", file=lab.file())
-    await turn.works()
+    await turn.until_waiting()
     impatient = {**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": 1}}
 
     assert await end_pod(impatient, leaving) == -9
     await (await a_pod(lab, pod, tmp_path, 1)).ready()
-    await turn.works(attempt=2, within=45.0)
+    await turn.until_waiting(attempt=2, within=45.0)
     release([turn])
     assert (await turn.outcome()).status == "completed"

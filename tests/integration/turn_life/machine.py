@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.builders import agent_definition, turn_requested
-from tests.integration.bus.turns import whole
+from tests.integration.bus.turns import read_to_end
 from tests.integration.turn_life.script import Attempt, ScriptedWorker, SlowDelivery, pull
 from tests.integration.turn_life.stage import Stage
 from tests.waiting import PATIENCE, soon
@@ -334,13 +334,13 @@ class TurnLife(RuleBasedStateMachine):
         assert self.model.outcome is not None
         await self._compare()
         for feed in self.feeds:
-            self._check(await whole(feed))
+            self._check(await read_to_end(feed))
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _check(self, said: list[Said]) -> None:
-        """A gateway is told attempts one after the other, what the concluding one said as a whole, and one outcome."""
+        """A gateway is told attempts one after the other, what the concluding one said as a read_to_end, and one outcome."""
         *before, outcome = said
         assert isinstance(outcome, TurnOutcome)
         assert (outcome.status, outcome.code) == self.model.outcome

@@ -204,7 +204,7 @@ async def test_heartbeats_and_turns_go_on_while_a_module_is_imported(
     await lab.worker()
     file, beats = lab.file(), Collected[bytes]()
     turn = await lab.ask("wait", file=file)
-    await turn.works()
+    await turn.until_waiting()
 
     async def on_heartbeat(message: Msg) -> None:
         if message.data == b"+WPI":
@@ -228,7 +228,7 @@ async def test_an_agent_removed_from_the_folder_is_retired_and_its_running_turns
     await lab.worker()
     file = lab.file()
     turn = await lab.ask("wait", "once", file=file)
-    await turn.works()
+    await turn.until_waiting()
     lab.edit("  once:\n    kind: function\n    module: bench.py\n    title: Once\n", "")
     lab.edit("    description: Runs one turn at a time, over all workers\n    max_concurrency: 1\n", "")
     await lab.until_published("bench", "sure")
@@ -241,7 +241,7 @@ async def test_later_turns_run_changed_code_while_running_ones_keep_theirs(lab: 
     before = (await lab.until_published("bench", "once", "sure"))["bench"]
     file = lab.file()
     earlier = await lab.ask("wait", file=file)
-    await earlier.works()
+    await earlier.until_waiting()
     lab.edit("{arguments.get('text', 'nothing')} (", "twice {arguments.get('text', 'nothing')} (", "bench.py")
     lab.edit('"Say a text"', '"Say a text twice"', "bench.py")
     await eventually(lambda: lab.published()["bench"].tools[0].description == "Say a text twice")

@@ -51,7 +51,7 @@ async def test_a_turn_executed_twice_is_counted_as_two_attempts_and_one_turn(lab
     turn = lab.follow(lab.request("say"))
     lost = await lab.lose(turn.request)
     await lab.worker()
-    await lost.is_found_lost()
+    await lost.redeliver()
     await turn.outcome()
     await counted(lab, completed=1)
     assert lab.counted("pallas_turn_attempts_total", attempt="again") == 1

@@ -6,7 +6,7 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 from tests.embedded import NatsServer
 from tests.integration.bus.conftest import Declaring
-from tests.integration.bus.turns import TOOL, attempt_of, behind_the_tombstone, numbers, result, step, stored, text
+from tests.integration.bus.turns import TOOL, attempt_of, numbers, result, step, stored, text, writer_of_the_cancel
 from tests.link import linked
 from tests.waiting import Collected, eventually, soon
 
@@ -160,7 +160,7 @@ async def test_a_cancelled_turn_gets_its_outcome_although_its_claim_is_supersede
     with pytest.raises(Conflict) as refused:
         await writer.conclude(turn_outcome(request, events=writer.last_event))
     assert refused.value.code == "superseded"
-    last = await behind_the_tombstone(writer)
+    last = await writer_of_the_cancel(writer)
     assert await last.conclude(turn_outcome(request, status="cancelled", code="cancelled"))
 
 

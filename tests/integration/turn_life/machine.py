@@ -340,7 +340,7 @@ class TurnLife(RuleBasedStateMachine):
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _check(self, said: list[Said]) -> None:
-        """A gateway is told attempts one after the other, what the concluding one said as a read_to_end, and one outcome."""
+        """A feed has attempts in order, all content of the concluding one, and one outcome."""
         *before, outcome = said
         assert isinstance(outcome, TurnOutcome)
         assert (outcome.status, outcome.code) == self.model.outcome

@@ -1,4 +1,4 @@
-"""What all integration tests share: one Postgres, and patience with Redis, also while the whole machine stands still.
+"""Fixtures of all integration tests: one Postgres, and a long timeout for Redis in case the machine pauses.
 
 Services give Redis up after a quarter of a second and do without it. Tests of what happens then say so.
 """
@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE
 
 @pytest.fixture(autouse=True)
 def patience_with_redis() -> Generator[None]:
-    """Services inside of the test do not take a pause of the machine for a Redis that hangs."""
+    """Services in the test's process do not take a pause of the machine for a hanging Redis."""
     with pytest.MonkeyPatch.context() as patched:
         for limit in ("TIMEOUT", "CONNECTION_WITHIN"):
             patched.setattr(f"pallas_lookups.cache.{limit}", PATIENCE)
@@ -21,6 +21,6 @@ def patience_with_redis() -> Generator[None]:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
-    """The Postgres of all tests that leave it running. Each makes databases of its own."""
+    """The Postgres of all tests that leave it running. Each test creates its own databases."""
     with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Services as processes of their own, which a test may stop, pause and kill; a block leaves none behind."""
+"""Services as processes, which a test may stop, pause and kill. Leaving the block ends them."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ STARTS_WITHIN = 60.0
 
 @dataclass
 class Service:
-    """A process of a service, which called itself `instance`."""
+    """A process of a service, with the name `instance`."""
 
     instance: str
     port: int
@@ -28,7 +28,7 @@ class Service:
 
     @property
     def base(self) -> str:
-        """Where it listens."""
+        """The URL on which it listens."""
         return f"http://127.0.0.1:{self.port}"
 
     def send(self, number: signal.Signals) -> None:
@@ -36,7 +36,7 @@ class Service:
         self.process.send_signal(number)
 
     async def missing(self) -> dict[str, str] | None:
-        """Why it is not ready; empty when it is, None when it does not answer."""
+        """What it misses to be ready: empty if it is ready, None if it does not answer."""
         async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
             try:
                 answer = await http.get(f"{self.base}/readyz")
@@ -54,7 +54,7 @@ class Service:
         await until(look, within)
 
     async def not_ready(self, within: float = STARTS_WITHIN) -> None:
-        """Wait until it says that it is not ready."""
+        """Wait until it reports that it is not ready."""
 
         async def look() -> bool:
             return bool(await self.missing())
@@ -78,5 +78,5 @@ async def a_service(
         yield Service(instance, port, log, process)
     finally:
         with suppress(ProcessLookupError):
-            process.kill()  # a process that is paused ends by this, too
+            process.kill()  # this ends a paused process, too
         await process.wait()

@@ -1,4 +1,4 @@
-"""Workers and gateways as their processes build them, inside of the test: real brokers, real ports, no supervisor."""
+"""Workers and gateways as their processes build them, in the test's process, with real brokers and ports."""
 
 import asyncio
 import shutil
@@ -36,12 +36,12 @@ def a_lab(folder: Path, team: str, edit: Callable[[str], str] = lambda text: tex
 
 
 def a_process(service: str) -> Process:
-    """What a service is given besides its settings, when it listens nowhere."""
+    """The process of a service that does not listen on a port."""
     return Process(service, f"{service}-{uuid.uuid4().hex[:8]}", 0, Probes())
 
 
 def measured(process: Process, metric: str, **labels: str) -> float:
-    """The value of a metric; 0 when it was never counted."""
+    """The value of a metric, or 0 if it was never counted."""
     return process.probes.metrics.get_sample_value(metric, labels) or 0.0
 
 
@@ -49,7 +49,7 @@ def measured(process: Process, metric: str, **labels: str) -> float:
 async def a_worker(
     url: str, *folders: Path, slots: int = 8, process: Process | None = None, **settings: str
 ) -> AsyncGenerator[Executor]:
-    """A worker at work; `settings` are its variables without their prefix.
+    """A running worker. `settings` are its variables without their prefix.
 
     Leaving the block gives back what it runs, as at the end of a drain.
     """
@@ -63,7 +63,7 @@ async def a_worker(
 
 @dataclass(frozen=True)
 class Front:
-    """A gateway at work, as its callers see it."""
+    """A running gateway, as its callers see it."""
 
     gateway: Gateway
     process: Process
@@ -78,7 +78,7 @@ class Front:
         return Client(self.url(team, agent), mode=era, **options)
 
     def counted(self, metric: str, **labels: str) -> float:
-        """The value of a metric; 0 when it was never counted."""
+        """The value of a metric, or 0 if it was never counted."""
         return measured(self.process, metric, **labels)
 
 
@@ -97,7 +97,7 @@ async def a_gateway(url: str, **settings: str) -> AsyncGenerator[Front]:
 
 
 async def until(look: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:
-    """Look again and again until it is so; for what has to be asked and tells nobody when it changes."""
+    """Poll until `look` returns True; for conditions without an event."""
     async with asyncio.timeout(within):
         while not await look():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(_LOOK_AGAIN)

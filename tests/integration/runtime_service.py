@@ -1,4 +1,4 @@
-"""A service as small as one can be, to be started as a process of its own by the tests of `run`.
+"""A minimal service, to be started as a process of its own by the tests of `run`.
 
 Its first argument says how it behaves: `fine`, `slow_start`, `slow_drain`, `fails`, `fails_starting`, `loses`,
 `refused`, `unavailable`, `traces` (it makes a span) or `crashes`.
@@ -21,13 +21,13 @@ from pallas_runtime.telemetry import tracer
 
 @dataclass
 class Service:
-    """Says on standard output what happens to it."""
+    """Prints each step of its life."""
 
     http: ASGIApp | None
     slow: bool
 
     async def drain(self) -> None:
-        """Say so, and hang when it is told to."""
+        """Print `drain`, and hang in the mode for that."""
         print("drain", flush=True)
         if self.slow:
             await asyncio.Event().wait()
@@ -35,7 +35,7 @@ class Service:
 
 @asynccontextmanager
 async def build(_settings: Settings, process: Process) -> AsyncGenerator[Service]:
-    """Behave as told."""
+    """Behave as the mode says."""
     match how := sys.argv[1]:
         case "refused":
             raise Rejected("the team folder 'x' is not there")
@@ -62,7 +62,7 @@ async def build(_settings: Settings, process: Process) -> AsyncGenerator[Service
 
 
 async def lose(secret: str) -> None:
-    """Vital work that dies."""
+    """A vital task that fails."""
     raise ValueError(f"cannot count {secret}")
 
 

@@ -1,4 +1,4 @@
-"""The broker ends, or is killed, and comes back: every service says so, recovers by itself, and no turn is lost."""
+"""The broker stops or is killed, then comes back: every service reports it and recovers, and no turn is lost."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ class Stack:
         await asyncio.gather(*(each.ready(RECOVERS_WITHIN) for each in self.services.values()))
 
     async def none_ready(self) -> None:
-        """Wait until every service says that it misses the broker."""
+        """Wait until the readiness of every service reports the missing broker."""
         for each in self.services.values():
 
             async def misses_the_broker(service: Service = each) -> bool:
@@ -82,52 +82,54 @@ def text_of(result: CallToolResult) -> str:
 
 @dataclass
 class Waiting:
-    """A call of a tool that waits for a file, with what its caller hears."""
+    """A call of a tool that waits for a file, with the caller's progress messages."""
 
     file: Path
-    heard: Collected[str]
+    messages: Collected[str]
     calling: asyncio.Task[CallToolResult]
 
     @classmethod
     async def begin(cls, client: Client, file: Path, begins: str) -> "Waiting":
-        """Call, and come back when the caller has heard `begins`."""
-        heard = Collected[str]()
+        """Call, and return once the progress message `begins` has arrived."""
+        messages = Collected[str]()
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
-            heard.add(message or "")
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            messages.add(message or "")
 
-        calling = asyncio.create_task(client.call_tool("late_effect", {"file": str(file)}, progress_callback=told))
-        await heard.until(lambda lines: begins in lines, 30)
-        return cls(file, heard, calling)
+        calling = asyncio.create_task(
+            client.call_tool("late_effect", {"file": str(file)}, progress_callback=on_progress)
+        )
+        await messages.until(lambda lines: begins in lines, 30)
+        return cls(file, messages, calling)
 
     async def ends_well(self) -> None:
-        """Wait for the answer: what was asked has been done, once."""
+        """Wait for the answer. Fails unless the tool ran once."""
         assert text_of(await soon(self.calling, RECOVERS_WITHIN)).startswith("waited in attempt")
         assert len(self.file.with_suffix(".effects").read_text("utf-8").split()) == 1
 
 
 @dataclass
 class Submitting:
-    """Callers who call one after the other, whatever happens: `ok` or the code of the error, as they come."""
+    """Callers that make one call after the other. `ends` has `ok` or the error code of each."""
 
     client: Client
     ends: Collected[str] = field(default_factory=Collected[str])
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def submit(self) -> None:
-        """Call until it is enough."""
+        """Make calls until the test stops them."""
         while not self.stop.is_set():
             result = await soon(self.client.call_tool("say", {"text": "here"}), RECOVERS_WITHIN)
             self.ends.add((result.meta or {})["pallas/error"]["code"] if result.is_error else "ok")
 
     async def more(self, end: str, number: int = SUBMITTERS) -> None:
-        """Wait until so many more calls have ended like this."""
+        """Wait until `number` more calls have ended with `end`."""
         enough = self.ends.items.count(end) + number
         await self.ends.until(lambda ends: ends.count(end) >= enough, RECOVERS_WITHIN)
 
 
 async def ends_of(bus: Bus, team: str, agent: str) -> dict[str, list[str]]:
-    """How each claimed or cancelled turn of an agent ended, by its id: all outcomes that the log has of it."""
+    """All outcomes in the log of each claimed or cancelled turn of an agent, by its id."""
     ends: dict[str, list[str]] = {}
     async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.{team}.{agent}.*"):
         found = ends.setdefault(record.subject.rpartition(".")[2], [])
@@ -136,7 +138,7 @@ async def ends_of(bus: Bus, team: str, agent: str) -> dict[str, list[str]]:
     return ends
 
 
-async def test_turns_outlive_the_broker_and_every_service_tells_the_truth_and_recovers(
+async def test_turns_survive_an_outage_of_the_broker_and_every_service_reports_it_and_recovers(
     stack: Stack, bus: Connecting
 ) -> None:
     async with AsyncExitStack() as clients:
@@ -154,14 +156,14 @@ async def test_turns_outlive_the_broker_and_every_service_tells_the_truth_and_re
 
             await asyncio.to_thread(end)
             await stack.none_ready()
-            files[0].touch()  # it comes to its end while nobody can be told
+            files[0].touch()  # it ends while the broker is away
 
             async def known_as_stale() -> bool:
                 health = json.loads(text_of(await soon(bench.call_tool("get_health", {}))))
                 return health["status"] == "degraded" and "stale" in health["message"]
 
             await until(known_as_stale, 20)
-            # Who waits for the end of a turn hears of it when the broker is back, and that may be all of them.
+            # Callers that wait for a turn get its end when the broker is back, which may be all of them.
             submitters += [asyncio.create_task(submitting.submit()) for _ in range(SUBMITTERS)]
             await submitting.more("busy")
             async with httpx.AsyncClient(trust_env=False) as http:
@@ -185,9 +187,9 @@ async def test_turns_outlive_the_broker_and_every_service_tells_the_truth_and_re
         return not [record async for record in read(log, TURN_QUEUE.name, ">")]
 
     await until(queue_is_empty, RECOVERS_WITHIN)
-    said = await ends_of(log, stack.team, "sure")
-    assert all(len(ends) == 1 for ends in said.values()), "every turn has one end"
-    assert sum(ends == ["completed"] for ends in said.values()) == submitting.ends.items.count("ok")
+    ended = await ends_of(log, stack.team, "sure")
+    assert all(len(ends) == 1 for ends in ended.values()), "every turn has one end"
+    assert sum(ends == ["completed"] for ends in ended.values()) == submitting.ends.items.count("ok")
     assert set(submitting.ends.items) == {"ok", "busy"}
     waited = (await ends_of(log, stack.team, "bench")) | (await ends_of(log, stack.team, "once"))
     assert list(waited.values()) == [["completed"]] * 6

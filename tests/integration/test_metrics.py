@@ -1,4 +1,4 @@
-"""What every service really exposes while calls are made, as Prometheus reads it."""
+"""The metrics that every service exposes while calls are made, as Prometheus reads them."""
 
 import re
 import subprocess
@@ -31,7 +31,7 @@ FERNET = Fernet.generate_key().decode()
 
 @dataclass(frozen=True)
 class Shown:
-    """What a process has shown at `/metrics`."""
+    """A scrape of a process's `/metrics`."""
 
     text: str
     families: dict[str, Metric]
@@ -74,12 +74,12 @@ class Platform:
         await until(counted)
 
     async def be_refused(self) -> None:
-        """Make a request with a bearer that is nobody's."""
+        """Make a request with an unknown bearer."""
         async with httpx.AsyncClient(trust_env=False, headers={"authorization": f"Bearer {BEARER}"}) as http:
             assert (await http.post(self.url, json={})).status_code == 401
 
     async def together(self, series: str, *names: str, **labels: str) -> float:
-        """The sum over these processes (or all), as Prometheus makes it."""
+        """The sum of a series over these processes, or over all."""
         scraped = [await shown(self.services[name]) for name in names or self.services]
         return sum(each.value(series, **labels) for each in scraped)
 
@@ -90,7 +90,7 @@ async def platform(
 ) -> AsyncGenerator[Platform]:
     """Every service once, and a second worker."""
     folder = str(a_lab(tmp_path / "team", team))
-    told: dict[str, dict[str, str]] = {
+    settings_of: dict[str, dict[str, str]] = {
         "agent-gateway": {"agent_ports": "false", "gateway_auth": "optional"},
         "agent-worker": {"teams": folder},
         "second-worker": {"teams": folder},
@@ -103,9 +103,9 @@ async def platform(
     async with AsyncExitStack() as stack:
         redis = stack.enter_context(RedisServer(tmp_path / "redis"))
         for name in ("team-lifecycle", "auth-resolver"):
-            told[name] |= {"redis_url": redis.url, "fernet_keys": FERNET}
+            settings_of[name] |= {"redis_url": redis.url, "fernet_keys": FERNET}
         services: dict[str, Service] = {}
-        for name, settings in told.items():
+        for name, settings in settings_of.items():
             module = name.replace("second", "agent").replace("-", "_")
             running = a_service(module, nats_server.url, tmp_path, name, **settings)
             services[name] = await stack.enter_async_context(running)
@@ -115,29 +115,29 @@ async def platform(
 
 
 def linted(text: str) -> str:
-    """What promtool has against an exposition; nothing when it is accepted."""
+    """The complaints of promtool about an exposition; empty if it is accepted."""
     command = [str(tool("promtool")), "check", "metrics"]
     found = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=False)
     return found.stdout + found.stderr if found.returncode else ""
 
 
 def of(service: str) -> dict[str, Exposed]:
-    """What a service is known to expose."""
+    """The documented metrics of a service."""
     return {metric.name: metric for metric in exposed() if metric.service in (service, EVERY_PROCESS)}
 
 
 def own(shown: Shown) -> dict[str, Metric]:
-    """What a process exposes besides the figures of every process and of Python."""
+    """The metrics of a process, without those of every process and of Python."""
     named = {name + ("_total" if family.type == "counter" else ""): family for name, family in shown.families.items()}
     return {name: family for name, family in named.items() if not name.startswith(("process_", "python_"))}
 
 
-def test_promtool_finds_what_is_wrong() -> None:
+def test_promtool_rejects_a_bad_exposition() -> None:
     assert "no help text" in linted("# TYPE pallas_turns gauge\npallas_turns 1\n")
 
 
 @pytest.mark.timeout(300)  # eight processes, three servers
-async def test_what_services_expose_is_accepted_is_what_is_documented_and_adds_up(platform: Platform) -> None:
+async def test_services_expose_exactly_the_documented_metrics_and_promtool_accepts_them(platform: Platform) -> None:
     await platform.call()
     await platform.be_refused()
     for name, service in platform.services.items():
@@ -161,17 +161,17 @@ async def _says_what_happened(platform: Platform) -> None:
     assert await platform.together("pallas_worker_slots") > 0
     monitor = platform.services["health-monitor"]
 
-    async def seen() -> bool:
+    async def is_shown() -> bool:
         found = await shown(monitor)
         counted = found.value("pallas_stream_messages", stream="TURN_LOG") > CALLS
         hosted = found.value("pallas_agent_workers", **bench) == 2
         return counted and hosted and found.value("pallas_agent_health", **bench) == 1
 
-    await until(seen, 3 * PATIENCE)  # streams are looked at every few seconds
+    await until(is_shown, 3 * PATIENCE)  # streams are looked at every few seconds
 
 
 async def _names_no_turn_and_no_caller(platform: Platform) -> None:
-    """No label has an id: of a turn, which is as long as a new one, or of who has called."""
+    """Fail if a label contains an id of a turn or of a caller."""
     for service in platform.services.values():
         families = (await shown(service)).families.values()
         values = {value for family in families for sample in family.samples for value in sample.labels.values()}

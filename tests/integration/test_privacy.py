@@ -1,4 +1,4 @@
-"""What is secret stays where it was given: through every entrance go marked secrets, and nothing that is kept has them.
+"""Secrets are not kept: marked secrets go through every entrance, and no stored data, log line or span contains them.
 
 The services are processes of their own, with everything logged and traced, so what is searched is what they write.
 """
@@ -82,8 +82,8 @@ class Careless:
         self.bodies.append(await request.body())
         shown = request.headers.get("authorization", "none")
         self.credentials.add(shown)
-        said = {"error": {"message": f"{shown} is no credential of ours"}}
-        await JSONResponse(said, status_code=401)(scope, receive, send)
+        body = {"error": {"message": f"{shown} is no credential of ours"}}
+        await JSONResponse(body, status_code=401)(scope, receive, send)
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def careless() -> AsyncGenerator[Careless]:
 
 @dataclass
 class Running:
-    """A gateway and a worker with everything that they speak to. `traces` is where their spans go."""
+    """A gateway and a worker with all their servers. `traces` is their collector."""
 
     bus: Bus
     gateway: Process
@@ -107,7 +107,7 @@ class Running:
     http: httpx.AsyncClient
 
     async def post(self, path: str, body: object, **headers: str) -> httpx.Response:
-        """Send a request with a caller's credentials in all places where one may put them."""
+        """Send a request with credentials in every place where a caller may put them."""
         accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         private = {"authorization": f"Bearer {BEARER}", "cookie": f"session={COOKIE}", "x-api-key": BEARER}
         content = json.dumps(body).encode()
@@ -115,7 +115,7 @@ class Running:
         return await self.http.post(url, content=content, headers={**accept, **private, **headers})
 
     async def ask(self, agent: str, method: str, params: Mapping[str, Any], **meta: object) -> str:
-        """Ask an agent in the modern revision; returns the whole answer."""
+        """Send a request of the modern revision to an agent. Returns the whole answer."""
         about = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "caller", "version": "1"},
@@ -130,7 +130,7 @@ class Running:
         return await self.ask(agent, "tools/call", {"name": agent, "arguments": arguments}, **meta)
 
     async def stored(self) -> dict[str, bytes]:
-        """Everything that the broker has, by stream: subjects, headers and bodies."""
+        """All data in the broker by stream: subjects, headers and bodies."""
         names: list[str] = [each["config"]["name"] for each in (await self.bus.api("STREAM.LIST", {}))["streams"]]
         found: dict[str, bytes] = {}
         for name in names:
@@ -143,7 +143,7 @@ class Running:
 
 @pytest.fixture
 async def parts(tmp_path: Path) -> AsyncGenerator[Running]:
-    """Everything at work."""
+    """All running services."""
     async with AsyncExitStack() as stack:
         refusing, traces = await stack.enter_async_context(careless()), await stack.enter_async_context(careless())
         processes = ExitStack()
@@ -170,7 +170,7 @@ async def parts(tmp_path: Path) -> AsyncGenerator[Running]:
         }
         gateway = processes.enter_context(running("agent-gateway", tmp_path, "agent_gateway", env=env))
         worker = processes.enter_context(running("agent-worker", tmp_path, "agent_worker", env=env))
-        for process in (gateway, worker):  # in a thread: meanwhile they speak to the servers here
+        for process in (gateway, worker):  # in a thread, since they use servers of this process while they end
             await asyncio.to_thread(process.wait_for, "readyz")
         async with connect(nats.url, CLI) as bus, httpx.AsyncClient(timeout=60, trust_env=False) as http:
             yield Running(bus, gateway, worker, refusing, traces, http)
@@ -195,7 +195,7 @@ async def served(parts: Running) -> None:
 
 
 async def use_every_entrance(parts: Running) -> None:
-    """Say something at every entrance, well and badly, with secrets wherever there is a place for one."""
+    """Send valid and invalid requests with secrets to every entrance."""
     talk = {"conversation_id": CONVERSATION}
     added = await parts.call("harper", {"message": f'{OPEN}\n/tool toolbox/add {{"a": 40, "b": 2}}', **talk})
     assert "42" in added
@@ -237,14 +237,14 @@ async def test_no_secret_is_in_the_broker_in_a_log_line_or_in_a_span(parts: Runn
     await until(both_traced)
     assert parts.traces.credentials == {f"Bearer {COLLECTOR_KEY}"}
     stored = await parts.stored()
-    told = {
+    outputs = {
         "spans": b"\n".join(parts.traces.bodies),
         "gateway's log": parts.gateway.output().encode(),
         "worker's log": parts.worker.output().encode(),
     }
-    written = {**stored, **told}
+    written = {**stored, **outputs}
     assert OPEN.encode() in stored["TURN_LOG"]
-    assert [where for where, text in told.items() if OPEN.encode() in text] == []
+    assert [where for where, text in outputs.items() if OPEN.encode() in text] == []
     assert stored[TURN_OBJECTS.name]
     found = [(secret, where) for where, text in written.items() for secret in SECRETS if secret.encode() in text]
     assert found == []

@@ -21,7 +21,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Generator[Guarded]:
 
 @pytest.fixture(scope="session")
 async def declared(guarded: Guarded) -> AsyncGenerator[Guarded]:
-    """The broker, with everything that is stored declared by whoever owns it."""
+    """The broker, with all streams and buckets declared by their owners."""
     async with AsyncExitStack() as stack:
         for owner in sorted({thing.owner for thing in (*STREAMS, *BUCKETS)}):
             bus = await stack.enter_async_context(connect(guarded.access(owner), owner))

@@ -1,4 +1,4 @@
-"""A broker that is configured as `pallas broker config` does it, with two kinds of workers, and its users."""
+"""A broker with the configuration of `pallas broker config`: its users, among them workers of two teams."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -24,14 +24,14 @@ _VIOLATION = "permissions violation"
 
 @dataclass
 class Guarded:
-    """The server, where its configuration is, and the folders of the teams."""
+    """The server, its configuration folder, and the team folders."""
 
     server: NatsServer
     folder: BrokerFolder
     teams: dict[str, Path]
 
     def access(self, user: str) -> Access:
-        """How that user connects."""
+        """The address and seed with which a user connects."""
         return Access(self.server.url, SecretStr(self.seed(user)))
 
     def seed(self, user: str) -> str:
@@ -40,7 +40,7 @@ class Guarded:
 
     @property
     def violations(self) -> list[str]:
-        """What the server has refused so far."""
+        """The violations that the server has logged so far."""
         return [line for line in self.server.log.splitlines() if "iolation" in line]
 
 
@@ -50,7 +50,7 @@ def worker(team: str) -> str:
 
 
 def start(folder: Path, *, edit: Callable[[str], str] = lambda text: text, max_payload: str = "8MB") -> Guarded:
-    """A started broker whose workers host a team each; whoever starts it closes its server."""
+    """Start a broker with workers of two teams. The caller closes its server."""
     teams = {team: a_lab(folder / "teams" / team, team, edit) for team in TEAMS}
     written = BrokerFolder(folder / "broker")
     written.write_users(read_workers([[path] for path in teams.values()], {}))
@@ -60,7 +60,7 @@ def start(folder: Path, *, edit: Callable[[str], str] = lambda text: text, max_p
 
 @dataclass
 class Trier:
-    """A connection that does what may be denied, and remembers what was."""
+    """A connection that tries what may be denied, and keeps what was."""
 
     bus: Bus
     denied: set[str] = field(default_factory=set[str])
@@ -72,7 +72,7 @@ class Trier:
         return await self._denied(subjects)
 
     async def subscribe(self, *subjects: str) -> set[str]:
-        """Listen on each and return those that were denied."""
+        """Subscribe to each and return those that were denied."""
         for subject in subjects:
             await self.bus.subscribe(subject, _ignore)
         return await self._denied(subjects)
@@ -89,7 +89,7 @@ async def _ignore(_: Msg) -> None:
 
 @asynccontextmanager
 async def trying(access: Access, service: str) -> AsyncGenerator[Trier]:
-    """Connect as somebody and try."""
+    """Connect as a user, to try what is denied."""
     denied: set[str] = set()
 
     async def failed(error: Exception) -> None:

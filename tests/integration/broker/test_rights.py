@@ -1,4 +1,4 @@
-"""For every service and everything that is said: what the catalogue allows works, and everything else is denied."""
+"""For every service and every entry of the catalogue: allowed messages work, and all others are denied."""
 
 import asyncio
 import json
@@ -41,23 +41,23 @@ LETTER = "x"
 
 
 @dataclass(frozen=True)
-class Said:
-    """One thing of the catalogue as a test says it: who may say it, and who may hear it where."""
+class CatalogueEntry:
+    """One entry of the catalogue: who may publish it, and who may read it on which subject."""
 
     name: str
     template: Template
-    speakers: tuple[str, ...]
-    hearers: tuple[str, ...]
+    publishers: tuple[str, ...]
+    readers: tuple[str, ...]
     prefix: str = ""
     live: str | None = None
 
     def subject(self, team: str) -> str:
-        """Where it is said, for a team where it belongs to one."""
+        """Its subject, for this team if it belongs to one."""
         ids = {name: team if name == "team" else LETTER for name in self.template.fields}
         return self.prefix + self.template.subject(**ids)
 
-    def heard_on(self, team: str) -> str:
-        """Where it is heard as it is said."""
+    def live_subject_for(self, team: str) -> str:
+        """The subject on which it is published again live."""
         return self.subject(team) if self.live is None else live_subject(self.subject(team), self.live)
 
     @property
@@ -66,34 +66,34 @@ class Said:
         return "team" in self.template.fields
 
 
-def everything() -> Iterator[Said]:
-    """All that is said, as the catalogue has it."""
+def everything() -> Iterator[CatalogueEntry]:
+    """All entries of the catalogue."""
     for contract in CONTRACTS:
         live = contract.stream.live if contract.stream else None
-        yield Said(contract.name, contract.template, contract.owners, contract.readers, live=live)
+        yield CatalogueEntry(contract.name, contract.template, contract.owners, contract.readers, live=live)
     for bucket in BUCKETS:
         prefix = bucket_subject(bucket, "")
-        yield Said(f"bucket {bucket.name}", bucket.key, bucket.writers, bucket.readers, prefix)
+        yield CatalogueEntry(f"bucket {bucket.name}", bucket.key, bucket.writers, bucket.readers, prefix)
     for blob in BLOBS:
-        yield Said(blob.name, blob.template, blob.owners, ())
+        yield CatalogueEntry(blob.name, blob.template, blob.owners, ())
     for question in QUESTIONS:
-        yield Said(question.name, question.template, question.askers, (question.answerer,))
+        yield CatalogueEntry(question.name, question.template, question.askers, (question.answerer,))
 
 
-SAID = tuple(everything())
-BY_NAME = {said.name: said for said in SAID}
+ENTRIES = tuple(everything())
+BY_NAME = {entry.name: entry for entry in ENTRIES}
 KV_NAMES = frozenset(f"bucket {bucket.name}" for bucket in BUCKETS)
 each_service = pytest.mark.parametrize("service", SPEAKERS)
 
 
 def user_of(service: str) -> str:
-    """Its user; of workers, the one of team alpha."""
+    """The service's broker user; for workers that of team alpha."""
     return worker(ALPHA) if service in PER_TEAM else service
 
 
 def subjects(team: str, *, live: bool) -> dict[str, str]:
-    """Where each thing is said, or heard, for that team, by name."""
-    found = {said.name: said.heard_on(team) if live else said.subject(team) for said in SAID}
+    """The subjects of all entries for that team, by name; with `live` those of live messages."""
+    found = {entry.name: entry.live_subject_for(team) if live else entry.subject(team) for entry in ENTRIES}
     if live:
         found |= {
             name: f"{LIVE_PREFIX}.kv.{bucket}.{found[name].removeprefix(f'$KV.{bucket}.')}"
@@ -102,51 +102,53 @@ def subjects(team: str, *, live: bool) -> dict[str, str]:
     return found
 
 
-def theirs(said: Said, who: tuple[str, ...], service: str, team: str) -> bool:
-    """Whether the catalogue allows it to this service; to a worker of alpha, nothing of another team."""
-    return service in who and not (service in PER_TEAM and said.of_a_team and team != ALPHA)
+def is_allowed(entry: CatalogueEntry, who: tuple[str, ...], service: str, team: str) -> bool:
+    """Whether the catalogue allows it to this service. A worker of alpha is allowed nothing of another team."""
+    return service in who and not (service in PER_TEAM and entry.of_a_team and team != ALPHA)
 
 
 @each_service
 @pytest.mark.parametrize("team", [ALPHA, BETA])
-async def test_a_service_says_what_the_catalogue_lets_it_say_and_nothing_else(
+async def test_a_service_can_publish_exactly_what_the_catalogue_allows(
     guarded: Guarded, service: str, team: str
 ) -> None:
     where = subjects(team, live=False)
     async with trying(guarded.access(user_of(service)), service) as trier:
         denied = await trier.publish(*where.values())
     allowed = {name for name, subject in where.items() if subject not in denied}
-    assert allowed == {said.name for said in SAID if theirs(said, said.speakers, service, team)}
+    assert allowed == {entry.name for entry in ENTRIES if is_allowed(entry, entry.publishers, service, team)}
 
 
 @each_service
 @pytest.mark.parametrize("team", [ALPHA, BETA])
-async def test_a_service_hears_what_the_catalogue_lets_it_hear_and_nothing_else(
+async def test_a_service_can_subscribe_to_exactly_what_the_catalogue_allows(
     guarded: Guarded, service: str, team: str
 ) -> None:
-    where = {name: subject for name, subject in subjects(team, live=True).items() if BY_NAME[name].hearers}
+    where = {name: subject for name, subject in subjects(team, live=True).items() if BY_NAME[name].readers}
     async with trying(guarded.access(user_of(service)), service) as trier:
         denied = await trier.subscribe(*where.values())
     allowed = {name for name, subject in where.items() if subject not in denied}
-    assert allowed == {said.name for said in SAID if theirs(said, said.hearers, service, team) and name_is_heard(said)}
+    assert allowed == {
+        entry.name for entry in ENTRIES if is_allowed(entry, entry.readers, service, team) and has_readers(entry)
+    }
 
 
-def name_is_heard(said: Said) -> bool:
-    """Whether there is something to listen to."""
-    return bool(said.hearers)
+def has_readers(entry: CatalogueEntry) -> bool:
+    """Whether anything may read it."""
+    return bool(entry.readers)
 
 
 @each_service
-async def test_nobody_hears_the_subjects_on_which_things_are_said_instead_of_those_of_what_was_stored(
+async def test_no_service_can_subscribe_to_subjects_before_their_messages_are_stored(
     guarded: Guarded, service: str
 ) -> None:
-    stored = {said.subject(ALPHA) for said in SAID if said.live is not None or said.name in KV_NAMES}
+    stored = {entry.subject(ALPHA) for entry in ENTRIES if entry.live is not None or entry.name in KV_NAMES}
     async with trying(guarded.access(user_of(service)), service) as trier:
         assert await trier.subscribe(*stored) == stored
 
 
 @each_service
-async def test_a_stream_is_read_as_a_whole_only_by_whoever_reads_of_all_teams(guarded: Guarded, service: str) -> None:
+async def test_only_readers_of_all_teams_can_read_a_whole_stream(guarded: Guarded, service: str) -> None:
     names = {stream.name: _readers(stream.name) for stream in STREAMS}
     names |= {f"KV_{bucket.name}": set(bucket.readers) for bucket in BUCKETS}
     verbs = ("DIRECT.GET", "STREAM.MSG.GET")
@@ -163,7 +165,7 @@ def _readers(stream: str) -> set[str]:
 
 
 @each_service
-async def test_a_stream_is_declared_by_its_owner_and_cleared_by_its_removers_alone(
+async def test_only_its_owner_can_declare_a_stream_and_only_its_removers_can_delete_from_it(
     guarded: Guarded, service: str
 ) -> None:
     where: dict[str, bool] = {}
@@ -179,11 +181,11 @@ async def test_a_stream_is_declared_by_its_owner_and_cleared_by_its_removers_alo
     assert set(where) - denied == {subject for subject, allowed in where.items() if allowed}
 
 
-async def test_what_is_said_is_heard_and_read_by_all_of_its_readers(declared: Guarded) -> None:
+async def test_all_readers_of_a_message_get_it_live_and_from_its_stream(declared: Guarded) -> None:
     for contract in CONTRACTS:
         if contract.stream is None:
             continue
-        said = BY_NAME[contract.name]
+        entry = BY_NAME[contract.name]
         for reader in contract.readers:
             heard: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -194,19 +196,19 @@ async def test_what_is_said_is_heard_and_read_by_all_of_its_readers(declared: Gu
                 connect(declared.access(user_of(contract.owners[0])), contract.owners[0]) as owner,
                 connect(declared.access(user_of(reader)), reader) as bus,
             ):
-                await bus.subscribe(said.heard_on(ALPHA), arrived)
+                await bus.subscribe(entry.live_subject_for(ALPHA), arrived)
                 await asyncio.sleep(0)
                 await bus.flush()
                 body = f"{contract.name} for {reader}".encode()
-                await owner.put(said.subject(ALPHA), body)
+                await owner.put(entry.subject(ALPHA), body)
                 assert await soon(heard.get()) == body
-                # A worker takes its turns from their queue, and reads them nowhere else.
+                # A worker reads its turns from its queue only.
                 if (reader, contract.name) != (WORKER, "turn.requested"):
-                    [*_, last] = [record async for record in read(bus, contract.stream.name, said.subject(ALPHA))]
+                    [*_, last] = [record async for record in read(bus, contract.stream.name, entry.subject(ALPHA))]
                     assert last.data == body
 
 
-async def test_what_is_in_a_bucket_is_read_by_all_of_its_readers(declared: Guarded) -> None:
+async def test_all_readers_of_a_bucket_can_read_its_entries(declared: Guarded) -> None:
     for bucket in BUCKETS:
         subject = BY_NAME[f"bucket {bucket.name}"].subject(ALPHA)
         async with connect(declared.access(user_of(bucket.writers[0])), bucket.writers[0]) as owner:
@@ -216,7 +218,7 @@ async def test_what_is_in_a_bucket_is_read_by_all_of_its_readers(declared: Guard
                 assert [record.data for record in await read_last(bus, f"KV_{bucket.name}", subject)] == [b"{}"]
 
 
-async def test_parts_of_objects_are_read_by_all_of_their_readers(declared: Guarded) -> None:
+async def test_all_readers_of_objects_can_read_their_parts(declared: Guarded) -> None:
     for blob in BLOBS:
         subject = BY_NAME[blob.name].subject(ALPHA)
         async with connect(declared.access(user_of(blob.owners[0])), blob.owners[0]) as owner:
@@ -227,9 +229,7 @@ async def test_parts_of_objects_are_read_by_all_of_their_readers(declared: Guard
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
-async def test_a_question_is_answered_and_the_answerer_can_say_nothing_else_to_whoever_asked(
-    guarded: Guarded, question: Any
-) -> None:
+async def test_an_answerer_can_send_one_answer_to_the_asker_and_no_more(guarded: Guarded, question: Any) -> None:
     subject = BY_NAME[question.name].subject(ALPHA)
     asker, answerer = question.askers[0], question.answerer
     async with (
@@ -251,7 +251,7 @@ async def test_a_question_is_answered_and_the_answerer_can_say_nothing_else_to_w
 
 
 @each_service
-async def test_nobody_hears_the_answers_that_another_is_waiting_for(guarded: Guarded, service: str) -> None:
+async def test_no_service_can_subscribe_to_the_answers_for_another(guarded: Guarded, service: str) -> None:
     users = [user_of(service) for service in SPEAKERS] + [worker(BETA)]
     inboxes = {user: f"{inbox_prefix(public_key(guarded.seed(user)))}.>" for user in users}
     async with trying(guarded.access(user_of(service)), service) as trier:
@@ -261,14 +261,14 @@ async def test_nobody_hears_the_answers_that_another_is_waiting_for(guarded: Gua
 
 
 @each_service
-async def test_nobody_may_speak_in_the_place_of_the_broker(guarded: Guarded, service: str) -> None:
+async def test_no_service_can_publish_in_place_of_the_broker(guarded: Guarded, service: str) -> None:
     spoken = {live_subject("pallas.v1.turn.outcome.alpha.x.x"), "pallas.v1.live.kv.agents.alpha.x", "_INBOX.any.one"}
     async with trying(guarded.access(user_of(service)), service) as trier:
         assert await trier.publish(*spoken) == spoken
 
 
 def ways_to_another_team() -> Iterator[str]:
-    """Requests by which a worker could read the turns of another team, or hinder those who care for them."""
+    """Requests by which a worker could read the turns of another team, or disturb its workers."""
     turn = TURN_CLAIM.template.subject(team=BETA, agent=LETTER, turn=LETTER)
     for stream in STREAMS:
         yield from (f"$JS.API.{verb}.{stream.name}" for verb in ("DIRECT.GET", "STREAM.MSG.GET", "STREAM.INFO"))
@@ -290,7 +290,7 @@ def ways_to_another_team() -> Iterator[str]:
     yield "$JS.ACK.TURN_LOG.content-expiry.1.1.1.1.1"
 
 
-async def test_a_worker_has_no_way_to_the_turns_of_another_team(guarded: Guarded) -> None:
+async def test_every_request_of_a_worker_for_turns_of_another_team_is_denied(guarded: Guarded) -> None:
     ways = set(ways_to_another_team())
     async with trying(guarded.access(worker(ALPHA)), WORKER) as trier:
         assert await trier.publish(*ways) == ways
@@ -298,7 +298,7 @@ async def test_a_worker_has_no_way_to_the_turns_of_another_team(guarded: Guarded
         assert await trier.subscribe(*live) == live
 
 
-async def test_a_worker_reads_the_turns_of_its_team_and_not_those_of_another(declared: Guarded) -> None:
+async def test_a_worker_reads_the_turns_of_its_team_and_of_no_other(declared: Guarded) -> None:
     async with connect(declared.access(worker(BETA)), WORKER) as other:
         await other.put(TURN_OUTCOME.template.subject(team=BETA, agent=LETTER, turn=LETTER), b"of beta")
     async with connect(declared.access(worker(ALPHA)), WORKER) as bus:
@@ -316,7 +316,7 @@ async def test_a_worker_reads_the_turns_of_its_team_and_not_those_of_another(dec
 
 
 @pytest.mark.parametrize("config", [{"filter_subject": ">"}, {"filter_subjects": [f"pallas.v1.turn.outcome.{BETA}.>"]}])
-async def test_a_consumer_with_another_filter_than_its_request_says_is_refused(
+async def test_a_consumer_whose_filter_differs_from_its_request_subject_is_refused(
     declared: Guarded, config: dict[str, Any]
 ) -> None:
     own = TURN_OUTCOME.template.filter(team=ALPHA)
@@ -327,7 +327,7 @@ async def test_a_consumer_with_another_filter_than_its_request_says_is_refused(
 
 
 @pytest.mark.parametrize("who", ["nobody", "a stranger", "a password"])
-async def test_nobody_else_is_let_in(guarded: Guarded, who: str) -> None:
+async def test_the_broker_rejects_strangers_passwords_and_missing_credentials(guarded: Guarded, who: str) -> None:
     url = guarded.server.url
     access = Access(url, SecretStr(make_seed()) if who == "a stranger" else None)
     if who == "a password":

@@ -1,4 +1,4 @@
-"""Whole turns on a broker that lets each service do its own: nothing that they need is denied, over TLS too."""
+"""Complete turns on a broker with rights for each service: nothing is denied, over TLS too."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
@@ -27,7 +27,7 @@ from pallas_contracts.message import utc_now
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Generator[Guarded]:
-    """A broker of this test alone."""
+    """A broker for this test alone."""
     guarded = start(tmp_path)
     yield guarded
     guarded.server.close()
@@ -35,7 +35,7 @@ def alone(tmp_path: Path) -> Generator[Guarded]:
 
 @asynccontextmanager
 async def everything(guarded: Guarded, folder: Path) -> AsyncGenerator[tuple[Front, Bus]]:
-    """A gateway, a worker for each team, the registry and the monitor; and people at the log."""
+    """A gateway, a worker for each team, the registry and the monitor, and an operator's connection."""
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         url = guarded.server.url
@@ -51,7 +51,7 @@ async def everything(guarded: Guarded, folder: Path) -> AsyncGenerator[tuple[Fro
         yield front, await enter(connect(guarded.access(CLI), CLI))
 
 
-async def test_turns_of_two_teams_run_to_their_end_and_nothing_is_denied(alone: Guarded, tmp_path: Path) -> None:
+async def test_turns_of_two_teams_complete_and_nothing_is_denied(alone: Guarded, tmp_path: Path) -> None:
     async with everything(alone, tmp_path) as (front, people):
         for team in TEAMS:
             async with front.client(team, "bench") as client:
@@ -71,7 +71,7 @@ async def test_turns_of_two_teams_run_to_their_end_and_nothing_is_denied(alone: 
     assert alone.violations == []
 
 
-async def test_a_turn_of_a_lost_worker_is_taken_up_by_one_that_reads_no_more_than_its_team(
+async def test_a_turn_of_a_lost_worker_is_executed_by_another_with_the_rights_of_one_team(
     alone: Guarded, tmp_path: Path
 ) -> None:
     settings = {"nats_seed": alone.seed(worker(ALPHA)), "teams": str(alone.teams[ALPHA])}
@@ -106,7 +106,7 @@ async def test_a_turn_of_a_lost_worker_is_taken_up_by_one_that_reads_no_more_tha
     assert alone.violations == []
 
 
-async def test_a_rotated_seed_is_let_in_after_a_reload_and_the_removed_one_no_more(alone: Guarded) -> None:
+async def test_after_a_reload_a_rotated_seed_is_accepted_and_the_old_one_rejected(alone: Guarded) -> None:
     workers = read_workers([[path] for path in alone.teams.values()], {})
     old = alone.access(REGISTRY)
     async with connect(alone.access(worker(BETA)), WORKER) as bystander:
@@ -135,8 +135,8 @@ async def test_a_rotated_seed_is_let_in_after_a_reload_and_the_removed_one_no_mo
         assert bystander.breaks == 0
 
 
-async def test_an_agent_that_a_folder_gains_is_hosted_after_a_reload(alone: Guarded) -> None:
-    """Its consumer's name is known to the broker only then; the worker tries until it is."""
+async def test_an_agent_added_to_a_folder_is_hosted_after_a_reload(alone: Guarded) -> None:
+    """The broker knows the name of its consumer only after the reload. The worker retries until then."""
     async with (
         connect(alone.access(GATEWAY), GATEWAY) as owner,
         connect(alone.access(worker(ALPHA)), "agent-worker", timeout=0.3) as bus,
@@ -160,14 +160,14 @@ async def test_an_agent_that_a_folder_gains_is_hosted_after_a_reload(alone: Guar
 
 @pytest.fixture
 def encrypted(tmp_path: Path) -> Generator[tuple[NatsServer, str]]:
-    """A broker that speaks TLS only, and the certificates of who signs its own."""
+    """A broker that accepts TLS only, and the certificate of its CA."""
     folder = BrokerFolder(tmp_path)
     folder.write_tls(["127.0.0.1"])
     with NatsServer(tmp_path, further=f"include {TLS}", tls=True) as server:
         yield server, (tmp_path / "tls" / "ca.pem").read_text("ascii")
 
 
-async def test_services_speak_tls_to_a_broker_whose_certificate_they_trust(
+async def test_services_connect_over_tls_to_a_broker_with_a_trusted_certificate(
     encrypted: tuple[NatsServer, str], tmp_path: Path
 ) -> None:
     server, ca = encrypted
@@ -182,7 +182,7 @@ async def test_services_speak_tls_to_a_broker_whose_certificate_they_trust(
         await monitor.ready()
 
 
-async def test_a_broker_with_somebody_elses_certificate_is_refused(
+async def test_a_broker_with_an_untrusted_certificate_is_refused(
     encrypted: tuple[NatsServer, str], tmp_path: Path
 ) -> None:
     server, _ = encrypted
@@ -194,9 +194,7 @@ async def test_a_broker_with_somebody_elses_certificate_is_refused(
             pass
 
 
-async def test_whoever_asks_for_tls_says_nothing_to_a_broker_without_it(
-    nats_server: NatsServer, tmp_path: Path
-) -> None:
+async def test_a_client_that_requires_tls_refuses_a_broker_without_it(nats_server: NatsServer, tmp_path: Path) -> None:
     folder = BrokerFolder(tmp_path)
     folder.write_tls(["127.0.0.1"])
     ca = (tmp_path / "tls" / "ca.pem").read_text("ascii")

@@ -1,4 +1,4 @@
-"""What turns need besides running to their end, on a broker that lets each service do its own: nothing is denied."""
+"""Replays, sub-agents, cancels and resumes on a broker with rights for each service: nothing is denied."""
 
 import asyncio
 import json
@@ -31,13 +31,13 @@ MODELS = """
 
 
 def edited(text: str) -> str:
-    """The lab's team with two agents that have a model, of which one calls the other, and with a short grace time."""
+    """The lab's team with two agents that have a model, one of which calls the other, and with a short grace."""
     return text.replace("title: Bench\n", "title: Bench\n    grace: 0.1\n") + MODELS
 
 
 @dataclass
-class Ways:
-    """Two gateways and a worker of one team, each with its user; people at the log."""
+class Platform:
+    """Two gateways and a worker of one team, each with its own user, and an operator's view of the log."""
 
     guarded: Guarded
     first: Front
@@ -51,11 +51,11 @@ class Ways:
         return (front or self.first).url(ALPHA, "bench")
 
     async def turns(self) -> list[TurnHistory]:
-        """How all turns stand, in the order in which they were made."""
+        """All turns with their states, in the order in which they were made."""
         return sorted(await read_turns(self.people), key=lambda turn: turn.turn_id)
 
     async def until_ended(self, state: str) -> None:
-        """Wait until the newest turn has ended, like this."""
+        """Wait until the newest turn is in the state `state`."""
 
         async def look() -> bool:
             turns = await self.turns()
@@ -67,15 +67,15 @@ class Ways:
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Generator[Guarded]:
-    """A broker that takes messages of 1 MB, of each test alone."""
+    """For each test a broker that accepts messages of 1 MB."""
     guarded = start(tmp_path, edit=edited, max_payload="1MB")
     yield guarded
     guarded.server.close()
 
 
 @pytest.fixture
-async def ways(guarded: Guarded, tmp_path: Path) -> AsyncGenerator[Ways]:
-    """Everything at work; at the end the broker has denied nothing."""
+async def platform(guarded: Guarded, tmp_path: Path) -> AsyncGenerator[Platform]:
+    """All running services. Fails at the end if the broker has denied anything."""
     url, gateway = guarded.server.url, guarded.seed(GATEWAY)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -86,88 +86,96 @@ async def ways(guarded: Guarded, tmp_path: Path) -> AsyncGenerator[Ways]:
         await enter(a_worker(url, guarded.teams[ALPHA], nats_seed=guarded.seed(worker(ALPHA))))
         people = await enter(connect(guarded.access(CLI), CLI))
         http = await enter(httpx.AsyncClient(timeout=30, trust_env=False))
-        ways = Ways(guarded, first, second, people, http, tmp_path)
+        platform = Platform(guarded, first, second, people, http, tmp_path)
         for front in (first, second):
-            await until(lambda front=front: served(ways, front))
-        yield ways
+            await until(lambda front=front: served(platform, front))
+        yield platform
     assert guarded.violations == []
 
 
-async def served(ways: Ways, front: Front) -> bool:
+async def served(platform: Platform, front: Front) -> bool:
     """Whether a gateway has the bench."""
-    return (await ways.http.put(ways.url(front))).status_code == 405
+    return (await platform.http.put(platform.url(front))).status_code == 405
 
 
-def waiting(ways: Ways, **meta: str) -> wire.Message:
+def waiting(platform: Platform, **meta: str) -> wire.Message:
     """The params of a call that waits for ever."""
-    return {"name": "wait", "arguments": {"file": str(ways.folder / "never")}, "_meta": {"progressToken": "t", **meta}}
+    return {
+        "name": "wait",
+        "arguments": {"file": str(platform.folder / "never")},
+        "_meta": {"progressToken": "t", **meta},
+    }
 
 
-async def test_a_turn_is_replayed(ways: Ways) -> None:
-    async with ways.first.client(ALPHA, "bench") as client:
+async def test_a_turn_is_replayed(platform: Platform) -> None:
+    async with platform.first.client(ALPHA, "bench") as client:
         assert not (await client.call_tool("say", {"text": "hello"})).is_error
-    [turn] = await ways.turns()
-    command = (PALLAS, "turns", "replay", turn.turn_id, "--nats", ways.guarded.server.url, "--yes")
-    told = await asyncio.create_subprocess_exec(
-        *command, env={**os.environ, "PALLAS_NATS_SEED": ways.guarded.seed(CLI)}, stdout=PIPE, stderr=PIPE
+    [turn] = await platform.turns()
+    command = (PALLAS, "turns", "replay", turn.turn_id, "--nats", platform.guarded.server.url, "--yes")
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "PALLAS_NATS_SEED": platform.guarded.seed(CLI)}, stdout=PIPE, stderr=PIPE
     )
-    output, errors = await soon(told.communicate(), 30)
-    assert told.returncode == 0, errors.decode()
+    output, errors = await soon(process.communicate(), 30)
+    assert process.returncode == 0, errors.decode()
     assert b"hello (attempt 1)" in output
-    assert [turn.state for turn in await ways.turns()] == ["completed"] * 2
+    assert [turn.state for turn in await platform.turns()] == ["completed"] * 2
 
 
-async def test_an_agent_calls_a_sub_agent(ways: Ways) -> None:
+async def test_an_agent_calls_a_sub_agent(platform: Platform) -> None:
     message = f"/tool helper {json.dumps({'message': '/say from below'})}"
-    async with ways.first.client(ALPHA, "chief") as client:
-        [said] = (await soon(client.call_tool("chief", {"message": message}), 30)).content
-    assert said.type == "text"
-    assert "from below" in said.text
+    async with platform.first.client(ALPHA, "chief") as client:
+        [block] = (await soon(client.call_tool("chief", {"message": message}), 30)).content
+    assert block.type == "text"
+    assert "from below" in block.text
 
 
-async def test_a_turn_is_cancelled_by_leaving_it(ways: Ways) -> None:
-    async with wire.posted(ways.http, ways.url(), wire.modern("tools/call", waiting(ways))) as stream:
+async def test_a_modern_call_is_cancelled_by_disconnecting(platform: Platform) -> None:
+    async with wire.posted(platform.http, platform.url(), wire.modern("tools/call", waiting(platform))) as stream:
         await anext(stream.messages())
-    await ways.until_ended("cancelled")
+    await platform.until_ended("cancelled")
 
 
-async def test_a_turn_is_cancelled_by_its_notification_at_another_gateway(ways: Ways) -> None:
-    session = await wire.shake_hands(ways.http, ways.url())
-    async with wire.posted(ways.http, ways.url(), wire.legacy("tools/call", waiting(ways), session)) as stream:
+async def test_a_turn_is_cancelled_by_its_notification_at_another_gateway(platform: Platform) -> None:
+    session = await wire.shake_hands(platform.http, platform.url())
+    async with wire.posted(
+        platform.http, platform.url(), wire.legacy("tools/call", waiting(platform), session)
+    ) as stream:
         messages = stream.messages()
         await anext(messages)
         body, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
-        assert (await ways.http.post(ways.url(ways.second), json=body, headers=headers)).status_code == 202
+        assert (await platform.http.post(platform.url(platform.second), json=body, headers=headers)).status_code == 202
         assert [message async for message in messages][-1]["result"]["isError"]
-    await ways.until_ended("cancelled")
+    await platform.until_ended("cancelled")
 
 
-async def test_a_turn_with_a_key_is_cancelled_when_nobody_comes_back(ways: Ways) -> None:
-    params = waiting(ways, **{KEY: "k"})
-    async with wire.posted(ways.http, ways.url(), wire.modern("tools/call", params)) as stream:
+async def test_a_turn_with_a_key_is_cancelled_when_its_grace_ends(platform: Platform) -> None:
+    params = waiting(platform, **{KEY: "k"})
+    async with wire.posted(platform.http, platform.url(), wire.modern("tools/call", params)) as stream:
         messages = stream.messages()
         await anext(messages)
-        async with wire.posted(ways.http, ways.url(ways.second), wire.modern("tools/call", params)) as joined:
+        async with wire.posted(
+            platform.http, platform.url(platform.second), wire.modern("tools/call", params)
+        ) as joined:
             await anext(joined.messages())
-    await ways.until_ended("cancelled")
-    turn = await read_turn(ways.people, (await ways.turns())[-1].turn_id)
+    await platform.until_ended("cancelled")
+    turn = await read_turn(platform.people, (await platform.turns())[-1].turn_id)
     assert turn is not None
     assert turn.joins
 
 
-async def test_a_broken_stream_is_resumed_at_another_gateway(ways: Ways) -> None:
-    received, file = Received(), ways.folder / "go-on"
-    async with counting(ways.http, ways.url(), file) as stream:
+async def test_a_broken_stream_is_resumed_at_another_gateway(platform: Platform) -> None:
+    received, file = Received(), platform.folder / "go-on"
+    async with counting(platform.http, platform.url(), file) as stream:
         await received.until(stream, 3)
     file.touch()
-    await received.resume(ways.http, ways.url(ways.second))
+    await received.resume(platform.http, platform.url(platform.second))
     received.assert_complete()
 
 
-async def test_a_turn_that_is_larger_than_a_message_is_executed_and_answered_in_full(ways: Ways) -> None:
+async def test_a_turn_larger_than_a_message_is_executed_and_answered_in_full(platform: Platform) -> None:
     text = "x" * 3_000_000
-    async with ways.first.client(ALPHA, "bench") as client:
-        [said] = (await soon(client.call_tool("say", {"text": text}), 30)).content
-    assert said.type == "text"
-    assert said.text == f"{text} (attempt 1)"
-    await ways.until_ended("completed")
+    async with platform.first.client(ALPHA, "bench") as client:
+        [block] = (await soon(client.call_tool("say", {"text": text}), 30)).content
+    assert block.type == "text"
+    assert block.text == f"{text} (attempt 1)"
+    await platform.until_ended("completed")

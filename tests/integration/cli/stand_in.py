@@ -1,4 +1,4 @@
-"""A stand-in for a service: answers `/readyz`, ends on SIGTERM, and misbehaves when it is told to.
+"""A stand-in for a service: answers `/readyz`, ends on SIGTERM, and misbehaves on request.
 
 Usage: stand_in.py PORT [refuse | deaf | slow | orphan]. `refuse` ends with code 2 at once, `deaf` ignores SIGTERM,
 `slow` ends 4 s behind it, `orphan` leaves a process in a session of its own.
@@ -25,7 +25,7 @@ def leave(number: int, frame: object) -> None:
 
 
 def leave_slowly(number: int, frame: object) -> None:
-    """End as a server does whose disk is slow."""
+    """End slowly, as a server with a slow disk does."""
     time.sleep(4)
     sys.exit(0)
 

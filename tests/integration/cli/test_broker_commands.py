@@ -37,7 +37,7 @@ from pallas_contracts.turns import Claimed
 
 PALLAS = str(Path(sys.executable).parent / "pallas")
 
-type Said = Callable[[], str]
+type Printed = Callable[[], str]
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """What has been printed since it was last asked for."""
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Returns the output since its last call."""
     return lambda: capsys.readouterr().out
 
 
-async def test_the_list_has_every_agent_with_its_health_and_workers(platform: Bus, said: Said) -> None:
+async def test_the_list_of_agents_has_their_health_and_workers(platform: Bus, printed: Printed) -> None:
     await show_agents(platform, as_json=False)
-    head, *rows = [line.split() for line in said().splitlines()]
+    head, *rows = [line.split() for line in printed().splitlines()]
     assert head == ["agent", "version", "kind", "model", "workers", "health"]
     assert rows == [
         ["blue/harper", "1.2.0", "llm", "-", "0", "unknown"],
@@ -77,9 +77,9 @@ async def test_the_list_has_every_agent_with_its_health_and_workers(platform: Bu
     ]
 
 
-async def test_the_list_can_be_had_as_json(platform: Bus, said: Said) -> None:
+async def test_the_list_of_agents_is_available_as_json(platform: Bus, printed: Printed) -> None:
     await show_agents(platform, as_json=True)
-    rows: list[dict[str, Any]] = json.loads(said())
+    rows: list[dict[str, Any]] = json.loads(printed())
     assert [(row["team"], row["agent"], row["status"], row["workers"]) for row in rows] == [
         ("blue", "harper", None, 0),
         ("red", "harper", "degraded", 2),
@@ -87,28 +87,30 @@ async def test_the_list_can_be_had_as_json(platform: Bus, said: Said) -> None:
     ]
 
 
-async def test_a_broker_without_agents_has_an_empty_list(nats_server: NatsServer, bus: Connecting, said: Said) -> None:
+async def test_the_list_of_agents_may_be_empty(nats_server: NatsServer, bus: Connecting, printed: Printed) -> None:
     connection = await bus(CLI, url=nats_server.url)
     await show_agents(connection, as_json=False)
-    assert said() == "There are no agents yet.\n"
+    assert printed() == "There are no agents yet.\n"
     await show_agents(connection, as_json=True)
-    assert json.loads(said()) == []
+    assert json.loads(printed()) == []
 
 
-async def test_an_agent_is_shown_by_its_name_while_that_is_unique_else_with_its_team(platform: Bus, said: Said) -> None:
+async def test_an_agent_is_shown_by_name_while_unique_and_otherwise_by_team_and_name(
+    platform: Bus, printed: Printed
+) -> None:
     await show_agent(platform, "research", as_json=False)
-    assert said().startswith("red/research: Research, version 1.2.0\n")
+    assert printed().startswith("red/research: Research, version 1.2.0\n")
     with pytest.raises(Refused, match="several teams have an agent 'harper': blue/harper, red/harper"):
         await show_agent(platform, "harper", as_json=False)
     await show_agent(platform, "red/harper", as_json=False)
-    assert "health: degraded: argos slow" in said()
+    assert "health: degraded: argos slow" in printed()
     with pytest.raises(Refused, match="there is no agent 'nobody'"):
         await show_agent(platform, "nobody", as_json=False)
 
 
-async def test_an_agent_as_json_is_its_definition_with_its_health(platform: Bus, said: Said) -> None:
+async def test_an_agent_as_json_has_its_definition_and_health(platform: Bus, printed: Printed) -> None:
     await show_agent(platform, "red/harper", as_json=True)
-    document = json.loads(said())
+    document = json.loads(printed())
     assert (document["team"], document["tools"][0]["name"], document["health"]["status"]) == (
         "red",
         "harper",
@@ -116,12 +118,12 @@ async def test_an_agent_as_json_is_its_definition_with_its_health(platform: Bus,
     )
 
 
-async def test_a_team_that_no_worker_hosts_is_retired_with_its_queues(platform: Bus, said: Said) -> None:
+async def test_a_team_without_workers_is_retired_with_its_queues(platform: Bus, printed: Printed) -> None:
     await ensure_consumer(platform, "blue", "harper", max_concurrency=None)
     waiting = turn_requested("blue")
     await submit(platform, waiting)
     await retire_team(platform, "blue", as_json=False)
-    assert said() == "Retired harper of blue; 1 waiting turns were cancelled.\n"
+    assert printed() == "Retired harper of blue; 1 waiting turns were cancelled.\n"
     turn = await read_turn(platform, waiting.turn_id)
     assert turn is not None
     assert (turn.state, turn.request) == ("cancelled", None)
@@ -130,7 +132,7 @@ async def test_a_team_that_no_worker_hosts_is_retired_with_its_queues(platform: 
         await queue_state(platform, "blue", "harper")
 
 
-async def test_a_team_that_is_hosted_or_not_there_is_not_retired(platform: Bus) -> None:
+async def test_retiring_a_hosted_or_unknown_team_is_refused(platform: Bus) -> None:
     with pytest.raises(Refused, match="a worker still hosts team 'red'"):
         await retire_team(platform, "red", as_json=False)
     with pytest.raises(Refused, match="there is no team 'green'"):
@@ -140,9 +142,7 @@ async def test_a_team_that_is_hosted_or_not_there_is_not_retired(platform: Bus) 
     assert len(await kv.snapshot(platform, AGENTS)) == 3
 
 
-async def test_the_tail_has_what_happens_to_turns_of_the_team_that_was_asked_for(
-    platform: Bus, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_tail_has_the_events_of_the_given_team(platform: Bus, capsys: pytest.CaptureFixture[str]) -> None:
     tailing = asyncio.create_task(tail(platform, wanted=TurnFilter(team="red"), as_json=True))
     heard = ""
     async with asyncio.timeout(10):
@@ -160,7 +160,7 @@ async def test_the_tail_has_what_happens_to_turns_of_the_team_that_was_asked_for
     assert '"team": "blue"' not in heard
 
 
-async def test_the_command_tails_until_ctrl_c(platform: Bus, nats_server: NatsServer) -> None:
+async def test_the_tail_command_runs_until_ctrl_c(platform: Bus, nats_server: NatsServer) -> None:
     process = await asyncio.create_subprocess_exec(
         PALLAS, "turns", "tail", "--nats", nats_server.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -176,7 +176,7 @@ async def test_the_command_tails_until_ctrl_c(platform: Bus, nats_server: NatsSe
     assert await soon(process.wait()) == 130
 
 
-async def test_a_broker_that_does_not_answer_is_one_clear_line_and_exit_code_2() -> None:
+async def test_an_unreachable_broker_is_reported_in_one_line_with_exit_code_2() -> None:
     environ = {name: value for name, value in os.environ.items() if name != "PALLAS_NATS_URL"}
     process = await asyncio.create_subprocess_exec(
         *(PALLAS, "agents", "list", "--nats", f"nats://127.0.0.1:{free_port()}"),

@@ -1,4 +1,4 @@
-"""Databases of services, made on a real Postgres where they are missing."""
+"""Missing databases of services are created on a real Postgres."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from pallas_postgres.engine import open_engine
 from team_lifecycle.migrate import MIGRATIONS
 
 
-async def test_a_database_is_made_once_and_kept(postgres: PostgresServer) -> None:
+async def test_a_database_is_created_once_and_kept(postgres: PostgresServer) -> None:
     url = database_url(postgres.url, "kept")
     await ensure_database(postgres.url, "kept")
     await postgres.say("create table t as select 7 as a", url)
@@ -22,14 +22,14 @@ async def test_a_database_is_made_once_and_kept(postgres: PostgresServer) -> Non
     assert await postgres.say("select a from t", url) == [(7,)]
 
 
-async def test_databases_are_made_at_the_same_time(postgres: PostgresServer) -> None:
+async def test_databases_can_be_created_concurrently(postgres: PostgresServer) -> None:
     names = ["one", "two", "three"]
     await asyncio.gather(*(ensure_database(postgres.url, name) for name in names))
     found = {row[0] for row in await postgres.say("select datname from pg_database")}
     assert found >= set(names)
 
 
-async def test_an_account_that_may_not_make_databases_is_refused_with_postgres_s_own_words(
+async def test_an_account_without_the_right_to_create_databases_gets_the_error_of_postgres(
     postgres: PostgresServer,
 ) -> None:
     await postgres.say("create role plain login password 'word'")
@@ -55,10 +55,10 @@ async def test_a_role_owns_its_database_and_reads_no_other(postgres: PostgresSer
         await postgres.say("select 1", database_url(own, "own", "password-of-own"))
 
 
-def test_what_a_stack_kept_that_trusted_every_account_belongs_to_the_role_and_needs_its_password(
+def test_the_data_of_a_stack_without_passwords_is_handed_to_the_role_and_its_password(
     tmp_path: Path,
 ) -> None:
-    """Its services were superusers without passwords."""
+    """The services of the earlier stack were superusers without passwords."""
 
     async def leave_as_before() -> None:
         await ensure_database(server.url, "team_lifecycle")
@@ -90,6 +90,6 @@ def test_what_a_stack_kept_that_trusted_every_account_belongs_to_the_role_and_ne
         asyncio.run(take_over())
 
 
-async def test_a_postgres_that_is_not_there_is_refused() -> None:
+async def test_an_unreachable_postgres_is_refused() -> None:
     with pytest.raises(Refused, match="cannot be used"):
         await ensure_database(f"postgresql://postgres@127.0.0.1:{free_port()}/postgres", "any")

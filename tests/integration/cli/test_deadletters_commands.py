@@ -38,7 +38,7 @@ from pallas_contracts.turns import Claimed, DeadLetter, TurnClaim, TurnOutcome
 PALLAS = str(Path(sys.executable).parent / "pallas")
 BODY = b'{"arguments": "a secret"}'
 
-type Said = Callable[[], str]
+type Printed = Callable[[], str]
 
 
 @pytest.fixture
@@ -53,24 +53,24 @@ async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Lab]
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """What has been printed since it was last asked for."""
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Returns the output since its last call."""
     return lambda: capsys.readouterr().out
 
 
 async def undecodable(lab: Lab, body: bytes = BODY) -> str:
-    """A letter of a message that nobody can read; returns its name."""
+    """Make a dead letter of an unreadable message. Returns its name."""
     ref = TurnRef(lab.team, "bench", new_turn_id())
     feed = lab.feeds.open(ref)
     subject = TURN_REQUESTED.template.subject(team=lab.team, agent="bench", caller="somebody")
     await lab.bus.put(subject, body, {"Nats-Msg-Id": f"turn.requested:{ref.turn_id}"})
-    [_, *_, outcome] = [said async for said in feed]
+    [_, *_, outcome] = [message async for message in feed]
     assert isinstance(outcome, TurnOutcome)
     return ref.turn_id
 
 
 async def used_up(lab: Lab, text: str) -> str:
-    """A letter of a turn that lost its worker too often; returns its name."""
+    """Make a dead letter of a turn that lost its worker too often. Returns its name."""
     turn = lab.follow(lab.request("say", "sure", text=text))
     await claim(lab.bus, turn.ref, Claimed(attempt=3, worker="lost", at=utc_now()), after=0)
     await submit(lab.bus, await offload_request(lab.bus, turn.request))
@@ -78,59 +78,59 @@ async def used_up(lab: Lab, text: str) -> str:
     return turn.request.turn_id
 
 
-async def listed(lab: Lab, said: Said, agent: str | None = None) -> list[dict[str, Any]]:
+async def listed(lab: Lab, printed: Printed, agent: str | None = None) -> list[dict[str, Any]]:
     """`pallas deadletters list --json` of the lab's team."""
-    said()
+    printed()
     await show_letters(lab.bus, team=lab.team, agent=agent, since="1h", as_json=True)
-    return json.loads(said())
+    return json.loads(printed())
 
 
-async def test_the_list_says_which_turn_why_and_whether_its_original_is_there(lab: Lab, said: Said) -> None:
+async def test_the_list_has_the_turn_the_reason_and_whether_the_original_is_kept(lab: Lab, printed: Printed) -> None:
     first, second = await undecodable(lab), await undecodable(lab)
     await forget_original(lab.bus, first)
-    rows = await listed(lab, said)
+    rows = await listed(lab, printed)
     assert [(row["letter"], row["turn"], row["original"]) for row in rows] == [
         (first, first, False),
         (second, second, True),
     ]
     assert set(rows[0]) == {"letter", "team", "agent", "turn", "code", "reason", "attempts", "at", "original"}
     await show_letters(lab.bus, team=lab.team, agent=None, since="1h", as_json=False)
-    head, *lines = said().splitlines()
+    head, *lines = printed().splitlines()
     assert head.split() == ["letter", "agent", "turn", "code", "when", "original", "reason"]
     assert "gone" in lines[0]
     assert "kept" in lines[1]
     assert "turn_id: Field required" in lines[1]
-    assert await listed(lab, said, agent="sure") == []
+    assert await listed(lab, printed, agent="sure") == []
     await show_letters(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
-    assert said() == "No dead letters since 1h.\n"
+    assert printed() == "No dead letters since 1h.\n"
 
 
-async def test_a_letter_is_shown_without_its_content_unless_that_is_asked_for(lab: Lab, said: Said) -> None:
+async def test_a_dead_letter_is_shown_without_its_content_unless_asked_for(lab: Lab, printed: Printed) -> None:
     name = await undecodable(lab)
     for as_json in (True, False):
         await show_letter(lab.bus, name, content=False, as_json=as_json)
-        assert "a secret" not in said()
+        assert "a secret" not in printed()
     await show_letter(lab.bus, name, content=True, as_json=True)
-    original = json.loads(said())["original"]
+    original = json.loads(printed())["original"]
     assert original == {
         "bytes": len(BODY),
         "headers": {"Nats-Msg-Id": f"turn.requested:{name}"},
         "body": BODY.decode(),
     }
     await show_letter(lab.bus, name, content=True, as_json=False)
-    assert f"  body: {BODY.decode()}\n" in said()
+    assert f"  body: {BODY.decode()}\n" in printed()
 
 
-async def test_a_body_that_is_no_text_is_shown_in_base64(lab: Lab, said: Said) -> None:
+async def test_a_body_that_is_not_text_is_shown_in_base64(lab: Lab, printed: Printed) -> None:
     name = await undecodable(lab, b"\xff\xfe")
     await show_letter(lab.bus, name, content=True, as_json=True)
-    assert json.loads(said())["original"]["base64"] == "//4="
+    assert json.loads(printed())["original"]["base64"] == "//4="
 
 
-async def test_a_letter_that_can_be_read_is_retried_as_a_new_turn_and_is_gone(lab: Lab, said: Said) -> None:
+async def test_a_readable_dead_letter_is_retried_as_a_new_turn_and_removed(lab: Lab, printed: Printed) -> None:
     name = await used_up(lab, "once more")
     await retry_one_letter(lab.bus, name, as_json=True)
-    answer = json.loads(said())
+    answer = json.loads(printed())
     assert answer["letter"] == name
     assert answer["turn"] != name
     feed = await lab.feeds.resume(TurnRef(lab.team, "sure", answer["turn"]))
@@ -138,7 +138,7 @@ async def test_a_letter_that_can_be_read_is_retried_as_a_new_turn_and_is_gone(la
     assert isinstance(outcome, TurnOutcome)
     assert outcome.status == "completed"
     assert "once more (attempt 1)" in result.model_dump_json()
-    assert await listed(lab, said) == []
+    assert await listed(lab, printed) == []
     subject = TURN_CLAIM.template.subject(team=lab.team, agent="sure", turn=answer["turn"])
     [record] = [record async for record in read(lab.bus, TURN_LOG.name, subject)]
     claimed = TurnClaim.model_validate_json(record.data).claim
@@ -146,8 +146,8 @@ async def test_a_letter_that_can_be_read_is_retried_as_a_new_turn_and_is_gone(la
     assert claimed.replay_of == name
 
 
-async def test_a_retry_that_dies_before_the_letter_is_gone_means_the_same_turn_when_it_is_done_again(
-    lab: Lab, said: Said, monkeypatch: pytest.MonkeyPatch
+async def test_repeating_a_retry_that_died_before_removing_the_dead_letter_makes_no_second_turn(
+    lab: Lab, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def dies(_bus: Bus, _letter: DeadLetter) -> None:
         raise Unavailable("the connection was lost")
@@ -158,22 +158,22 @@ async def test_a_retry_that_dies_before_the_letter_is_gone_means_the_same_turn_w
         with pytest.raises(Refused, match="was submitted, but the letter could not be removed") as refused:
             await retry_one_letter(lab.bus, name, as_json=True)
     [turn] = re.findall(r"turn ([0-9a-f]{32})", str(refused.value))
-    said()
+    printed()
     await retry_one_letter(lab.bus, name, as_json=True)
-    assert json.loads(said()) == {"letter": name, "turn": turn}
+    assert json.loads(printed()) == {"letter": name, "turn": turn}
     feed = await lab.feeds.resume(TurnRef(lab.team, "sure", turn))
     assert sum([isinstance(each, TurnOutcome) async for each in feed]) == 1
     subject = TURN_CLAIM.template.subject(team=lab.team, agent="sure", turn=turn)
     assert len([record async for record in read(lab.bus, TURN_LOG.name, subject)]) == 1
 
 
-async def test_a_letter_whose_arguments_are_stowed_is_retried_with_them_while_they_are_there(
-    lab: Lab, said: Said
+async def test_a_dead_letter_with_offloaded_arguments_is_retried_while_they_are_kept(
+    lab: Lab, printed: Printed
 ) -> None:
     text = "x" * OFFLOAD_ABOVE
     name, late = await used_up(lab, text), await used_up(lab, text)
     await retry_one_letter(lab.bus, name, as_json=True)
-    feed = await lab.feeds.resume(TurnRef(lab.team, "sure", json.loads(said())["turn"]))
+    feed = await lab.feeds.resume(TurnRef(lab.team, "sure", json.loads(printed())["turn"]))
     *_, outcome = [each async for each in feed]
     assert isinstance(outcome, TurnOutcome)
     assert outcome.status == "completed"
@@ -182,53 +182,55 @@ async def test_a_letter_whose_arguments_are_stowed_is_retried_with_them_while_th
         await retry_one_letter(lab.bus, late, as_json=False)
 
 
-async def test_a_letter_that_still_cannot_be_read_is_refused_with_its_faults_and_stays(lab: Lab, said: Said) -> None:
+async def test_retrying_a_dead_letter_that_is_still_unreadable_is_refused_with_its_faults(
+    lab: Lab, printed: Printed
+) -> None:
     name = await undecodable(lab)
     with pytest.raises(Refused, match="undecodable: turn_id: Field required") as refused:
         await retry_one_letter(lab.bus, name, as_json=False)
     assert refused.value.code == 1
     assert "a secret" not in str(refused.value)
-    assert [row["letter"] for row in await listed(lab, said)] == [name]
+    assert [row["letter"] for row in await listed(lab, printed)] == [name]
 
 
-async def test_a_letter_whose_original_has_expired_is_refused(lab: Lab) -> None:
+async def test_retrying_a_dead_letter_with_an_expired_original_is_refused(lab: Lab) -> None:
     name = await used_up(lab, "gone")
     await forget_original(lab.bus, name)
     with pytest.raises(Refused, match=f"{name}: content_expired"):
         await retry_one_letter(lab.bus, name, as_json=False)
 
 
-async def test_all_letters_are_retried_and_what_was_refused_is_told(lab: Lab, said: Said) -> None:
+async def test_retrying_all_dead_letters_reports_the_refused_ones(lab: Lab, printed: Printed) -> None:
     good, bad = await used_up(lab, "one"), await undecodable(lab)
-    said()
+    printed()
     with pytest.raises(Refused, match=f"{bad}: undecodable") as refused:
         await retry_every_letter(lab.bus, team=lab.team, agent=None, since="1h", as_json=True)
     assert refused.value.code == 1
-    first, second = json.loads(said())
+    first, second = json.loads(printed())
     assert (first["letter"], first["refused"], second["letter"], second["turn"]) == (good, None, bad, None)
-    assert [row["letter"] for row in await listed(lab, said)] == [bad]
+    assert [row["letter"] for row in await listed(lab, printed)] == [bad]
     await retry_every_letter(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
-    assert said() == "No dead letters since 1h.\n"
+    assert printed() == "No dead letters since 1h.\n"
 
 
-async def test_a_dropped_letter_is_gone_and_one_that_is_not_there_is_refused(lab: Lab, said: Said) -> None:
+async def test_dropping_a_dead_letter_removes_it_and_an_unknown_one_is_refused(lab: Lab, printed: Printed) -> None:
     name, stays = await undecodable(lab), await undecodable(lab)
     await drop(lab.bus, name, as_json=False)
-    assert said() == f"Dropped {name}.\n"
-    assert [row["letter"] for row in await listed(lab, said)] == [stays]
+    assert printed() == f"Dropped {name}.\n"
+    assert [row["letter"] for row in await listed(lab, printed)] == [stays]
     for wrong, reason in ((name, "there is no dead letter"), (">", "letter '>' must be")):
         with pytest.raises(Refused, match=reason):
             await drop(lab.bus, wrong, as_json=True)
 
 
 async def pallas(*words: str) -> tuple[int | None, str, str]:
-    """Run the command as people do: exit code, output, errors."""
+    """Run the command as a process. Returns exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(PALLAS, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = await soon(process.communicate(), 20)
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_the_command_exits_with_0_when_it_is_done_and_1_when_it_is_refused(lab: Lab) -> None:
+async def test_the_command_exits_with_0_when_done_and_1_when_refused(lab: Lab) -> None:
     name = await undecodable(lab)
     broker = ("--nats", lab.bus_url)
     assert (await pallas("deadletters", "list", "--team", lab.team, *broker))[0] == 0

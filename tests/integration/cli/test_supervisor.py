@@ -1,4 +1,4 @@
-"""The supervisor with real processes: start, restart, stop, and nothing left behind."""
+"""The supervisor with real processes: start, restart, stop, and no process left."""
 
 import asyncio
 import errno
@@ -49,18 +49,18 @@ class Watched:
 
 @asynccontextmanager
 async def started(logs: Path, *specs: ProcessSpec) -> AsyncGenerator[Watched]:
-    """Start the processes; stop them afterwards and see that they are gone."""
+    """Start the processes, stop them at the end, and fail if one is left."""
     watched = Watched(logs, *specs)
     try:
         await watched.supervisor.start(20)
         yield watched
     finally:
         await watched.supervisor.stop(5)
-        assert all(gone(pid) for pids in watched.supervisor.pids().values() for pid in pids)
+        assert all(is_gone(pid) for pids in watched.supervisor.pids().values() for pid in pids)
 
 
-def gone(pid: int) -> bool:
-    """Whether no process has this id, or only a dead one that nobody has asked about yet."""
+def is_gone(pid: int) -> bool:
+    """Whether no process has this id, or only a zombie."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -74,7 +74,7 @@ async def until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_every_process_has_a_log_and_a_session_of_its_own(tmp_path: Path) -> None:
+async def test_every_process_has_its_own_log_and_session(tmp_path: Path) -> None:
     async with started(tmp_path, stand_in("a"), stand_in("a", number=2), stand_in("b")) as watched:
         pids = watched.supervisor.pids()
         assert [len(pids["a"]), len(pids["b"])] == [2, 1]
@@ -82,7 +82,7 @@ async def test_every_process_has_a_log_and_a_session_of_its_own(tmp_path: Path) 
         assert set(os.listdir(tmp_path)) == {"a-1.log", "a-2.log", "b-1.log"}
 
 
-async def test_a_killed_process_is_replaced_and_the_user_is_told(tmp_path: Path) -> None:
+async def test_a_killed_process_is_replaced_and_reported(tmp_path: Path) -> None:
     async with started(tmp_path, stand_in("a"), stand_in("b")) as watched:
         before = watched.supervisor.pids()
         os.kill(before["a"][0], signal.SIGKILL)
@@ -96,7 +96,7 @@ async def test_a_killed_process_is_replaced_and_the_user_is_told(tmp_path: Path)
         assert watched.lines[2] == f"a-1 is ready again (pid {after['a'][0]})"
 
 
-async def test_a_process_that_refuses_its_settings_stops_the_start_with_its_own_words(tmp_path: Path) -> None:
+async def test_a_process_that_refuses_its_settings_stops_the_start_with_its_message(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="b-1: stand-in: PALLAS_THING: is wrong"):
         async with started(tmp_path, stand_in("a"), stand_in("b", "refuse")):
             pass
@@ -114,7 +114,7 @@ async def test_a_command_that_cannot_be_executed_stops_the_start(tmp_path: Path)
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
-async def test_what_cannot_even_be_prepared_stops_the_start(tmp_path: Path) -> None:
+async def test_a_process_that_cannot_be_prepared_stops_the_start(tmp_path: Path) -> None:
     async def prepare() -> Launch:
         raise FULL
 
@@ -123,7 +123,7 @@ async def test_what_cannot_even_be_prepared_stops_the_start(tmp_path: Path) -> N
             pass
 
 
-async def test_what_cannot_be_prepared_again_is_told_and_tried_until_it_can(tmp_path: Path) -> None:
+async def test_a_failing_preparation_of_a_replacement_is_reported_and_retried(tmp_path: Path) -> None:
     usual, outcomes = stand_in("a").prepare, iter([None, FULL, None])
 
     async def prepare() -> Launch:
@@ -154,10 +154,10 @@ async def test_a_start_that_takes_too_long_names_the_process_and_its_log(tmp_pat
         assert "a-1" not in str(error.value)
     finally:
         await watched.supervisor.stop(5)
-    assert gone(watched.pid("slow"))
+    assert is_gone(watched.pid("slow"))
 
 
-async def test_a_process_starts_once_everything_that_it_needs_can_be_used_and_nobody_else_waits(tmp_path: Path) -> None:
+async def test_a_process_waits_only_for_the_processes_that_it_needs(tmp_path: Path) -> None:
     usable = asyncio.Event()
 
     async def prepare() -> Launch:
@@ -179,7 +179,7 @@ async def test_a_process_starts_once_everything_that_it_needs_can_be_used_and_no
         await watched.supervisor.stop(5)
 
 
-async def test_what_waits_for_a_process_that_is_late_is_not_called_late(tmp_path: Path) -> None:
+async def test_a_start_timeout_names_only_the_late_process_and_not_those_that_wait_for_it(tmp_path: Path) -> None:
     async def prepare() -> Launch:
         return Launch(("sleep", "600"), answers_ok(f"http://127.0.0.1:{free_port()}/"))
 
@@ -193,7 +193,7 @@ async def test_what_waits_for_a_process_that_is_late_is_not_called_late(tmp_path
     assert watched.supervisor.pids().keys() == {"never"}
 
 
-async def test_nothing_starts_behind_a_process_that_refuses_its_settings(tmp_path: Path) -> None:
+async def test_no_process_starts_after_one_that_it_needs_refused_its_settings(tmp_path: Path) -> None:
     watched = Watched(tmp_path, stand_in("waits", needs={"refuses"}), stand_in("refuses", "refuse"))
     with pytest.raises(Refused):
         await watched.supervisor.start(20)
@@ -201,19 +201,19 @@ async def test_nothing_starts_behind_a_process_that_refuses_its_settings(tmp_pat
     assert watched.supervisor.pids().keys() == {"refuses"}
 
 
-async def test_a_process_that_does_not_stop_is_killed_in_the_end(tmp_path: Path) -> None:
+async def test_a_process_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     watched = Watched(tmp_path, stand_in("deaf", "deaf"))
     await watched.supervisor.start(20)
     await watched.supervisor.stop(0.3)
-    assert gone(watched.pid("deaf"))
+    assert is_gone(watched.pid("deaf"))
     assert watched.lines[-1].startswith("deaf-1 was killed: still running")
 
 
-async def test_what_others_need_may_take_its_time_to_stop_behind_them(tmp_path: Path) -> None:
+async def test_a_server_stops_after_its_services_and_may_take_longer(tmp_path: Path) -> None:
     watched = Watched(tmp_path, replace(stand_in("server", "slow"), stage=0), stand_in("service"))
     await watched.supervisor.start(20)
     await watched.supervisor.stop(5)
-    assert gone(watched.pid("server"))
+    assert is_gone(watched.pid("server"))
     assert watched.lines == []
 
 
@@ -224,20 +224,20 @@ async def test_an_urgent_stop_kills_at_once(tmp_path: Path) -> None:
     urgent.set()
     async with asyncio.timeout(10):
         await watched.supervisor.stop(600, urgent)
-    assert gone(watched.pid("deaf"))
+    assert is_gone(watched.pid("deaf"))
 
 
-async def test_what_a_process_leaves_behind_is_ended_too(tmp_path: Path) -> None:
+async def test_children_of_a_process_are_ended_too(tmp_path: Path) -> None:
     watched = Watched(tmp_path, stand_in("a", "orphan"))
     await watched.supervisor.start(20)
     orphan = int((tmp_path / "a-1.log").read_text().split()[1])
-    assert not gone(orphan)
+    assert not is_gone(orphan)
     await watched.supervisor.stop(5)
-    assert gone(orphan)
+    assert is_gone(orphan)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
-async def test_processes_die_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+async def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     script = (
         "import asyncio, pathlib, sys; from pallas_cli.processes import child\n"
         "from pallas_cli.processes.launch import Launch\n"
@@ -255,4 +255,4 @@ async def test_processes_die_with_a_supervisor_that_is_killed(tmp_path: Path) ->
     pid = int(await supervisor.stdout.readline())
     supervisor.kill()
     await supervisor.wait()
-    await until(lambda: gone(pid))
+    await until(lambda: is_gone(pid))

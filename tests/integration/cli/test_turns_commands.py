@@ -31,7 +31,7 @@ from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Principal, TextDelta, ToolCompleted, TurnRequested
 
-type Said = Callable[[], str]
+type Printed = Callable[[], str]
 
 
 KEY = LogKey("k" * 32)
@@ -64,13 +64,13 @@ async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """What has been printed since it was last asked for."""
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Returns the output since its last call."""
     return lambda: capsys.readouterr().out
 
 
 async def ended(platform: Bus, team: str, *, caller: str = "10.0.0.1", talk: str | None = None) -> TurnRequested:
-    """A turn that was taken, called a tool and answered."""
+    """A completed turn that called a tool."""
     hashed = KEY.conversation(talk) if talk is not None else None
     request = turn_requested(team).model_copy(update={"principal": Principal(id=caller), "conversation": hashed})
     claimed = Claimed(
@@ -94,38 +94,38 @@ async def ended(platform: Bus, team: str, *, caller: str = "10.0.0.1", talk: str
     return request
 
 
-async def listed(platform: Bus, said: Said, **only: Unpack[Only]) -> list[str]:
+async def listed(platform: Bus, printed: Printed, **only: Unpack[Only]) -> list[str]:
     """The ids of the turns that are listed."""
     await show(platform, **only, as_json=True)
-    return [row["turn"] for row in json.loads(said())]
+    return [row["turn"] for row in json.loads(printed())]
 
 
-async def test_the_list_tells_waiting_running_and_ended_turns_apart(platform: Bus, said: Said) -> None:
+async def test_the_list_distinguishes_waiting_running_and_ended_turns(platform: Bus, printed: Printed) -> None:
     waiting, running, over = turn_requested("red"), turn_requested("red"), await ended(platform, "blue")
     await submit(platform, waiting)
     await submit(platform, running)
     await attempt_of(platform, running)
     await show(platform, as_json=True)
-    states = {row["turn"]: row["state"] for row in json.loads(said())}
+    states = {row["turn"]: row["state"] for row in json.loads(printed())}
     assert states == {waiting.turn_id: "waiting", running.turn_id: "running", over.turn_id: "completed"}
     for turn, state in states.items():
-        assert await listed(platform, said, state=state) == [turn]
+        assert await listed(platform, printed, state=state) == [turn]
 
 
-async def test_the_list_can_be_narrowed(platform: Bus, said: Said) -> None:
+async def test_the_list_can_be_filtered(platform: Bus, printed: Printed) -> None:
     over = await ended(platform, "blue")
     await attempt_of(platform, turn_requested("red"))
     await show(platform, team="blue")
-    head, *rows = said().splitlines()
+    head, *rows = printed().splitlines()
     assert head.split() == ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
     assert [row.split()[0] for row in rows] == [over.turn_id]
-    assert await listed(platform, said, state="completed") == [over.turn_id]
+    assert await listed(platform, printed, state="completed") == [over.turn_id]
     await show(platform, state="failed")
-    assert said() == "No turns found.\n"
+    assert printed() == "No turns found.\n"
 
 
-async def test_turns_are_listed_by_caller_and_by_what_the_caller_calls_its_conversation(
-    platform: Bus, said: Said, monkeypatch: pytest.MonkeyPatch
+async def test_turns_are_listed_by_caller_and_by_conversation_id(
+    platform: Bus, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await ended(platform, "red", caller="10.0.0.7", talk="daily report")
     second = await ended(platform, "blue", caller="10.0.0.8", talk="daily report")
@@ -133,45 +133,45 @@ async def test_turns_are_listed_by_caller_and_by_what_the_caller_calls_its_conve
     waits = turn_requested("red").model_copy(update={"principal": Principal(id="10.0.0.7")})
     await submit(platform, waits)
     monkeypatch.setenv("PALLAS_LOG_KEY", KEY.secret)
-    assert await listed(platform, said, conversation="daily report") == [first.turn_id, second.turn_id]
-    assert await listed(platform, said, conversation="daily report", agent="harper", team="blue") == [second.turn_id]
-    assert await listed(platform, said, conversation="another") == []
-    assert await listed(platform, said, caller="10.0.0.7") == [first.turn_id, waits.turn_id]
-    assert await listed(platform, said, caller="peer:10.0.0.7", state="completed") == [first.turn_id]
+    assert await listed(platform, printed, conversation="daily report") == [first.turn_id, second.turn_id]
+    assert await listed(platform, printed, conversation="daily report", agent="harper", team="blue") == [second.turn_id]
+    assert await listed(platform, printed, conversation="another") == []
+    assert await listed(platform, printed, caller="10.0.0.7") == [first.turn_id, waits.turn_id]
+    assert await listed(platform, printed, caller="peer:10.0.0.7", state="completed") == [first.turn_id]
 
 
-async def test_turns_of_a_span_are_those_of_which_something_was_stored_in_it(platform: Bus, said: Said) -> None:
+async def test_the_list_for_a_time_span_has_the_turns_with_messages_in_it(platform: Bus, printed: Printed) -> None:
     before = await ended(platform, "red")
     begin = utc_now()
     inside = await ended(platform, "red")
     end = utc_now()
     after = await ended(platform, "red")
-    assert await listed(platform, said, since=begin.isoformat(), until=end.isoformat()) == [inside.turn_id]
-    assert await listed(platform, said, until=begin.isoformat()) == [before.turn_id]
-    assert await listed(platform, said, since=end.isoformat()) == [after.turn_id]
+    assert await listed(platform, printed, since=begin.isoformat(), until=end.isoformat()) == [inside.turn_id]
+    assert await listed(platform, printed, until=begin.isoformat()) == [before.turn_id]
+    assert await listed(platform, printed, since=end.isoformat()) == [after.turn_id]
 
 
 async def test_the_latest_turns_are_found_however_far_back_the_log_goes(
-    platform: Bus, said: Said, monkeypatch: pytest.MonkeyPatch
+    platform: Bus, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pallas_bus.history.turn_list._FIRST_WINDOW", 4)
     turns = [(await ended(platform, "red", caller=f"caller-{number % 3}")).turn_id for number in range(12)]
-    assert await listed(platform, said) == turns
-    assert await listed(platform, said, caller="caller-1") == turns[1::3]
+    assert await listed(platform, printed) == turns
+    assert await listed(platform, printed, caller="caller-1") == turns[1::3]
     await show(platform, limit=3, as_json=True)
-    assert [row["turn"] for row in json.loads(said())] == turns[-3:]
+    assert [row["turn"] for row in json.loads(printed())] == turns[-3:]
 
 
-async def test_a_replay_is_listed_as_such(platform: Bus, said: Said) -> None:
+async def test_a_replay_is_listed_as_such(platform: Bus, printed: Printed) -> None:
     waits = turn_requested("red").model_copy(update={"replay_of": "0" * 32})
     await submit(platform, waits)
     await ended(platform, "red")
     await show(platform)
-    head, *rows = said().splitlines()
+    head, *rows = printed().splitlines()
     assert head.split()[-2:] == ["replay", "of"]
     assert sorted(row.split()[-1] for row in rows)[0] == "0" * 32
     await show(platform, as_json=True)
-    assert {row["replay_of"] for row in json.loads(said())} == {None, "0" * 32}
+    assert {row["replay_of"] for row in json.loads(printed())} == {None, "0" * 32}
 
 
 @pytest.mark.parametrize(
@@ -183,15 +183,15 @@ async def test_a_replay_is_listed_as_such(platform: Bus, said: Said) -> None:
         ({"conversation": "x"}, "PALLAS_LOG_KEY"),
     ],
 )
-async def test_what_cannot_be_understood_is_refused_and_named(options: Only, reason: str) -> None:
+async def test_an_invalid_option_is_refused_and_named(options: Only, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         filter_of(**options, data=Path("nowhere"))
 
 
-async def test_a_turn_is_shown_with_its_timeline_and_without_its_content(platform: Bus, said: Said) -> None:
+async def test_a_turn_is_shown_with_its_timeline_and_without_its_content(platform: Bus, printed: Printed) -> None:
     over = await ended(platform, "blue")
     await show_turn(platform, over.turn_id, as_json=True)
-    shown = json.loads(said())
+    shown = json.loads(printed())
     assert (shown["team"], shown["state"], shown["attempts"]) == ("blue", "completed", 1)
     entries = [(entry["kind"], entry["what"], entry["depth"]) for entry in shown["timeline"]]
     assert entries == [
@@ -205,36 +205,36 @@ async def test_a_turn_is_shown_with_its_timeline_and_without_its_content(platfor
     assert shown["times"]["tools"] == shown["timeline"][3]["took"] == 0.003
     assert "done" not in json.dumps(shown)
     await show_turn(platform, over.turn_id, as_json=False)
-    lines = said().splitlines()
+    lines = printed().splitlines()
     assert lines[0] == f"{over.turn_id} blue/harper harper by peer:10.0.0.1: completed"
     assert "content kept until 20" in lines[1]
     assert lines[2].split() == ["after", "took"]
     assert lines[-1].startswith("total ")
 
 
-async def test_content_is_shown_when_it_is_asked_for_and_while_it_is_kept(platform: Bus, said: Said) -> None:
+async def test_content_is_shown_only_if_asked_for_and_while_it_is_kept(platform: Bus, printed: Printed) -> None:
     over = await ended(platform, "blue")
     await platform.put(TurnRef.of(over).on(KEPT_REQUEST.template), over.model_dump_json().encode())
     await show_turn(platform, over.turn_id, content=True, as_json=True)
-    content = json.loads(said())["content"]
+    content = json.loads(printed())["content"]
     assert content["asked"] == {"message": "hello"}
     assert content["texts"] == [{"agent": "harper", "text": "on the way"}]
     assert content["answer"]["content"] == [{"type": "text", "text": "done"}]
     for subject in (TURN_CONTENT, KEPT_REQUEST):
         await platform.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": TurnRef.of(over).on(subject.template)})
     await show_turn(platform, over.turn_id, content=True, as_json=False)
-    assert "content_expired" in said()
+    assert "content_expired" in printed()
     await show_turn(platform, over.turn_id, content=True, as_json=True)
-    assert json.loads(said())["content"] == {"asked": None, "texts": [], "answer": None, "expired": True}
+    assert json.loads(printed())["content"] == {"asked": None, "texts": [], "answer": None, "expired": True}
 
 
-async def test_a_running_turn_is_cancelled_once_and_an_ended_one_not(platform: Bus, said: Said) -> None:
+async def test_a_running_turn_is_cancelled_once_and_an_ended_one_is_not(platform: Bus, printed: Printed) -> None:
     running, over = turn_requested("red"), await ended(platform, "red")
     await submit(platform, running)
     writer = await attempt_of(platform, running)
     await cancel(platform, running.turn_id, as_json=False, timeout=0.05)
     await cancel(platform, running.turn_id, as_json=True, timeout=0.05)
-    first, second = said().splitlines()
+    first, second = printed().splitlines()
     assert first == f"Turn {running.turn_id} cancelled: it has not ended on w1 yet, but no worker can continue it."
     expected = {"turn": running.turn_id, "cancelled": True, "first": False, "was": "running", "ended": None}
     assert json.loads(second) == expected
@@ -248,42 +248,44 @@ async def test_a_running_turn_is_cancelled_once_and_an_ended_one_not(platform: B
         await cancel(platform, over.turn_id, as_json=False)
 
 
-async def test_a_waiting_turn_whose_gateway_is_gone_is_ended_and_leaves_its_queue(platform: Bus, said: Said) -> None:
+async def test_cancelling_a_waiting_turn_without_a_gateway_ends_it_and_removes_it_from_its_queue(
+    platform: Bus, printed: Printed
+) -> None:
     waiting = turn_requested("red")
     await submit(platform, waiting)
     await cancel(platform, waiting.turn_id, as_json=False)
-    assert said() == f"Turn {waiting.turn_id} cancelled: it had not started and was removed from its queue.\n"
+    assert printed() == f"Turn {waiting.turn_id} cancelled: it had not started and was removed from its queue.\n"
     assert [record async for record in read(platform, TURN_QUEUE.name, ">")] == []
-    assert await listed(platform, said, state="cancelled") == [waiting.turn_id]
+    assert await listed(platform, printed, state="cancelled") == [waiting.turn_id]
 
 
-async def test_a_turn_the_log_does_not_have_is_refused(platform: Bus) -> None:
+async def test_an_unknown_turn_is_refused(platform: Bus) -> None:
     with pytest.raises(Refused, match="the log has no turn 'nothing'"):
         await show_turn(platform, "nothing", as_json=False)
     with pytest.raises(Refused, match="turn 'No Turn' must be"):
         await show_turn(platform, "No Turn", as_json=False)
 
 
-async def tailed(platform: Bus, said: Said, **only: Unpack[Only]) -> list[dict[str, Any]]:
+async def tailed(platform: Bus, printed: Printed, **only: Unpack[Only]) -> list[dict[str, Any]]:
     """`pallas turns tail --json` of what has been stored."""
     options: Only = {"since": "1m", "until": utc_now().isoformat(), **only}
     wanted = filter_of(**options, data=Path("nowhere"))
     await soon(tail(platform, wanted=wanted, as_json=True))
-    return [json.loads(line) for line in said().splitlines()]
+    return [json.loads(line) for line in printed().splitlines()]
 
 
-async def test_the_tail_of_a_span_that_is_over_ends(platform: Bus, said: Said) -> None:
+async def test_the_tail_of_a_past_time_span_ends(platform: Bus, printed: Printed) -> None:
     waiting, over = turn_requested("red"), await ended(platform, "red")
     await submit(platform, waiting)
-    lines = await tailed(platform, said)
+    lines = await tailed(platform, printed)
     assert {line["contract"] for line in lines} == {
         *("turn.requested", "turn.claim", "turn.event", "turn.content", "turn.outcome")
     }
     assert {line["turn_id"] for line in lines} == {waiting.turn_id, over.turn_id}
 
 
-async def test_the_tail_can_be_narrowed_like_the_list(
-    platform: Bus, said: Said, monkeypatch: pytest.MonkeyPatch
+async def test_the_tail_can_be_filtered_like_the_list(
+    platform: Bus, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await ended(platform, "red", caller="10.0.0.7", talk="daily report")
     second = await ended(platform, "blue", caller="10.0.0.8")
@@ -292,17 +294,17 @@ async def test_the_tail_can_be_narrowed_like_the_list(
     monkeypatch.setenv("PALLAS_LOG_KEY", KEY.secret)
 
     async def turns(**only: Unpack[Only]) -> set[str]:
-        return {line["turn_id"] for line in await tailed(platform, said, **only)}
+        return {line["turn_id"] for line in await tailed(platform, printed, **only)}
 
     assert await turns(caller="10.0.0.7") == {first.turn_id, waits.turn_id}
     assert await turns(conversation="daily report") == {first.turn_id}
     assert await turns(team="blue") == {second.turn_id}
     assert await turns(state="waiting") == {waits.turn_id}
-    ends = await tailed(platform, said, state="completed")
+    ends = await tailed(platform, printed, state="completed")
     assert [line["contract"] for line in ends] == ["turn.outcome", "turn.outcome"]
 
 
-def test_a_moment_is_a_span_back_or_a_time() -> None:
+def test_a_moment_is_a_duration_before_now_or_a_time() -> None:
     assert abs(datetime.now(UTC) - timedelta(minutes=30) - moment_of("30m")) < timedelta(seconds=5)
     assert moment_of("2026-11-03T09:15:00") == datetime(2026, 11, 3, 9, 15, tzinfo=UTC)
     with pytest.raises(Refused, match="'yesterday' is neither"):

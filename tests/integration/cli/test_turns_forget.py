@@ -48,8 +48,8 @@ async def platform(nats_server: NatsServer, bus: Connecting) -> Bus:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """What has been printed since it was last asked for."""
+def printed(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """Returns the output since its last call."""
     return lambda: capsys.readouterr().out
 
 
@@ -94,7 +94,7 @@ async def bury(platform: Bus, request: TurnRequested) -> None:
 
 
 async def held(platform: Bus, ref: TurnRef) -> set[str]:
-    """The kinds of messages that are there of the turn, in all streams."""
+    """The kinds of stored messages of the turn, in all streams."""
     kinds = {record.subject.split(".")[3] for record in await stored(platform, ref)}
     others = {
         TURN_LOG: ref.on(KEPT_REQUEST.template),
@@ -110,14 +110,14 @@ EVENTS = {"claim", "event", "outcome", "dead.letter"}
 CONTENT = {"content", "kept.request", "object.part", "dead.original"}
 
 
-async def test_a_forgotten_turn_keeps_what_happened_and_nothing_that_was_said(
-    platform: Bus, nats_server: NatsServer, said: Callable[[], str]
+async def test_a_forgotten_turn_keeps_its_events_and_no_content(
+    platform: Bus, nats_server: NatsServer, printed: Callable[[], str]
 ) -> None:
     mine, other = await over(platform, "a"), await over(platform, "a")
     outcome = await stored_outcome(platform, mine.ref)
     assert await held(platform, mine.ref) == EVENTS | CONTENT
     await forget(platform, turn_id=mine.ref.turn_id, conversation=None, as_json=True)
-    [row] = json.loads(said())["forgotten"]
+    [row] = json.loads(printed())["forgotten"]
     assert (row["turn"], row["dead_letter"]) == (mine.ref.turn_id, True)
     assert row["messages"] >= 3
     assert row["parts"] >= 2
@@ -125,12 +125,10 @@ async def test_a_forgotten_turn_keeps_what_happened_and_nothing_that_was_said(
     assert await held(platform, other.ref) == EVENTS | CONTENT
     assert await stored_outcome(platform, mine.ref) == outcome
     await forget(platform, turn_id=mine.ref.turn_id, conversation=None, as_json=False)
-    assert said() == f"Turn {mine.ref.turn_id} has no content.\n"
+    assert printed() == f"Turn {mine.ref.turn_id} has no content.\n"
 
 
-async def test_what_was_forgotten_is_not_on_the_disk_of_the_broker_either(
-    platform: Bus, nats_server: NatsServer
-) -> None:
+async def test_forgotten_content_is_not_on_the_disk_of_the_broker(platform: Bus, nats_server: NatsServer) -> None:
     writer = await over(platform, "a")
     await forget(platform, turn_id=writer.ref.turn_id, conversation=None, as_json=True)
     nats_server.stop()
@@ -139,18 +137,20 @@ async def test_what_was_forgotten_is_not_on_the_disk_of_the_broker_either(
         assert not any(MARK.encode() in path.read_bytes() for path in files), stream.name
 
 
-async def test_all_turns_of_a_conversation_are_forgotten_and_no_others(platform: Bus, said: Callable[[], str]) -> None:
+async def test_all_turns_of_a_conversation_are_forgotten_and_no_others(
+    platform: Bus, printed: Callable[[], str]
+) -> None:
     mine, foreign = [await over(platform, "a") for _ in range(3)], await over(platform, "b")
     await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
-    lines = said().splitlines()
+    lines = printed().splitlines()
     assert sorted(line.split()[1] for line in lines) == sorted(each.ref.turn_id for each in mine)
     for each in mine:
         assert await held(platform, each.ref) == EVENTS
     assert await held(platform, foreign.ref) == EVENTS | CONTENT
 
 
-async def test_a_turn_under_way_is_named_and_kept_and_the_others_are_forgotten(
-    platform: Bus, said: Callable[[], str]
+async def test_a_running_turn_is_reported_and_kept_while_others_are_forgotten(
+    platform: Bus, printed: Callable[[], str]
 ) -> None:
     ended = await over(platform, "a")
     running, _ = await begun(platform, "a")
@@ -159,20 +159,22 @@ async def test_a_turn_under_way_is_named_and_kept_and_the_others_are_forgotten(
     with pytest.raises(typer.Exit) as code:
         await forget(platform, turn_id=None, conversation=KEY.conversation("a"), as_json=False)
     assert code.value.exit_code == 1
-    printed = said()
-    assert f"Turn {ended.ref.turn_id} forgotten" in printed
+    output = printed()
+    assert f"Turn {ended.ref.turn_id} forgotten" in output
     for turn, state in ((running, "running"), (waiting, "waiting")):
-        assert f"Turn {turn.turn_id} is {state}: cancel it first (pallas turns cancel {turn.turn_id})." in printed
+        assert f"Turn {turn.turn_id} is {state}: cancel it first (pallas turns cancel {turn.turn_id})." in output
 
 
-async def test_what_the_log_does_not_have_is_refused(platform: Bus) -> None:
+async def test_forgetting_an_unknown_turn_is_refused(platform: Bus) -> None:
     with pytest.raises(Refused, match="the log has no turn 'nothing'"):
         await forget(platform, turn_id="nothing", conversation=None, as_json=False)
     with pytest.raises(Refused, match="no turn of that conversation"):
         await forget(platform, turn_id=None, conversation=KEY.conversation("c"), as_json=False)
 
 
-def test_a_conversation_is_hashed_with_the_key_of_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversation_id_is_hashed_with_the_key_of_the_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PALLAS_LOG_KEY", "k" * 32)
     assert hash_of("a", tmp_path) == KEY.conversation("a")
     monkeypatch.delenv("PALLAS_LOG_KEY")

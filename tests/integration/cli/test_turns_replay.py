@@ -58,7 +58,7 @@ class Stage:
     capsys: pytest.CaptureFixture[str]
 
     async def turn(self, agent: str = "harper", tool: str | None = None, **arguments: Any) -> TurnRequested:
-        """A turn of a worker that has ended."""
+        """Execute a turn to its end."""
         team = self.team if agent in ("harper", "research", "broken") else self.lab
         request = turn_requested(team, agent, tool=tool, arguments=arguments)
         async with follow_turns(self.bus) as feeds:
@@ -66,13 +66,13 @@ class Stage:
             feed = feeds.open(TurnRef.of(request))
             await submit(self.bus, request)
             async with asyncio.timeout(20):
-                async for said in feed:
-                    if isinstance(said, TurnOutcome):
+                async for message in feed:
+                    if isinstance(message, TurnOutcome):
                         break
         return request
 
     async def keep(self, request: TurnRequested) -> None:
-        """Keep what a turn was asked."""
+        """Store the kept request of a turn."""
         await self.bus.put(TurnRef.of(request).on(KEPT_REQUEST.template), request.model_dump_json().encode())
 
     async def replay(
@@ -85,7 +85,7 @@ class Stage:
         confirmed: bool = False,
         as_json: bool = False,
     ) -> str:
-        """`pallas turns replay`; returns what it printed."""
+        """Run `pallas turns replay`. Returns its output."""
         options = {"agent": agent, "model": model}
         await soon(
             replay_turn(self.bus, turn.turn_id, **options, compare=compare, confirmed=confirmed, as_json=as_json), 20
@@ -93,7 +93,7 @@ class Stage:
         return self.capsys.readouterr().out
 
     async def replays(self, turn: TurnRequested) -> list[TurnHistory]:
-        """The turns that executed this one again, as the log has them."""
+        """The replays of a turn in the log."""
         subject = f"pallas.v1.turn.claim.{turn.team}.*.*"
         names = [it.subject.rpartition(".")[2] async for it in read(self.bus, TURN_LOG.name, subject)]
         found = [await read_turn(self.bus, name) for name in dict.fromkeys(names)]
@@ -115,7 +115,7 @@ async def stage(
         yield Stage(gateway, nats_url, team, lab, capsys)
 
 
-async def test_a_turn_is_executed_again_as_a_new_one_and_the_old_one_stays_as_it_was(stage: Stage) -> None:
+async def test_a_replay_is_a_new_turn_and_does_not_change_the_old_one(stage: Stage) -> None:
     old = await stage.turn(message="/say good day")
     before = [it async for it in read(stage.bus, TURN_LOG.name, TurnRef.of(old).everything)]
     await replay_turn(stage.bus, old.turn_id, agent=None, model=None, compare=False, confirmed=False, as_json=False)
@@ -130,7 +130,7 @@ async def test_a_turn_is_executed_again_as_a_new_one_and_the_old_one_stays_as_it
     assert lines[-1] == "completed"
 
 
-async def test_both_answers_and_timelines_can_be_compared(stage: Stage) -> None:
+async def test_a_replay_can_compare_answers_and_timelines(stage: Stage) -> None:
     old = await stage.turn(message="/say good day")
     document = json.loads(await stage.replay(old, compare=True, as_json=True))
     assert document["equal"] is True
@@ -142,7 +142,7 @@ async def test_both_answers_and_timelines_can_be_compared(stage: Stage) -> None:
     assert printed.count("good day") == 2
 
 
-async def test_another_model_executes_the_turn_when_the_team_has_it(stage: Stage) -> None:
+async def test_a_replay_can_use_another_model_of_the_team(stage: Stage) -> None:
     old = await stage.turn("broken", message="hello")
     outcome = await stored_outcome(stage.bus, TurnRef.of(old))
     assert outcome is not None
@@ -152,7 +152,7 @@ async def test_another_model_executes_the_turn_when_the_team_has_it(stage: Stage
     assert document["new"]["content"]["answer"]["content"] == [{"type": "text", "text": "Echo: hello"}]
 
 
-async def test_a_model_that_the_team_does_not_have_fails_the_new_turn_with_its_code(stage: Stage) -> None:
+async def test_a_replay_with_an_unknown_model_fails_the_new_turn_with_its_code(stage: Stage) -> None:
     old = await stage.turn(message="hello")
     with pytest.raises(typer.Exit) as failed:
         await stage.replay(old, model="openai.gpt-5")
@@ -163,7 +163,7 @@ async def test_a_model_that_the_team_does_not_have_fails_the_new_turn_with_its_c
     assert (new.state, new.outcome.code) == ("failed", "unknown_model")
 
 
-async def test_another_agent_is_asked_the_same_with_its_own_tool(stage: Stage) -> None:
+async def test_a_replay_can_use_another_agent_with_its_own_tool(stage: Stage) -> None:
     old = await stage.turn(message="hello")
     document = json.loads(await stage.replay(old, agent="research", as_json=True))
     assert (document["agent"], document["tool"], document["state"]) == ("research", "research", "completed")
@@ -172,26 +172,26 @@ async def test_another_agent_is_asked_the_same_with_its_own_tool(stage: Stage) -
     assert (document["agent"], document["tool"]) == ("sure", "say")
 
 
-async def test_what_was_too_big_for_a_message_is_sent_again_too(stage: Stage) -> None:
+async def test_a_replay_sends_offloaded_arguments_too(stage: Stage) -> None:
     large = "long " * 100_000
-    whole = turn_requested(stage.team, arguments={"message": f"/say {large}"})
-    await submit(stage.bus, await offload_request(stage.bus, whole))
+    original = turn_requested(stage.team, arguments={"message": f"/say {large}"})
+    await submit(stage.bus, await offload_request(stage.bus, original))
 
     async def over() -> bool:
-        return await stored_outcome(stage.bus, TurnRef.of(whole)) is not None
+        return await stored_outcome(stage.bus, TurnRef.of(original)) is not None
 
     await until(over)
-    document = json.loads(await stage.replay(whole, compare=True, as_json=True))
+    document = json.loads(await stage.replay(original, compare=True, as_json=True))
     assert document["equal"] is True
     for one in (document["old"], document["new"]):
-        assert one["content"]["asked"] == whole.arguments
+        assert one["content"]["asked"] == original.arguments
         assert one["content"]["answer"]["content"] == [{"type": "text", "text": large.rstrip()}]
-    await drop(stage.bus, TurnRef.of(whole))
+    await drop(stage.bus, TurnRef.of(original))
     with pytest.raises(Refused, match="content_expired"):
-        await stage.replay(whole)
+        await stage.replay(original)
 
 
-async def test_what_does_not_fit_the_tool_is_refused_with_the_fault(stage: Stage) -> None:
+async def test_a_replay_with_arguments_that_do_not_fit_the_tool_is_refused_with_the_fault(stage: Stage) -> None:
     old = await stage.turn("bench", "say", text="hi")
     await stage.keep(old.model_copy(update={"arguments": {"text": 7}}))
     with pytest.raises(Refused, match="do not fit the tool 'say': text must be of type string"):
@@ -199,7 +199,7 @@ async def test_what_does_not_fit_the_tool_is_refused_with_the_fault(stage: Stage
     assert await stage.replays(old) == []
 
 
-async def test_a_turn_whose_request_is_not_kept_is_refused(stage: Stage) -> None:
+async def test_a_replay_without_a_kept_request_is_refused(stage: Stage) -> None:
     old = await stage.turn(message="hello")
     document = json.loads(await stage.replay(old, as_json=True))
     assert document["content"]["asked"] == {"message": "hello"}
@@ -209,14 +209,14 @@ async def test_a_turn_whose_request_is_not_kept_is_refused(stage: Stage) -> None
         await stage.replay(old)
 
 
-async def test_an_answer_that_is_not_kept_cannot_be_compared(stage: Stage) -> None:
+async def test_a_replay_cannot_compare_an_expired_answer(stage: Stage) -> None:
     old = await stage.turn(message="hello")
     content = TurnRef.of(old).on(KEPT_REQUEST.template).replace("kept.request", "turn.content")
     await stage.bus.api(f"STREAM.PURGE.{TURN_LOG.name}", {"filter": content})
     assert json.loads(await stage.replay(old, compare=True, as_json=True))["equal"] is None
 
 
-async def test_what_cannot_be_replayed_is_refused_with_the_reason(stage: Stage) -> None:
+async def test_a_turn_that_cannot_be_replayed_is_refused_with_the_reason(stage: Stage) -> None:
     old = await stage.turn("bench", "say", text="hi")
     running = turn_requested(stage.lab, "bench")
     await attempt_of(stage.bus, running)
@@ -230,7 +230,7 @@ async def test_what_cannot_be_replayed_is_refused_with_the_reason(stage: Stage) 
         await stage.replay(turn_requested(stage.lab))
 
 
-async def test_tools_are_executed_again_only_when_that_is_safe_or_confirmed(stage: Stage, tmp_path: Path) -> None:
+async def test_a_replay_executes_tools_only_if_that_is_safe_or_confirmed(stage: Stage, tmp_path: Path) -> None:
     go = tmp_path / "go"
     go.touch()
     old = await stage.turn("bench", "effect", file=str(go))
@@ -242,7 +242,7 @@ async def test_tools_are_executed_again_only_when_that_is_safe_or_confirmed(stag
     assert await stage.replay(safe) == "waited in attempt 1\n"
 
 
-async def test_the_command_asks_for_yes_when_there_is_nobody_to_ask(stage: Stage, tmp_path: Path) -> None:
+async def test_the_command_needs_yes_without_a_terminal(stage: Stage, tmp_path: Path) -> None:
     go = tmp_path / "go"
     go.touch()
     old = await stage.turn("bench", "effect", file=str(go))
@@ -281,7 +281,7 @@ async def test_ctrl_c_cancels_the_new_turn(stage: Stage, tmp_path: Path) -> None
     await until(cancelled)
 
 
-async def test_an_agent_that_nobody_hosts_is_said_to_wait_and_is_withdrawn_on_ctrl_c(stage: Stage) -> None:
+async def test_a_replay_of_an_agent_without_workers_says_so_and_is_withdrawn_on_ctrl_c(stage: Stage) -> None:
     old = await stage.turn("bench", "say", text="hi")
     alone = agent_definition(stage.lab, "alone", kind="function")
     await kv.put(stage.bus, AGENTS, alone, team=stage.lab, agent="alone")

@@ -89,8 +89,8 @@ async def _started(
     _lay_out(overlay, folder, here, secrets)
     words = [moved(word, here) for word in container(pods(overlay)["nats"])["args"]]
     place = ("--addr", "127.0.0.1", "--port", str(port), "--http_port", str(monitor))
-    told = {"SERVER_NAME": folder.name}
-    async with running([str(binary), *words, *place], told, folder / "nats.log") as process:
+    variables_of = {"SERVER_NAME": folder.name}
+    async with running([str(binary), *words, *place], variables_of, folder / "nats.log") as process:
         yield Pod(overlay, folder, here, port, monitor, process)
 
 

@@ -50,14 +50,14 @@ def _make_databases(url: str, secrets: Path) -> None:
     script = (ROOT / "deploy" / "postgres-init.sh").read_text("utf-8").replace("/run/secrets", str(secrets))
     address = urlsplit(url)
     programs = EmbeddedPostgres.binary("psql").parent
-    told = os.environ | {
+    variables_of = os.environ | {
         "PGHOST": address.hostname or "",
         "PGPORT": str(address.port),
         "PGUSER": address.username or "",
         "PGPASSWORD": address.password or "",
         "PATH": f"{programs}:{os.environ['PATH']}",
     }
-    subprocess.run(["bash", "-c", script], env=told, check=True, capture_output=True, timeout=30)
+    subprocess.run(["bash", "-c", script], env=variables_of, check=True, capture_output=True, timeout=30)
 
 
 @pytest.fixture

@@ -45,12 +45,14 @@ def install(container: str, sources: Path, folder: Path) -> Path:
     """Install the package of a container into a folder of its own, and return the Python that has it."""
     package = containers()[container]["build"]["args"]["PACKAGE"]
     _, *words = image.install_command(package)
-    told = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT")}
+    variables_of = {
+        name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT")
+    }
     place = {"UV_PROJECT_ENVIRONMENT": str(folder / container)}
     subprocess.run(
         [uv(), *words],
         cwd=sources,
-        env=told | image.build_environment() | _QUICKER | place,
+        env=variables_of | image.build_environment() | _QUICKER | place,
         check=True,
         capture_output=True,
         timeout=100,
@@ -65,7 +67,7 @@ class Site:
     folder: Path
     addresses: Mapping[str, str]
 
-    def told(self, container: str, **other: str) -> dict[str, str]:
+    def variables_of(self, container: str, **other: str) -> dict[str, str]:
         """The variables of a container, with secrets and addresses of this site."""
         given = {name: self._here(value) for name, value in environment(container).items()}
         machine = {name: os.environ[name] for name in _OF_THE_MACHINE if name in os.environ}
@@ -110,7 +112,7 @@ class Site:
     async def ended(self, container: str, command: Sequence[str]) -> tuple[int | None, str]:
         """Run a command as a container does; its exit code, and what it has printed."""
         process = await asyncio.create_subprocess_exec(
-            *command, cwd=self.folder, env=self.told(container), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
+            *command, cwd=self.folder, env=self.variables_of(container), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
         )
         output, _ = await process.communicate()
         return process.returncode, output.decode()
@@ -130,12 +132,14 @@ class Site:
         """Run the container of a service, on its port of loopback."""
         port, log = self.port(container), self.folder / f"{container}.log"
         # Agents' own ports may be somebody else's here.
-        told = self.told(container, PALLAS_HOST="127.0.0.1", PALLAS_PORT=str(port), PALLAS_AGENT_PORTS="false")
+        variables_of = self.variables_of(
+            container, PALLAS_HOST="127.0.0.1", PALLAS_PORT=str(port), PALLAS_AGENT_PORTS="false"
+        )
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
                 *self._command(container, python),
                 cwd=self.folder,
-                env=told,
+                env=variables_of,
                 stdin=DEVNULL,
                 stdout=DEVNULL,
                 stderr=errors,

@@ -82,10 +82,12 @@ def moved(text: str, here: Mapping[str, str]) -> str:
 
 
 @asynccontextmanager
-async def running(command: list[str], told: Mapping[str, str], log: Path) -> AsyncGenerator[Process]:
+async def running(command: list[str], variables_of: Mapping[str, str], log: Path) -> AsyncGenerator[Process]:
     """Run a server and end it."""
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(*command, env=told, stdin=DEVNULL, stdout=output, stderr=STDOUT)
+        process = await asyncio.create_subprocess_exec(
+            *command, env=variables_of, stdin=DEVNULL, stdout=output, stderr=STDOUT
+        )
     try:
         yield process
     finally:

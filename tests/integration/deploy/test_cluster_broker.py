@@ -59,13 +59,15 @@ async def lets_in(how: Access, service: str) -> bool:
     return False
 
 
-async def test_every_service_is_let_in_by_every_broker(running: list[Pod], secrets: dict[str, Files]) -> None:
+async def test_every_broker_accepts_every_service(running: list[Pod], secrets: dict[str, Files]) -> None:
     for pod in running:
         assert [name for name in SERVICES if not await lets_in(access(pod, name, secrets), name)] == []
 
 
 @pytest.mark.parametrize("running", ["local"], indirect=True)
-async def test_nobody_is_let_in_without_a_seed_or_in_the_open(running: list[Pod], secrets: dict[str, Files]) -> None:
+async def test_brokers_reject_connections_without_a_seed_or_without_tls(
+    running: list[Pod], secrets: dict[str, Files]
+) -> None:
     known = access(running[0], GATEWAY, secrets)
     assert await lets_in(known, GATEWAY)
     assert not await lets_in(Access(known.url, ca=known.ca), GATEWAY)
@@ -73,7 +75,7 @@ async def test_nobody_is_let_in_without_a_seed_or_in_the_open(running: list[Pod]
 
 
 @pytest.mark.parametrize("running", ["production"], indirect=True)
-async def test_brokers_speak_to_each_other_over_tls_and_to_who_has_a_certificate_only(running: list[Pod]) -> None:
+async def test_brokers_connect_to_each_other_over_tls_with_certificates_only(running: list[Pod]) -> None:
     for pod in running:
         cluster = (await pod.monitored("varz"))["cluster"]
         assert (cluster["tls_required"], cluster["tls_verify"]) == (True, True)
@@ -81,7 +83,7 @@ async def test_brokers_speak_to_each_other_over_tls_and_to_who_has_a_certificate
         assert others == {other.folder.name for other in running} - {pod.folder.name}
 
 
-async def test_another_team_s_workers_are_let_in_once_the_brokers_are_told_and_connections_stay(
+async def test_workers_of_a_new_team_are_accepted_after_a_reload_without_dropping_connections(
     running: list[Pod], secrets: dict[str, Files], checkout: Path
 ) -> None:
     async with connect(access(running[0], GATEWAY, secrets), GATEWAY, timeout=3.0) as before:

@@ -28,7 +28,7 @@ SEARCHING = set(SERVICES) - {"registry", "health-monitor"}
 """What takes part in a search."""
 
 
-def test_a_package_is_installed_alone(pythons: dict[str, Path]) -> None:
+def test_the_package_of_each_image_is_installed_alone(pythons: dict[str, Path]) -> None:
     for name in SERVICES:
         others = {package.module for package in SERVICES.values()} - {SERVICES[name].module}
         found = {path.name for path in pythons[name].parents[1].glob("lib/python3.*/site-packages/*")}
@@ -43,7 +43,7 @@ async def migrate(site: Site, pythons: dict[str, Path]) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_every_service_becomes_ready_and_ends_when_told_to(pythons: dict[str, Path], site: Site) -> None:
+async def test_every_service_becomes_ready_and_ends_on_sigterm(pythons: dict[str, Path], site: Site) -> None:
     await migrate(site, pythons)
     async with AsyncExitStack() as stack:
         running = [await stack.enter_async_context(site.run(name, pythons[name])) for name in SERVICES]
@@ -55,7 +55,7 @@ async def test_every_service_becomes_ready_and_ends_when_told_to(pythons: dict[s
 
 
 @pytest.mark.timeout(240)
-async def test_the_demo_s_job_lets_a_running_worker_search_and_changes_nothing_when_it_is_run_again(
+async def test_the_demo_job_lets_a_running_worker_search_and_a_second_run_changes_nothing(
     pythons: dict[str, Path], site: Site
 ) -> None:
     jwt = site.folder / "teams" / "secrets" / "fastagent.secrets.yaml"
@@ -65,8 +65,8 @@ async def test_the_demo_s_job_lets_a_running_worker_search_and_changes_nothing_w
     async def finds() -> bool:
         """Whether the research agent finds something in its library."""
         command = (str(pythons["demo-library"]), "-m", "pallas_cli", *SEARCH, "--url", gateway)
-        code, said = await site.ended("demo-library", command)
-        return code == 0 and "libraries.md" in said
+        code, output = await site.ended("demo-library", command)
+        return code == 0 and "libraries.md" in output
 
     async def tools_answer() -> bool:
         return await site.is_healthy("demo-tools", pythons["demo-tools"])
@@ -87,7 +87,7 @@ async def test_the_demo_s_job_lets_a_running_worker_search_and_changes_nothing_w
     assert "violation" not in (site.folder / "nats" / "nats.log").read_text("utf-8").lower()
 
 
-async def test_the_broker_lets_nobody_in_who_has_no_seed(site: Site) -> None:
+async def test_the_broker_rejects_connections_without_a_seed(site: Site) -> None:
     access = Access(site.addresses["nats:4222"], ca=(site.folder / "secrets" / "nats-ca").read_text("ascii"))
     with pytest.raises(PallasError):
         async with connect(access, CLI, timeout=3.0):
@@ -95,7 +95,7 @@ async def test_the_broker_lets_nobody_in_who_has_no_seed(site: Site) -> None:
     assert "authentication error" in (site.folder / "nats" / "nats.log").read_text("utf-8").lower()
 
 
-def test_the_images_python_is_that_of_the_project() -> None:
+def test_the_images_use_the_python_version_of_the_project() -> None:
     wanted = (ROOT / ".python-version").read_text("utf-8").strip()
     assert f"FROM python:{wanted}-" in image.text()
     assert wanted == f"{sys.version_info.major}.{sys.version_info.minor}"

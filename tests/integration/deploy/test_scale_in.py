@@ -39,8 +39,10 @@ def pod() -> Object:
 
 async def a_pod(lab: Lab, pod: Object, folder: Path, number: int) -> Service:
     """A worker, told what its pod is told."""
-    told = {name: variables(pod)[variable(name)] for name in OF_THE_POD}
-    running = a_service("agent_worker", lab.bus_url, folder, f"{lab.team}-{number}", teams=str(lab.folder), **told)
+    variables_of = {name: variables(pod)[variable(name)] for name in OF_THE_POD}
+    running = a_service(
+        "agent_worker", lab.bus_url, folder, f"{lab.team}-{number}", teams=str(lab.folder), **variables_of
+    )
     return await lab.stack.enter_async_context(running)
 
 
@@ -61,7 +63,7 @@ def release(turns: list[Followed]) -> None:
         Path(str(turn.request.arguments["file"])).touch()
 
 
-async def test_three_workers_become_one_and_every_turn_is_finished_where_it_ran(
+async def test_scaling_in_from_three_workers_to_one_finishes_every_turn_at_its_worker(
     lab: Lab, pod: Object, tmp_path: Path
 ) -> None:
     lab.describe()
@@ -84,7 +86,7 @@ async def test_three_workers_become_one_and_every_turn_is_finished_where_it_ran(
     assert kept.process.returncode is None
 
 
-async def test_a_pod_that_outlives_its_grace_period_is_killed_and_its_turn_goes_to_another(
+async def test_a_pod_beyond_its_grace_period_is_killed_and_its_turn_goes_to_another(
     lab: Lab, pod: Object, tmp_path: Path
 ) -> None:
     lab.describe()

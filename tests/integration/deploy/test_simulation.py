@@ -9,7 +9,7 @@ from tests.sim.scale import simulate
 BRIEF = Plan(((0, 0), (2, 12), (6, 12), (7, 0)), slots=4, most=3, turn_seconds=0.5, faster=60.0)
 
 
-async def test_workers_come_with_the_callers_and_go_after_them_and_every_turn_is_executed_once(tmp_path: Path) -> None:
+async def test_workers_scale_with_the_callers_and_every_turn_is_executed_once(tmp_path: Path) -> None:
     course = await simulate(BRIEF, tmp_path, lambda _line: None)
     figures = summary(course)
     assert figures["turns"] >= 12

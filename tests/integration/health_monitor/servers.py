@@ -17,7 +17,7 @@ from pallas_runtime.http import bind, listening
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedRequest:
     """One request: the HTTP method and path, the MCP method and the headers in lower case."""
 
     verb: str
@@ -28,10 +28,10 @@ class Heard:
 
 @dataclass
 class Downstream:
-    """An application on one port, which can be started and stopped and remembers what it was asked."""
+    """An application on one port, which can be started and stopped and keeps its requests."""
 
     port: int = field(default_factory=free_port)
-    heard: list[Heard] = field(default_factory=list[Heard])
+    requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
     deleted: asyncio.Event = field(default_factory=asyncio.Event)
     _running: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -42,7 +42,7 @@ class Downstream:
 
     def count(self, method: str) -> int:
         """How often an MCP method was asked for."""
-        return sum(heard.method == method for heard in self.heard)
+        return sum(request.method == method for request in self.requests)
 
     async def start(self, app: ASGIApp) -> None:
         """Serve `app`."""
@@ -59,7 +59,7 @@ class Downstream:
             request = Request(scope, receive)
             body = await request.body()
             method = json.loads(body).get("method") if body else None
-            self.heard.append(Heard(request.method, request.url.path, method, dict(request.headers)))
+            self.requests.append(ReceivedRequest(request.method, request.url.path, method, dict(request.headers)))
 
             async def again() -> dict[str, object]:
                 return {"type": "http.request", "body": body, "more_body": False}

@@ -52,13 +52,13 @@ def _server(downstream: Downstream, **headers: str) -> HttpServer:
 
 @pytest.mark.parametrize("json_response", [False, True])
 @requirement("P-3.11", "P-3.12")
-async def test_a_server_that_answers_gets_its_session_deleted_with_the_same_headers(
+async def test_a_probe_deletes_its_session_with_the_same_headers(
     stack: AsyncExitStack, downstream: Downstream, probe: McpProbe, json_response: bool
 ) -> None:
     await downstream.start(await stack.enter_async_context(mcp_app(json_response=json_response)))
     assert await probe.probe(_server(downstream, Authorization="Bearer s3cret")) is None
     await soon(downstream.deleted.wait())
-    post, delete = downstream.heard
+    post, delete = downstream.requests
     assert (post.verb, post.method) == ("POST", "initialize")
     assert post.headers["accept"] == "application/json, text/event-stream"
     assert post.headers["authorization"] == delete.headers["authorization"] == "Bearer s3cret"
@@ -67,14 +67,14 @@ async def test_a_server_that_answers_gets_its_session_deleted_with_the_same_head
     assert delete.headers["mcp-protocol-version"] == "2025-11-25"
 
 
-async def test_a_server_of_the_modern_revision_alone_is_asked_to_discover_itself(
+async def test_a_server_with_only_the_modern_revision_gets_a_server_discover(
     stack: AsyncExitStack, downstream: Downstream, probe: McpProbe
 ) -> None:
     await downstream.start(modern_only(await stack.enter_async_context(mcp_app())))
     assert await probe.probe(_server(downstream, Authorization="Bearer s3cret")) is None
-    assert [heard.method for heard in downstream.heard] == ["initialize", "server/discover"]
-    assert downstream.heard[1].headers["mcp-method"] == "server/discover"
-    assert downstream.heard[1].headers["authorization"] == "Bearer s3cret"
+    assert [request.method for request in downstream.requests] == ["initialize", "server/discover"]
+    assert downstream.requests[1].headers["mcp-method"] == "server/discover"
+    assert downstream.requests[1].headers["authorization"] == "Bearer s3cret"
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ async def test_a_server_of_the_modern_revision_alone_is_asked_to_discover_itself
         (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "s3cret"}}, "answered with an error"),
     ],
 )
-async def test_only_a_result_counts_as_an_answer(
+async def test_only_a_result_counts_as_reachable(
     downstream: Downstream, probe: McpProbe, status: int, body: object, reason: str | None
 ) -> None:
     await downstream.start(answering(status, body))
     assert await probe.probe(_server(downstream)) == reason
 
 
-async def test_a_server_that_is_not_there_cannot_be_connected_to(downstream: Downstream, probe: McpProbe) -> None:
+async def test_an_unreachable_server_is_reported_as_such(downstream: Downstream, probe: McpProbe) -> None:
     assert await probe.probe(_server(downstream)) == "cannot connect"
 
 
 @requirement("P-3.10")
-async def test_a_server_that_hangs_is_given_up_after_the_time_limit(
+async def test_a_probe_of_a_hanging_server_ends_at_the_time_limit(
     stack: AsyncExitStack, downstream: Downstream
 ) -> None:
     probe, released = await a_probe(stack, 0.5), asyncio.Event()
@@ -110,7 +110,7 @@ async def test_a_server_that_hangs_is_given_up_after_the_time_limit(
     released.set()
 
 
-async def test_a_header_that_cannot_be_sent_is_a_reason_that_does_not_show_it(
+async def test_an_invalid_header_fails_the_probe_without_showing_its_value(
     downstream: Downstream, probe: McpProbe
 ) -> None:
     reason = await probe.probe(_server(downstream, Authorization="Bearer schlüssel\n"))
@@ -133,7 +133,7 @@ MODELS = {"object": "list", "data": [{"id": "gpt-5"}, {"id": "qwen3:latest"}]}
         ("anthropic", "claude", 404, {}, "has no model 'claude'", "/mcp/v1/models/claude"),
     ],
 )
-async def test_a_provider_is_asked_for_its_models_and_nothing_else(
+async def test_a_probe_of_a_provider_only_lists_its_models(
     stack: AsyncExitStack,
     downstream: Downstream,
     provider: str,
@@ -147,7 +147,7 @@ async def test_a_provider_is_asked_for_its_models_and_nothing_else(
     probe = ModelProbe(await stack.enter_async_context(make_http(PATIENCE)), PATIENCE)
     config = ProviderConfig(provider, SecretStr(downstream.url), SecretStr("s3cret"))
     assert await probe.probe(config, model) == reason
-    (heard,) = downstream.heard
-    assert (heard.verb, heard.path) == ("GET", path)
+    (request,) = downstream.requests
+    assert (request.verb, request.path) == ("GET", path)
     key = "x-api-key" if provider == "anthropic" else "authorization"
-    assert heard.headers[key].endswith("s3cret")
+    assert request.headers[key].endswith("s3cret")

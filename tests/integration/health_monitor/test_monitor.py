@@ -51,7 +51,7 @@ BEAT = 1.0
 
 
 @dataclass
-class World:
+class MonitorLab:
     """A broker with a worker and a gateway on it, a team folder and what the monitor says."""
 
     url: str
@@ -130,7 +130,7 @@ class World:
 
 
 @pytest.fixture
-async def world(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[World]:
+async def lab(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[MonitorLab]:
     """A broker of the test's own, because a monitor judges every agent that it finds."""
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(connect(nats_server.url, WORKER))
@@ -138,13 +138,13 @@ async def world(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[World
         await declare(gateway, AGENTS, WORKERS, TURN_QUEUE)
         health = await stack.enter_async_context(watch(gateway, HEALTH))
         process = Process("health-monitor", "health-monitor-test", 0, Probes())
-        world = World(nats_server.url, tmp_path / "team", worker, gateway, health, process, stack)
+        lab = MonitorLab(nats_server.url, tmp_path / "team", worker, gateway, health, process, stack)
 
-        def heard(_key: str, _health: AgentHealth | None) -> None:
-            world.changed.set()
+        def on_change(_key: str, _health: AgentHealth | None) -> None:
+            lab.changed.set()
 
-        health.on_change(heard)
-        yield world
+        health.on_change(on_change)
+        yield lab
 
 
 @pytest.fixture
@@ -157,103 +157,103 @@ async def downstream() -> AsyncGenerator[Downstream]:
         await server.stop()
 
 
-async def test_health_follows_a_server_that_stops_and_starts(world: World, downstream: Downstream) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper")
-    await world.start(probe_interval="0.2")
-    ok = await world.until("harper", lambda health: health.status == "ok")
+async def test_health_follows_a_server_that_stops_and_starts(lab: MonitorLab, downstream: Downstream) -> None:
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
+    await lab.start(probe_interval="0.2")
+    ok = await lab.until("harper", lambda health: health.status == "ok")
     assert (ok.message, ok.workers, ok.interval) == (None, 1, 0.2)
     await downstream.stop()
-    degraded = await world.until("harper", lambda health: health.status == "degraded")
+    degraded = await lab.until("harper", lambda health: health.status == "degraded")
     assert degraded.message == "argos unreachable (cannot connect)"
     async with mcp_app() as app:
         await downstream.start(app)
-        await world.until("harper", lambda health: health.status == "ok")
+        await lab.until("harper", lambda health: health.status == "ok")
 
 
-async def test_a_server_that_three_agents_share_is_probed_once(world: World, downstream: Downstream) -> None:
-    world.write(downstream, "harper", "research", "engineering", harper={"depends_on": ["research"]})
-    await world.publish()
-    await world.start()
+async def test_a_server_shared_by_three_agents_is_probed_once(lab: MonitorLab, downstream: Downstream) -> None:
+    lab.write(downstream, "harper", "research", "engineering", harper={"depends_on": ["research"]})
+    await lab.publish()
+    await lab.start()
     for agent in ("harper", "research", "engineering"):
-        assert (await world.until(agent, lambda _: True)).message == NO_WORKER
+        assert (await lab.until(agent, lambda _: True)).message == NO_WORKER
     assert downstream.count("initialize") == 1
 
 
-async def test_a_degraded_sub_agent_degrades_who_calls_it(world: World, downstream: Downstream) -> None:
-    world.write(downstream, "harper", "research", harper={"depends_on": ["research"], "servers": []})
+async def test_a_degraded_sub_agent_degrades_its_callers(lab: MonitorLab, downstream: Downstream) -> None:
+    lab.write(downstream, "harper", "research", harper={"depends_on": ["research"], "servers": []})
     await downstream.stop()
-    await world.publish()
-    await world.present("harper", "research")
-    await world.start()
-    health = await world.until("harper", lambda _: True)
+    await lab.publish()
+    await lab.present("harper", "research")
+    await lab.start()
+    health = await lab.until("harper", lambda _: True)
     assert (health.status, health.message) == ("degraded", "argos unreachable (cannot connect)")
 
 
-async def test_a_worker_that_comes_shows_at_once_and_not_with_the_next_round(
-    world: World, downstream: Downstream
+async def test_a_new_worker_changes_health_at_once_and_not_in_the_next_round(
+    lab: MonitorLab, downstream: Downstream
 ) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.start(probe_interval="60")
-    assert (await world.until("harper", lambda _: True)).message == NO_WORKER
-    await world.present("harper")
-    await world.until("harper", lambda health: health.status == "ok")
-    await world.present("harper", failed={"t.harper": "no such module"})
-    failed = await world.until("harper", lambda health: health.status == "error")
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.start(probe_interval="60")
+    assert (await lab.until("harper", lambda _: True)).message == NO_WORKER
+    await lab.present("harper")
+    await lab.until("harper", lambda health: health.status == "ok")
+    await lab.present("harper", failed={"t.harper": "no such module"})
+    failed = await lab.until("harper", lambda health: health.status == "error")
     assert failed.message == "the agent failed to start: no such module"
     assert downstream.count("initialize") == 1
 
 
-async def test_an_agent_that_comes_is_judged_at_once_and_one_that_goes_is_forgotten(
-    world: World, downstream: Downstream
+async def test_a_new_agent_gets_a_health_at_once_and_a_retired_one_loses_it(
+    lab: MonitorLab, downstream: Downstream
 ) -> None:
-    world.write(downstream, "harper", "research")
-    await world.publish("harper")
-    await world.start(probe_interval="0.5")
-    await world.until("harper", lambda _: True)
-    await world.publish("research")
-    await world.until("research", lambda _: True)
-    await delete(world.worker, AGENTS, team="t", agent="research")
+    lab.write(downstream, "harper", "research")
+    await lab.publish("harper")
+    await lab.start(probe_interval="0.5")
+    await lab.until("harper", lambda _: True)
+    await lab.publish("research")
+    await lab.until("research", lambda _: True)
+    await delete(lab.worker, AGENTS, team="t", agent="research")
     async with asyncio.timeout(PATIENCE):
-        while "t.research" in world.health:
-            world.changed.clear()
-            await world.changed.wait()
-    assert 'agent="research"' not in generate_latest(world.process.probes.metrics).decode()
+        while "t.research" in lab.health:
+            lab.changed.clear()
+            await lab.changed.wait()
+    assert 'agent="research"' not in generate_latest(lab.process.probes.metrics).decode()
 
 
 @requirement("P-3.17")
-async def test_a_server_is_slow_when_it_takes_longer_than_it_may(world: World, downstream: Downstream) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper")
-    await world.start(probe_slow="0.0001")
-    health = await world.until("harper", lambda _: True)
+async def test_a_server_beyond_the_limit_is_slow(lab: MonitorLab, downstream: Downstream) -> None:
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
+    await lab.start(probe_slow="0.0001")
+    health = await lab.until("harper", lambda _: True)
     assert (health.status, health.message) == ("degraded", "argos slow")
 
 
-async def test_turns_that_wait_too_long_without_a_worker_are_an_error_until_one_comes(
-    world: World, downstream: Downstream
+async def test_turns_that_wait_too_long_without_a_worker_are_an_error_until_one_starts(
+    lab: MonitorLab, downstream: Downstream
 ) -> None:
-    world.write(downstream, "harper")
-    await world.publish(limits=Limits(queue_timeout=0.3))
+    lab.write(downstream, "harper")
+    await lab.publish(limits=Limits(queue_timeout=0.3))
     client = ClientContext(protocol_version="2026-07-28")
     await submit(
-        world.gateway,
+        lab.gateway,
         TurnRequested(
             turn_id=new_turn_id(), team="t", agent="harper", tool="harper", client=client, requested_at=utc_now()
         ),
     )
-    await world.start(probe_interval="0.2")
-    health = await world.until("harper", lambda health: health.status == "error")
+    await lab.start(probe_interval="0.2")
+    health = await lab.until("harper", lambda health: health.status == "error")
     assert "turns have waited" in (health.message or "")
-    await world.present("harper")
-    await world.until("harper", lambda health: health.status == "ok")
+    await lab.present("harper")
+    await lab.until("harper", lambda health: health.status == "ok")
 
 
-async def test_stdio_servers_count_by_what_the_worker_says(world: World, downstream: Downstream) -> None:
-    world.write(downstream, "harper")
+async def test_the_health_of_stdio_servers_is_what_the_worker_reports(lab: MonitorLab, downstream: Downstream) -> None:
+    lab.write(downstream, "harper")
     definition = AgentDefinition(
         team="t",
         agent="harper",
@@ -261,138 +261,138 @@ async def test_stdio_servers_count_by_what_the_worker_says(world: World, downstr
         dependencies=(Dependency(name="shell", key="k-shell", transport="stdio"),),
         updated_at=utc_now(),
     )
-    await put(world.worker, AGENTS, definition, team="t", agent="harper")
-    await world.present("harper", stdio={"k-shell": "exited"})
-    await world.start()
-    assert (await world.until("harper", lambda _: True)).message == "shell unreachable (exited)"
-    await world.present("harper", stdio={"k-shell": None})
-    await world.until("harper", lambda health: health.status == "ok")
+    await put(lab.worker, AGENTS, definition, team="t", agent="harper")
+    await lab.present("harper", stdio={"k-shell": "exited"})
+    await lab.start()
+    assert (await lab.until("harper", lambda _: True)).message == "shell unreachable (exited)"
+    await lab.present("harper", stdio={"k-shell": None})
+    await lab.until("harper", lambda health: health.status == "ok")
 
 
-async def test_a_check_on_demand_probes_now_and_those_who_ask_together_share_it(
-    world: World, downstream: Downstream
+async def test_a_check_on_demand_probes_at_once_and_concurrent_ones_share_it(
+    lab: MonitorLab, downstream: Downstream
 ) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper")
-    await world.start(probe_interval="60")
-    await world.until("harper", lambda health: health.status == "ok")
-    answers = await asyncio.gather(*(world.ask("harper") for _ in range(5)))
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
+    await lab.start(probe_interval="60")
+    await lab.until("harper", lambda health: health.status == "ok")
+    answers = await asyncio.gather(*(lab.ask("harper") for _ in range(5)))
     assert {answer.status for answer in answers} == {"ok"}
     assert downstream.count("initialize") == 2
     await downstream.stop()
-    assert (await world.ask("harper")).message == "argos unreachable (cannot connect)"
-    await world.until("harper", lambda health: health.status == "degraded")
+    assert (await lab.ask("harper")).message == "argos unreachable (cannot connect)"
+    await lab.until("harper", lambda health: health.status == "degraded")
 
 
-async def test_a_check_of_an_agent_that_does_not_exist_says_so(world: World, downstream: Downstream) -> None:
-    world.write(downstream, "harper")
-    await world.start()
+async def test_a_check_of_an_unknown_agent_is_an_error(lab: MonitorLab, downstream: Downstream) -> None:
+    lab.write(downstream, "harper")
+    await lab.start()
     with pytest.raises(NotFound, match="harper"):
-        await world.ask("harper")
+        await lab.ask("harper")
 
 
 @requirement("P-3.10", "P-3.13")
-async def test_a_server_that_hangs_is_unreachable_after_three_seconds_and_holds_up_no_answer(
-    world: World, downstream: Downstream
+async def test_a_hanging_server_is_unreachable_after_three_seconds_and_delays_no_answer(
+    lab: MonitorLab, downstream: Downstream
 ) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper")
-    await world.start(probe_interval="60")
-    before = await world.until("harper", lambda health: health.status == "ok")
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
+    await lab.start(probe_interval="60")
+    before = await lab.until("harper", lambda health: health.status == "ok")
     await downstream.stop()
     released = asyncio.Event()
     await downstream.start(hung(released))
     started = asyncio.get_running_loop().time()
     assert CHECK_HEALTH.timeout > ON_DEMAND
     async with within(CHECK_HEALTH.timeout):
-        assert (await world.ask("harper")) == before, "the answer came before the probe's"
+        assert (await lab.ask("harper")) == before, "the answer came before the probe's"
     async with asyncio.timeout(PATIENCE):
-        while (answer := await world.ask("harper")).status == "ok":
+        while (answer := await lab.ask("harper")).status == "ok":
             pass
     assert answer.message == "argos unreachable (no answer in 3 s)"
     assert asyncio.get_running_loop().time() - started > 2.9
     released.set()
 
 
-async def test_headers_are_sent_and_neither_stored_nor_logged(
-    world: World, downstream: Downstream, caplog: pytest.LogCaptureFixture
+async def test_headers_are_sent_but_neither_stored_nor_logged(
+    lab: MonitorLab, downstream: Downstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.start(probe_interval="0.2")
-    await world.until("harper", lambda _: True)
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.start(probe_interval="0.2")
+    await lab.until("harper", lambda _: True)
     await soon(downstream.deleted.wait())
-    assert {heard.headers["authorization"] for heard in downstream.heard} == {SECRET}
+    assert {request.headers["authorization"] for request in downstream.requests} == {SECRET}
     for bucket in ("agents", "health", "probes"):
-        records = await read_last(world.gateway, f"KV_{bucket}", f"$KV.{bucket}.>")
+        records = await read_last(lab.gateway, f"KV_{bucket}", f"$KV.{bucket}.>")
         assert records
         stored = b"".join(record.data for record in records)
         assert b"s3cret" not in stored
         assert str(downstream.port).encode() not in stored
     assert "s3cret" not in caplog.text
-    assert "s3cret" not in generate_latest(world.process.probes.metrics).decode()
+    assert "s3cret" not in generate_latest(lab.process.probes.metrics).decode()
 
 
-async def test_a_folder_that_cannot_be_read_is_reported_and_read_again_when_it_changes(
-    world: World, downstream: Downstream, caplog: pytest.LogCaptureFixture
+async def test_an_unreadable_folder_is_reported_and_read_again_when_it_changes(
+    lab: MonitorLab, downstream: Downstream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper")
-    (world.folder / "agents.yaml").write_text("name: t\nagents: {harper: {colour: red}}\n", "utf-8")
-    await world.start(probe_interval="0.2")
-    health = await world.until("harper", lambda _: True)
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
+    (lab.folder / "agents.yaml").write_text("name: t\nagents: {harper: {colour: red}}\n", "utf-8")
+    await lab.start(probe_interval="0.2")
+    health = await lab.until("harper", lambda _: True)
     assert health.status == "ok"
     assert "argos not checked" in (health.message or "")
     assert "a team folder cannot be used" in caplog.text
     faults = 'pallas_team_folder_faults{folder="team"}'
-    assert f"{faults} 0.0" not in generate_latest(world.process.probes.metrics).decode()
-    world.write(downstream, "harper")
-    await world.until("harper", lambda health: health.message is None)
-    assert f"{faults} 0.0" in generate_latest(world.process.probes.metrics).decode()
+    assert f"{faults} 0.0" not in generate_latest(lab.process.probes.metrics).decode()
+    lab.write(downstream, "harper")
+    await lab.until("harper", lambda health: health.message is None)
+    assert f"{faults} 0.0" in generate_latest(lab.process.probes.metrics).decode()
 
 
-async def test_it_is_ready_after_the_first_round_and_measures_what_it_found(
-    world: World, downstream: Downstream
+async def test_the_monitor_is_ready_after_the_first_round_and_exposes_its_results(
+    lab: MonitorLab, downstream: Downstream
 ) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper")
-    await world.start()
-    world.process.probes.started = True
-    assert world.process.probes.missing() == {}
-    shown = generate_latest(world.process.probes.metrics).decode()
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
+    await lab.start()
+    lab.process.probes.started = True
+    assert lab.process.probes.missing() == {}
+    shown = generate_latest(lab.process.probes.metrics).decode()
     assert 'pallas_agent_health{agent="harper",team="t"} 1.0' in shown
     assert 'pallas_probe_duration_seconds_count{kind="mcp"} 1.0' in shown
     assert any(line.startswith("pallas_probe_up{") and line.endswith(" 1.0") for line in shown.splitlines())
 
 
-async def test_health_goes_on_after_the_broker_came_back(
-    world: World, downstream: Downstream, nats_server: NatsServer
+async def test_health_is_published_again_after_the_broker_is_back(
+    lab: MonitorLab, downstream: Downstream, nats_server: NatsServer
 ) -> None:
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.start(probe_interval="0.2")
-    before = await world.until("harper", lambda _: True)
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.start(probe_interval="0.2")
+    before = await lab.until("harper", lambda _: True)
     await asyncio.to_thread(nats_server.restart)
-    await world.until("harper", lambda health: health.at > before.at and world.gateway.connected, within=15)
+    await lab.until("harper", lambda health: health.at > before.at and lab.gateway.connected, within=15)
 
 
-async def test_what_lies_in_the_broker_is_measured_by_agent_and_by_stream(
-    world: World, downstream: Downstream, monkeypatch: pytest.MonkeyPatch
+async def test_waiting_turns_and_stream_sizes_are_exposed_by_agent_and_stream(
+    lab: MonitorLab, downstream: Downstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure_depths, "INTERVAL", 0.05)
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper")
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
     for agent in ("harper", "retired"):
-        await ensure_consumer(world.gateway, "t", agent, max_concurrency=None)
-        await submit(world.gateway, turn_requested("t", agent))
-    await world.start()
-    metrics = world.process.probes.metrics
+        await ensure_consumer(lab.gateway, "t", agent, max_concurrency=None)
+        await submit(lab.gateway, turn_requested("t", agent))
+    await lab.start()
+    metrics = lab.process.probes.metrics
 
     def measured(metric: str, **labels: str) -> float | None:
         return metrics.get_sample_value(metric, labels)
@@ -412,17 +412,17 @@ async def test_what_lies_in_the_broker_is_measured_by_agent_and_by_stream(
         ({"port": 70_000, "model": {"provider": "*", "model": "*", "key": "*"}}, "port: "),
     ],
 )
-async def test_a_definition_that_cannot_be_used_is_an_error_and_the_others_are_judged(
-    world: World, downstream: Downstream, fields: dict[str, Any], reason: str
+async def test_an_unusable_definition_is_an_error_and_other_agents_get_their_health(
+    lab: MonitorLab, downstream: Downstream, fields: dict[str, Any], reason: str
 ) -> None:
     definition = {"team": "t", "agent": "odd", "title": "Odd", "updated_at": "2026-01-01T00:00:00Z", **fields}
-    world.write(downstream, "harper")
-    await world.publish()
-    await world.present("harper", "odd")
-    await world.worker.put(bucket_subject(AGENTS, "t.odd"), json.dumps(definition).encode())
-    await world.start()
-    odd = await world.until("odd", lambda health: health.status == "error")
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper", "odd")
+    await lab.worker.put(bucket_subject(AGENTS, "t.odd"), json.dumps(definition).encode())
+    await lab.start()
+    odd = await lab.until("odd", lambda health: health.status == "error")
     assert (odd.message or "").startswith(f"the definition cannot be used: {reason}")
-    await world.until("harper", lambda health: health.status == "ok")
-    assert (await world.ask("odd")).message == odd.message
-    assert not world.process.failed.is_set()
+    await lab.until("harper", lambda health: health.status == "ok")
+    assert (await lab.ask("odd")).message == odd.message
+    assert not lab.process.failed.is_set()

@@ -1,4 +1,4 @@
-"""The cache of look-ups over a real Redis: what it keeps, and above all what it never gives."""
+"""The cache of look-ups over a real Redis: what it returns, and that it never returns stale records."""
 
 import asyncio
 import time
@@ -31,17 +31,17 @@ async def looked_up(cache: LookupCache, key: LookupKey, truth: Record | None, ve
     return snapshot
 
 
-async def test_what_was_filled_in_is_read_back(cache: LookupCache) -> None:
+async def test_a_filled_in_record_is_read_back(cache: LookupCache) -> None:
     assert (await looked_up(cache, TEAM, team("a"))).missing == (TEAM,)
     assert (await cache.read([TEAM, TOKEN])).records == {TEAM: team("a")}
 
 
-async def test_that_there_is_no_such_row_is_kept_too(cache: LookupCache) -> None:
+async def test_a_missing_row_is_cached_too(cache: LookupCache) -> None:
     await looked_up(cache, TOKEN, None)
     assert (await cache.read([TOKEN])).records == {TOKEN: None}
 
 
-async def test_that_there_is_no_such_library_is_not_kept_so_one_can_be_made_without_telling(cache: LookupCache) -> None:
+async def test_a_missing_library_is_not_cached_so_creating_it_needs_no_invalidation(cache: LookupCache) -> None:
     await looked_up(cache, LIBRARY, None)
     assert (await cache.read([LIBRARY])).missing == (LIBRARY,)
     old, new = LibraryRecord(uid="l-1", identity="old"), LibraryRecord(uid="l-1", identity="new")
@@ -50,7 +50,7 @@ async def test_that_there_is_no_such_library_is_not_kept_so_one_can_be_made_with
     invalidated = await cache.invalidate([LIBRARY])
     asked = await cache.read([LIBRARY])
     await cache.refresh(invalidated, 2, {LIBRARY: None})
-    # What was asked before it was deleted is not kept after that, also when the tombstone has gone.
+    # An answer from before the deletion is not cached after it, even if the tombstone is gone.
     await cache.redis.delete(f"{PREFIX}:{LIBRARY.text}")
     await cache.fill(asked, 1, {LIBRARY: old})
     assert (await cache.read([LIBRARY])).missing == (LIBRARY,)
@@ -58,7 +58,7 @@ async def test_that_there_is_no_such_library_is_not_kept_so_one_can_be_made_with
     assert (await cache.read([LIBRARY])).records == {LIBRARY: new}
 
 
-async def test_reads_of_one_moment_are_one_command(cache: LookupCache, redis_server: RedisServer) -> None:
+async def test_concurrent_reads_are_one_command(cache: LookupCache, redis_server: RedisServer) -> None:
     await looked_up(cache, TEAM, team("a"))
 
     def commands() -> int:
@@ -70,7 +70,7 @@ async def test_reads_of_one_moment_are_one_command(cache: LookupCache, redis_ser
     assert commands() == before + 1
 
 
-async def test_a_invalidated_entry_is_missing_until_it_is_refreshed(cache: LookupCache) -> None:
+async def test_an_invalidated_entry_is_missing_until_it_is_refreshed(cache: LookupCache) -> None:
     await looked_up(cache, TEAM, team("a"))
     invalidated = await cache.invalidate([TEAM])
     assert (await looked_up(cache, TEAM, team("a"))).missing == (TEAM,)
@@ -79,14 +79,14 @@ async def test_a_invalidated_entry_is_missing_until_it_is_refreshed(cache: Looku
     assert (await cache.read([TEAM])).records == {TEAM: team("b")}
 
 
-async def test_what_was_asked_before_a_invalidation_is_not_filled_in_after_it(cache: LookupCache) -> None:
+async def test_an_answer_from_before_an_invalidation_is_not_filled_in_after_it(cache: LookupCache) -> None:
     snapshot = await cache.read([TEAM])
     await cache.refresh(await cache.invalidate([TEAM]), 2, {})
     assert await cache.fill(snapshot, 1, {TEAM: team("old")}) == 0
     assert (await cache.read([TEAM])).records == {TEAM: None}
 
 
-async def test_what_was_asked_before_a_restart_is_not_filled_in_after_it(
+async def test_an_answer_from_before_a_restart_of_redis_is_not_filled_in_after_it(
     cache: LookupCache, redis_server: RedisServer
 ) -> None:
     snapshot = await cache.read([TEAM])
@@ -104,7 +104,7 @@ async def eventually_answers[T](ask: Callable[[], Awaitable[T]]) -> T:
             continue
 
 
-async def test_an_answer_that_took_too_long_is_not_kept(cache: LookupCache) -> None:
+async def test_a_late_answer_is_not_cached(cache: LookupCache) -> None:
     snapshot = await cache.read([TEAM])
     late = replace(snapshot, taken_at=snapshot.taken_at - 6.0)
     assert await cache.fill(late, 1, {TEAM: team("a")}) == 0
@@ -124,11 +124,11 @@ async def test_a_jti_is_used_up_once(cache: LookupCache) -> None:
     assert await cache.use_up("j-2", now + 1, 600)
 
 
-async def test_a_token_from_before_this_redis_counts_as_used(cache: LookupCache) -> None:
+async def test_a_token_older_than_the_redis_counts_as_used(cache: LookupCache) -> None:
     assert not await cache.use_up("j-3", time.time() - 86_400, 600)
 
 
-async def test_more_at_one_moment_than_there_are_connections_wait_for_each_other(
+async def test_more_concurrent_commands_than_connections_wait_for_each_other(
     cache: LookupCache, redis_server: RedisServer
 ) -> None:
     now = time.time()
@@ -138,7 +138,7 @@ async def test_more_at_one_moment_than_there_are_connections_wait_for_each_other
     assert clients <= 2 * CONNECTIONS
 
 
-async def test_without_redis_every_call_says_so_in_time() -> None:
+async def test_without_redis_every_call_fails_in_time() -> None:
     async with open_cache("redis://127.0.0.1:1") as cache:
         calls: list[Callable[[], Awaitable[object]]] = [
             lambda: cache.read([TEAM]),
@@ -152,7 +152,7 @@ async def test_without_redis_every_call_says_so_in_time() -> None:
             assert time.monotonic() - began < 2
 
 
-async def test_a_redis_that_hangs_is_waited_for_no_longer_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_redis_is_waited_for_until_the_timeout_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pallas_lookups.cache.TIMEOUT", TIMEOUT)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -175,7 +175,9 @@ async def test_a_redis_that_hangs_is_waited_for_no_longer_than_said(monkeypatch:
         (("--replicaof", "127.0.0.1", "1"), "replica"),
     ],
 )
-async def test_a_redis_that_can_be_stale_is_not_used(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+async def test_a_redis_whose_settings_allow_stale_data_is_not_used(
+    tmp_path: Path, options: tuple[str, ...], reason: str
+) -> None:
     with RedisServer(tmp_path, *options) as server:
         async with open_cache(server.url) as cache:
             with pytest.raises(Unavailable, match=reason):
@@ -194,7 +196,7 @@ async def refusal(ask: Callable[[], Awaitable[object]]) -> str:
             return ""
 
 
-async def test_a_redis_in_whose_place_comes_one_that_can_be_stale_is_not_used_any_more(tmp_path: Path) -> None:
+async def test_a_redis_replaced_by_one_that_allows_stale_data_is_no_longer_used(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as good:
         async with open_cache(good.url) as cache:
             await looked_up(cache, TEAM, team("a"))
@@ -205,7 +207,7 @@ async def test_a_redis_in_whose_place_comes_one_that_can_be_stale_is_not_used_an
                 assert "snapshots" in await refusal(lambda: cache.read([TEAM]))
 
 
-async def test_what_a_redis_kept_over_a_restart_is_not_read(tmp_path: Path) -> None:
+async def test_data_that_redis_kept_over_a_restart_is_not_read(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as server:
         async with open_cache(server.url) as cache:
             await looked_up(cache, TEAM, team("old"))
@@ -309,7 +311,7 @@ async def plain(redis_server: RedisServer) -> AsyncGenerator[LookupCache]:
             yield opened
 
 
-async def test_without_protection_some_orders_leave_the_old_set_readable(
+async def test_without_protection_some_orders_leave_old_rows_readable(
     plain: LookupCache, redis_server: RedisServer
 ) -> None:
     found = [order for order in MEETINGS if await stale_after(order, redis_server, plain, warm=False)]
@@ -317,12 +319,14 @@ async def test_without_protection_some_orders_leave_the_old_set_readable(
 
 
 @pytest.mark.parametrize("warm", [False, True])
-async def test_with_protection_no_order_does(cache: LookupCache, redis_server: RedisServer, warm: bool) -> None:
+async def test_with_protection_no_order_leaves_old_rows_readable(
+    cache: LookupCache, redis_server: RedisServer, warm: bool
+) -> None:
     assert len(MEETINGS) > 200
     assert [order for order in MEETINGS if await stale_after(order, redis_server, cache, warm=warm)] == []
 
 
-async def test_records_of_every_kind_survive_the_way(cache: LookupCache) -> None:
+async def test_a_record_with_special_characters_is_read_back_unchanged(cache: LookupCache) -> None:
     record = TokenRecord(id="t", name="n", user="ada", libraries=("x", "ü:'\"{}"))
     await looked_up(cache, TOKEN, record)
     assert (await cache.read([TOKEN])).records == {TOKEN: record}

@@ -100,7 +100,7 @@ def _well_known(team: str) -> str:
     return f"/teams/{team}{WELL_KNOWN}"
 
 
-async def test_an_agent_is_listed_within_a_second_of_being_added_and_gone_as_fast(
+async def test_an_agent_is_listed_within_a_second_of_being_added_and_removed_as_fast(
     client: httpx.AsyncClient, worker: Bus, team: str
 ) -> None:
     assert (await client.get(_well_known(team))).status_code == 404
@@ -137,7 +137,7 @@ async def test_a_changed_health_shows_within_a_second_and_leaves_updated_at_alon
     assert meta[official] == before[official]
 
 
-async def test_a_port_that_a_gateway_bound_becomes_the_remote(
+async def test_a_dedicated_port_bound_by_a_gateway_becomes_the_remote(
     client: httpx.AsyncClient, worker: Bus, bus: Connecting, team: str
 ) -> None:
     await _publish(worker, _definition(team))
@@ -148,9 +148,7 @@ async def test_a_port_that_a_gateway_bound_becomes_the_remote(
     await _until(client, _well_known(team), lambda found: "http://puck.incus:23031/mcp" in found.text)
 
 
-async def test_a_caller_that_has_the_document_already_is_told_so(
-    client: httpx.AsyncClient, worker: Bus, team: str
-) -> None:
+async def test_an_unchanged_document_is_answered_with_304(client: httpx.AsyncClient, worker: Bus, team: str) -> None:
     await _publish(worker, _definition(team))
     first = await _until(client, _well_known(team), lambda found: found.status_code == 200)
     headers = {"If-None-Match": first.headers["etag"]}
@@ -161,7 +159,7 @@ async def test_a_caller_that_has_the_document_already_is_told_so(
     await _until(client, _well_known(team), lambda found: found.status_code == 200, headers)
 
 
-async def test_any_web_page_may_read_it(client: httpx.AsyncClient) -> None:
+async def test_any_web_page_may_read_the_catalogue(client: httpx.AsyncClient) -> None:
     assert (await client.get(WELL_KNOWN)).headers["access-control-allow-origin"] == "*"
     assert (await client.get("/nothing")).headers["access-control-allow-origin"] == "*"
     preflight = await client.options(
@@ -174,7 +172,7 @@ async def test_any_web_page_may_read_it(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("slash", ["/", "%2F", "%252F"])
-async def test_a_server_is_found_by_its_name_encoded_or_not(
+async def test_a_server_is_found_by_its_name_whether_encoded_or_not(
     client: httpx.AsyncClient, worker: Bus, team: str, slash: str
 ) -> None:
     await _publish(worker, _definition(team, version="1.2.0"))
@@ -215,7 +213,7 @@ async def test_a_bad_parameter_and_an_unknown_server_are_explained(client: httpx
     assert (await client.post(WELL_KNOWN)).status_code == 405
 
 
-async def test_it_is_ready_once_it_has_read_its_tables_and_shows_no_docs_page(client: httpx.AsyncClient) -> None:
+async def test_the_registry_is_ready_once_its_tables_are_read_and_has_no_docs_page(client: httpx.AsyncClient) -> None:
     await _until(client, "/readyz", lambda found: found.status_code == 200)
     assert (await client.get("/docs")).status_code == 404
     assert "/v0.1/servers" in (await client.get("/openapi.json")).json()["paths"]

@@ -1,4 +1,4 @@
-"""The listener of every service: who does not send a request is not waited for, and connections have a bound."""
+"""The HTTP listener of every service: a time limit for headers, and a maximum of connections."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ type Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass
 class App:
-    """Answers `ok` when it may, and to POST at once without reading the body."""
+    """Answers `ok` once `may_answer` is set, and POST at once without reading the body."""
 
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     asked: int = 0
@@ -38,11 +38,11 @@ class Listener:
         self._port = port
         self._writers: list[asyncio.StreamWriter] = []
 
-    async def connect(self, *said: bytes) -> Connection:
-        """Connect, and say something."""
+    async def connect(self, *data: bytes) -> Connection:
+        """Connect, and send data."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers.append(writer)
-        for one in said:
+        for one in data:
             writer.write(one)
             await writer.drain()
         return reader, writer
@@ -73,26 +73,26 @@ async def answered(connection: Connection) -> bool:
 async def ended(connection: Connection) -> bool:
     try:
         return await soon(connection[0].read()) == b""
-    except ConnectionResetError:  # it was closed with bytes that nobody has read
+    except ConnectionResetError:  # it was closed with unread bytes
         return True
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headers have to be complete after 0.2 s."""
+    """A time limit of 0.2 s for headers."""
     monkeypatch.setattr("pallas_runtime.http.HEADER_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("said", [b"", b"GET", REQUEST[:-2]])
-async def test_a_request_whose_headers_do_not_come_is_not_waited_for(said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"GET", REQUEST[:-2]])
+async def test_a_connection_whose_headers_do_not_arrive_in_time_is_closed(sent: bytes) -> None:
     async with a_listener() as listener:
-        assert await ended(await listener.connect(said) if said else await listener.connect())
+        assert await ended(await listener.connect(sent) if sent else await listener.connect())
         assert listener.app.asked == 0
 
 
 @pytest.mark.usefixtures("short")
-async def test_headers_that_come_byte_by_byte_have_the_same_time_as_others() -> None:
+async def test_headers_sent_byte_by_byte_have_the_same_time_limit() -> None:
     async with a_listener() as listener:
         reader, writer = connection = await listener.connect()
         endless = b"GET / HTTP/1.1\r\nX: " + b"x" * 10_000
@@ -106,7 +106,7 @@ async def test_headers_that_come_byte_by_byte_have_the_same_time_as_others() -> 
 
 
 @pytest.mark.usefixtures("short")
-async def test_a_request_that_is_there_may_take_longer_and_so_may_the_pause_before_the_next() -> None:
+async def test_the_time_limit_for_headers_applies_neither_to_answers_nor_to_idle_connections() -> None:
     async with a_listener() as listener:
         first, late = await listener.connect(REQUEST), await listener.connect()
         assert await ended(late), "more than 0.2 s have passed"
@@ -120,7 +120,7 @@ async def test_a_request_that_is_there_may_take_longer_and_so_may_the_pause_befo
 
 
 @pytest.mark.usefixtures("short")
-async def test_a_body_that_goes_on_after_its_answer_is_not_read_for_ever() -> None:
+async def test_a_body_that_goes_on_after_its_answer_is_cut_off() -> None:
     async with a_listener() as listener:
         connection = await listener.connect(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
         assert await answered(connection)
@@ -128,7 +128,7 @@ async def test_a_body_that_goes_on_after_its_answer_is_not_read_for_ever() -> No
         assert await ended(connection)
 
 
-async def test_when_all_connections_are_taken_the_one_that_waited_longest_without_a_request_makes_place() -> None:
+async def test_at_the_connection_limit_the_oldest_connection_without_a_request_is_closed() -> None:
     async with a_listener(most=3) as listener:
         busy = await listener.connect(REQUEST)
         await eventually(lambda: listener.app.asked == 1)

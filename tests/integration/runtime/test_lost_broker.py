@@ -1,4 +1,4 @@
-"""A connection that the broker ends is not made again, so the process of every service ends, to be started anew."""
+"""A connection that the broker ends is not reopened, so the process of every service ends and is restarted."""
 
 import asyncio
 import uuid
@@ -34,7 +34,7 @@ ENDED = b"-ERR 'Maximum Payload Violation'\r\n"
 
 
 @pytest.mark.parametrize("service", SERVICES)
-async def test_a_service_fails_when_the_broker_ends_its_connection_and_lets_go_of_everything(
+async def test_a_service_fails_and_closes_everything_when_the_broker_ends_its_connection(
     service: str, nats_server: NatsServer
 ) -> None:
     # A broker of its own: on a busy line the word of the end could stand in the middle of another one.
@@ -49,7 +49,7 @@ async def test_a_service_fails_when_the_broker_ends_its_connection_and_lets_go_o
 
 
 @pytest.mark.parametrize("service", SERVICES)
-async def test_a_service_that_ends_as_it_was_told_has_not_failed(service: str, nats_url: str) -> None:
+async def test_a_service_that_ends_on_a_signal_has_not_failed(service: str, nats_url: str) -> None:
     async with agent_gateway.app.build(*given("agent-gateway", nats_url)):
         settings, process = given(service, nats_url)
         async with SERVICES[service][0](settings, process):

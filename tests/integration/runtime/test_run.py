@@ -1,4 +1,4 @@
-"""A process from start to end: what it answers, how a signal ends it, and the code it leaves."""
+"""A process from start to end: its probes, how a signal ends it, and its exit code."""
 
 import asyncio
 import signal
@@ -44,15 +44,15 @@ async def start() -> AsyncGenerator[Start]:
         yield make
 
 
-async def said(process: Process) -> str:
+async def next_line(process: Process) -> str:
     """The next line on its standard output."""
     assert process.stdout is not None
     return (await soon(process.stdout.readline(), within=60.0)).decode().strip()
 
 
 async def url_of(process: Process) -> str:
-    """Where it listens, once it says so."""
-    word, port = (await said(process)).split()
+    """The URL that it prints once it listens."""
+    word, port = (await next_line(process)).split()
     assert word == "port"
     return f"http://127.0.0.1:{port}"
 
@@ -70,20 +70,20 @@ async def until_ready(client: httpx.AsyncClient, url: str) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_service_serves_drains_and_closes_at_a_signal_with_code_0(start: Start) -> None:
+async def test_a_service_drains_and_closes_on_sigterm_with_exit_code_0(start: Start) -> None:
     process = await start("fine")
     url = await url_of(process)
     async with httpx.AsyncClient() as client:
         await until_ready(client, url)
         assert (await client.get(f"{url}/anything")).text == "mine"
     process.send_signal(signal.SIGTERM)
-    assert [await said(process), await said(process)] == ["drain", "closed"]
+    assert [await next_line(process), await next_line(process)] == ["drain", "closed"]
     code, errors = await ended(process)
     assert code == 0
     assert '"event": "draining"' in errors
 
 
-async def test_interrupting_it_ends_it_the_same_way(start: Start) -> None:
+async def test_sigint_ends_a_service_in_the_same_way(start: Start) -> None:
     process = await start("fine")
     url = await url_of(process)
     async with httpx.AsyncClient() as client:
@@ -92,7 +92,7 @@ async def test_interrupting_it_ends_it_the_same_way(start: Start) -> None:
     assert (await ended(process))[0] == 0
 
 
-async def test_while_it_starts_it_is_alive_and_not_ready_and_a_signal_ends_it(start: Start) -> None:
+async def test_a_starting_service_is_alive_but_not_ready_and_ends_on_a_signal(start: Start) -> None:
     process = await start("slow_start")
     url = await url_of(process)
     async with httpx.AsyncClient() as client:
@@ -100,17 +100,17 @@ async def test_while_it_starts_it_is_alive_and_not_ready_and_a_signal_ends_it(st
         assert (await client.get(f"{url}/readyz")).status_code == 503
         assert (await client.get(f"{url}/anything")).status_code == 503
     process.send_signal(signal.SIGTERM)
-    assert await said(process) == "closed"
+    assert await next_line(process) == "closed"
     assert (await ended(process))[0] == 0
 
 
-async def test_while_it_drains_it_is_not_ready_and_is_cut_off_in_time(start: Start) -> None:
+async def test_a_draining_service_is_not_ready_and_is_cut_off_at_the_time_limit(start: Start) -> None:
     process = await start("slow_drain", PALLAS_DRAIN_SECONDS="4")
     url = await url_of(process)
     async with httpx.AsyncClient() as client:
         await until_ready(client, url)
         process.send_signal(signal.SIGTERM)
-        assert await said(process) == "drain"
+        assert await next_line(process) == "drain"
         answer = await client.get(f"{url}/readyz")
         assert (answer.status_code, answer.json()["missing"]) == (503, {"process": "draining"})
         assert (await client.get(f"{url}/livez")).status_code == 200
@@ -119,50 +119,50 @@ async def test_while_it_drains_it_is_not_ready_and_is_cut_off_in_time(start: Sta
     assert "drain time exceeded" in errors
 
 
-async def test_a_service_that_fails_ends_with_code_1_after_draining(start: Start) -> None:
+async def test_a_service_that_fails_drains_and_ends_with_exit_code_1(start: Start) -> None:
     process = await start("fails")
     await url_of(process)
-    assert [await said(process), await said(process)] == ["drain", "closed"]
+    assert [await next_line(process), await next_line(process)] == ["drain", "closed"]
     assert (await ended(process))[0] == 1
 
 
-async def test_a_service_whose_vital_work_dies_ends_with_code_1_after_draining(start: Start) -> None:
+async def test_a_service_whose_vital_task_fails_drains_and_ends_with_exit_code_1(start: Start) -> None:
     process = await start("loses")
     await url_of(process)
-    assert [await said(process), await said(process)] == ["drain", "closed"]
+    assert [await next_line(process), await next_line(process)] == ["drain", "closed"]
     code, errors = await ended(process)
     assert code == 1
     assert '"work": "counting", "error": "ValueError"' in errors
     assert "hunter2" not in errors
 
 
-async def test_a_service_that_fails_while_it_starts_ends_with_code_1(start: Start) -> None:
+async def test_a_service_that_fails_while_it_starts_ends_with_exit_code_1(start: Start) -> None:
     process = await start("fails_starting")
     await url_of(process)
-    assert await said(process) == "closed"
+    assert await next_line(process) == "closed"
     assert (await ended(process))[0] == 1
 
 
 @pytest.mark.parametrize("how", ["unavailable", "crashes"])
-async def test_a_service_that_cannot_be_built_ends_with_code_1(start: Start, how: str) -> None:
+async def test_a_service_that_cannot_be_built_ends_with_exit_code_1(start: Start, how: str) -> None:
     code, errors = await ended(await start(how))
     assert code == 1
     assert ("no broker" if how == "unavailable" else "a bug") in errors
 
 
-async def test_what_can_never_start_ends_with_code_2_and_one_line(start: Start) -> None:
+async def test_a_refused_start_ends_with_exit_code_2_and_one_line(start: Start) -> None:
     code, errors = await ended(await start("refused"))
     assert (code, errors.splitlines()[-1]) == (2, "example: the team folder 'x' is not there")
 
 
-async def test_a_bad_setting_ends_with_code_2_and_names_the_variable(start: Start) -> None:
+async def test_a_bad_setting_ends_with_exit_code_2_and_names_the_variable(start: Start) -> None:
     code, errors = await ended(await start("fine", PALLAS_PORT="hunter2"))
     assert code == 2
     assert errors.startswith("example: PALLAS_PORT: ")
     assert "hunter2" not in errors
 
 
-async def test_a_port_in_use_ends_with_code_2_and_names_it(start: Start) -> None:
+async def test_a_port_in_use_ends_with_exit_code_2_and_is_named(start: Start) -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", port)):
         code, errors = await ended(await start("fine", PALLAS_PORT=str(port)))

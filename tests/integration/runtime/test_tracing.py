@@ -1,4 +1,4 @@
-"""Where the spans of a process go, and that a collector which is away or silent holds nobody up."""
+"""Where the spans of a process go, and that an unreachable or silent collector delays nothing."""
 
 import signal
 import socket
@@ -12,15 +12,15 @@ from tests.otlp import collecting
 from pallas_runtime.span_export import FLUSH_SECONDS
 
 LONG = {"OTEL_BSP_SCHEDULE_DELAY": "600000"}
-"""Nothing is sent before the end."""
+"""Intervals so long that spans are sent at the end only."""
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-async def test_spans_are_sent_by_the_protocol_that_was_named_at_the_end_at_the_latest(protocol: str) -> None:
+async def test_spans_are_sent_by_the_configured_protocol_before_the_process_ends(protocol: str) -> None:
     async with collecting() as collector:
         endpoint = collector.grpc if protocol == "grpc" else collector.http
-        told = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
-        async with started("traces", PALLAS_INSTANCE="one", **told, **LONG) as process:
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
+        async with started("traces", PALLAS_INSTANCE="one", **variables, **LONG) as process:
             await url_of(process)
             process.send_signal(signal.SIGTERM)
             assert (await ended(process))[0] == 0
@@ -30,7 +30,7 @@ async def test_spans_are_sent_by_the_protocol_that_was_named_at_the_end_at_the_l
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 @pytest.mark.parametrize("silent", [False, True], ids=["away", "silent"])
-async def test_a_collector_that_does_not_take_spans_does_not_keep_a_process_from_ending(
+async def test_a_collector_that_accepts_no_spans_does_not_keep_a_process_from_ending(
     protocol: str, silent: bool
 ) -> None:
     with socket.socket() as listener:
@@ -38,8 +38,8 @@ async def test_a_collector_that_does_not_take_spans_does_not_keep_a_process_from
         if silent:
             listener.listen()
         port = listener.getsockname()[1] if silent else free_port()
-        told = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
-        async with started("traces", **told, **LONG) as process:
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
+        async with started("traces", **variables, **LONG) as process:
             await url_of(process)
             process.send_signal(signal.SIGTERM)
             told_at = time.monotonic()
@@ -47,8 +47,8 @@ async def test_a_collector_that_does_not_take_spans_does_not_keep_a_process_from
     assert time.monotonic() - told_at < FLUSH_SECONDS + 10
 
 
-async def test_a_protocol_that_nobody_speaks_stops_the_start() -> None:
-    told = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "carrier-pigeon"}
-    async with started("fine", **told) as process:
+async def test_an_unknown_protocol_stops_the_start() -> None:
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "carrier-pigeon"}
+    async with started("fine", **variables) as process:
         code, errors = await ended(process)
     assert (code, errors.strip()) == (2, "example: OTEL_EXPORTER_OTLP_PROTOCOL: must be grpc or http/protobuf")

@@ -17,7 +17,7 @@ INTERLEAVED = 10_000
 
 @requirement("A-14.3.3")
 @pytest.mark.timeout(300)
-async def test_no_answer_is_older_than_a_confirmed_change_though_everything_is_killed(tmp_path: Path) -> None:
+async def test_no_answer_is_older_than_a_confirmed_change_while_any_process_is_killed(tmp_path: Path) -> None:
     async with parts(tmp_path) as running:
         storm = Storm(running, SEED)
         await storm.run(INTERLEAVED, 240, accidents=True)

@@ -1,4 +1,4 @@
-"""All that one turn can touch, each a process of its own that sends its spans to a collector, by HTTP or by gRPC."""
+"""Every service of one turn as a process, each of which sends its spans to a collector by HTTP or gRPC."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ _ADMIN, _DAEDALUS = ("admin", ADMIN_PASSWORD), ("daedalus-service", SERVICE_PASS
 
 @dataclass
 class Stage:
-    """Everything at work. `bearer` is a caller's; `environ` is what workers are told of the collector."""
+    """All running services. `bearer` is a caller's, and `environ` has the collector's variables for workers."""
 
     folder: Path
     nats: str
@@ -77,7 +77,7 @@ class Stage:
         return service
 
     async def worker(self, name: str, team: str = "traced", **settings: str) -> Service:
-        """Start a worker for a team, which gives back what it runs when it is told to end."""
+        """Start a worker for a team, which gives back its turns on SIGTERM."""
         folder = self.folder / team
         if not folder.exists():
             _write_team(folder, name=team, **self.downstream)
@@ -95,7 +95,7 @@ class Stage:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         answer = await self.http.post(self._url(team), json=body, headers={**_HEADERS, **self._bearing, **headers})
         assert answer.status_code == 200, answer.text
-        # An answer that takes long comes as a stream.
+        # A slow answer comes as a stream.
         [*_, last] = [line.removeprefix("data: ") for line in answer.text.splitlines() if "{" in line]
         return json.loads(last)["result"]
 
@@ -146,23 +146,23 @@ async def a_stage(folder: Path, postgres: PostgresServer) -> AsyncGenerator[Stag
 
 
 async def _let_in(http: httpx.AsyncClient, lifecycle: str, search: str) -> tuple[str, str]:
-    """Make a library of one document and a team that may read it. The team's bearer, and that of some caller."""
+    """Create a library of one document and a team that may read it. Returns the team's bearer and a caller's."""
 
-    async def say(method: str, url: str, account: tuple[str, str], **content: Any) -> Any:
+    async def send(method: str, url: str, account: tuple[str, str], **content: Any) -> Any:
         answer = await http.request(method, url, auth=account, **content)
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
     admin, teams = f"{lifecycle}{ADMIN}", f"{lifecycle}{TEAMS}"
-    await say("POST", f"{admin}/users", _ADMIN, json={"name": "ann"})
+    await send("POST", f"{admin}/users", _ADMIN, json={"name": "ann"})
     library = {"uid": "manuals", "name": "Manuals", "workspace_id": "work", "owner": "ann"}
-    await say("POST", f"{admin}/libraries", _ADMIN, json=library)
+    await send("POST", f"{admin}/libraries", _ADMIN, json=library)
     page = f"{search}{DOCUMENTS}/manuals"
-    await say("PUT", page, _ADMIN, params={"path": "page.md"}, content=b"# Page\nA page of the manuals.\n")
-    made = await say("POST", teams, _DAEDALUS, json={"id": TEAM_ID, "name": "Kottos"})
-    await say("PUT", f"{teams}{TEAM_ID}/workspaces/", _DAEDALUS, json={"workspace_ids": ["work"]})
+    await send("PUT", page, _ADMIN, params={"path": "page.md"}, content=b"# Page\nA page of the manuals.\n")
+    made = await send("POST", teams, _DAEDALUS, json={"id": TEAM_ID, "name": "Kottos"})
+    await send("PUT", f"{teams}{TEAM_ID}/workspaces/", _DAEDALUS, json={"workspace_ids": ["work"]})
     token = {"user": "ann", "name": "a caller", "allowed_libraries": ["manuals"]}
-    return made["jwt"], (await say("POST", f"{admin}/tokens", _ADMIN, json=token))["token"]
+    return made["jwt"], (await send("POST", f"{admin}/tokens", _ADMIN, json=token))["token"]
 
 
 def _write_team(folder: Path, **values: str) -> None:

@@ -1,4 +1,4 @@
-"""Turns while no collector takes their spans: nobody waits for it, nothing hangs, and the logs say so once."""
+"""Turns while no collector takes their spans: they are not delayed, and the outage is logged once."""
 
 import socket
 from collections.abc import AsyncGenerator, Generator
@@ -46,7 +46,7 @@ class Traced:
     client: Client
 
     async def calls(self, number: int) -> float:
-        """Call so often; the longest time that a call took."""
+        """Make `number` calls. Returns the longest time of one."""
         longest = 0.0
         for _ in range(number):
             async with timing() as watch:
@@ -54,29 +54,29 @@ class Traced:
             longest = max(longest, watch.seconds)
         return longest
 
-    def heard(self, event: str) -> list[int]:
-        """How often gateway and worker have said something."""
+    def logged(self, event: str) -> list[int]:
+        """How often the gateway and the worker have logged an event."""
         return [service.log.read_text("utf-8").count(f'"{event}"') for service in (self.gateway, self.worker)]
 
-    async def until_heard(self, event: str) -> None:
-        """Wait until both have said it."""
+    async def until_logged(self, event: str) -> None:
+        """Wait until both have logged an event."""
 
         async def look() -> bool:
-            return 0 not in self.heard(event)
+            return 0 not in self.logged(event)
 
         await until(look, 30)
 
 
 @asynccontextmanager
 async def traced(url: str, folder: Path, port: int, protocol: str) -> AsyncGenerator[Traced]:
-    """Both, at work."""
+    """A running gateway and worker."""
     team = f"away-{uuid4().hex[:6]}"
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
-    told = {**SMALL, **endpoint}
+    variables = {**SMALL, **endpoint}
     teams = str(a_lab(folder / team, team))
     async with (
-        a_service("agent_gateway", url, folder, "gateway", told, agent_ports="false") as gateway,
-        a_service("agent_worker", url, folder, "worker", told, teams=teams) as worker,
+        a_service("agent_gateway", url, folder, "gateway", variables, agent_ports="false") as gateway,
+        a_service("agent_worker", url, folder, "worker", variables, teams=teams) as worker,
     ):
         await gateway.ready()
         await worker.ready()
@@ -93,8 +93,8 @@ async def served(agent: str) -> bool:
 
 
 @contextmanager
-def nobody(*, silent: bool) -> Generator[int]:
-    """A port at which nobody listens, or somebody who never answers."""
+def silent_port(*, silent: bool) -> Generator[int]:
+    """A port without a listener or, if `silent`, with one that never answers."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         if silent:
@@ -104,13 +104,13 @@ def nobody(*, silent: bool) -> Generator[int]:
 
 @each_protocol
 @pytest.mark.parametrize("silent", [False, True], ids=["away", "silent"])
-async def test_turns_are_answered_at_once_and_processes_end_while_no_collector_takes_spans(
+async def test_without_a_collector_turns_are_answered_at_once_and_processes_end(
     nats_server: NatsServer, tmp_path: Path, protocol: str, silent: bool
 ) -> None:
-    with nobody(silent=silent) as port:
+    with silent_port(silent=silent) as port:
         async with traced(nats_server.url, tmp_path, port, protocol) as parts:
             longest = await parts.calls(30)
-            await parts.until_heard(AWAY)
+            await parts.until_logged(AWAY)
             assert max(longest, await parts.calls(30)) < TRIES_FOR / 2
             async with connect(nats_server.url, CLI) as people:
                 turns = await read_turns(people, team=parts.team)
@@ -119,22 +119,22 @@ async def test_turns_are_answered_at_once_and_processes_end_while_no_collector_t
                 service.send(SIGTERM)
                 async with within(TRIES_FOR):
                     assert await soon(service.process.wait()) == 0
-            assert parts.heard(AWAY) == [1, 1]
+            assert parts.logged(AWAY) == [1, 1]
             logs = [service.log.read_text("utf-8") for service in (parts.worker, parts.gateway)]
             assert [log for log in logs if "Traceback" in log or '"logger": "opentelemetry' in log] == []
 
 
 @each_protocol
-async def test_spans_flow_again_once_the_collector_is_back(
+async def test_spans_are_sent_again_once_the_collector_is_back(
     nats_server: NatsServer, tmp_path: Path, protocol: str
 ) -> None:
     port = free_port()
     async with traced(nats_server.url, tmp_path, port, protocol) as parts:
         await parts.calls(1)
-        await parts.until_heard(AWAY)
+        await parts.until_logged(AWAY)
         where = {"grpc_port": port} if protocol == "grpc" else {"http_port": port}
         async with collecting(**where) as collector:
             await parts.calls(1)
             await collector.until(lambda: {"gateway", "worker"} <= {span.instance for span in collector.spans}, 30)
-            await parts.until_heard(AGAIN)
-    assert parts.heard(AWAY) == parts.heard(AGAIN) == [1, 1]
+            await parts.until_logged(AGAIN)
+    assert parts.logged(AWAY) == parts.logged(AGAIN) == [1, 1]

@@ -1,4 +1,4 @@
-"""What gateways and workers log about turns: each line says of which turn it is, whoever does the work and where.
+"""The log lines of gateways and workers about turns: each line names its turn, whichever process writes it.
 
 The turns are those of which the background has something to say: left, cancelled, resumed, withdrawn, lost and given
 to another, kept for a moment after their end.
@@ -22,25 +22,25 @@ from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import a_lab, until
 from tests.otlp import collecting
 
-TEAM, KEY, GRACE = "told", "pallas/idempotency-key", 0.2
+TEAM, KEY, GRACE = "logged", "pallas/idempotency-key", 0.2
 
 FACTS = ("trace", "turn", "team", "agent")
 
 
 @dataclass
-class Told:
-    """Two gateways, and workers that are started as they are needed."""
+class LoggingServices:
+    """Two gateways, and workers that a test starts."""
 
     folder: Path
     nats: str
     http: httpx.AsyncClient
-    told: dict[str, str]
+    collector: dict[str, str]
     stack: AsyncExitStack
     services: list[Service]
 
     async def start(self, module: str, name: str, **settings: str) -> Service:
         """Start a process and wait until it is ready."""
-        part = a_service(module, self.nats, self.folder, name, self.told, **settings)
+        part = a_service(module, self.nats, self.folder, name, self.collector, **settings)
         service = await self.stack.enter_async_context(part)
         await service.ready()
         self.services.append(service)
@@ -61,12 +61,12 @@ class Told:
         return (await self.http.put(url)).status_code == 405
 
     def lines(self) -> list[dict[str, Any]]:
-        """All that was logged; of a line that is being written, nothing yet."""
+        """All complete log lines."""
         texts = [service.log.read_text("utf-8").rpartition("\n")[0] for service in self.services]
         return [json.loads(line) for text in texts for line in text.splitlines()]
 
-    async def until_said(self, event: str, times: int = 1) -> None:
-        """Wait until somebody has logged that."""
+    async def until_logged(self, event: str, times: int = 1) -> None:
+        """Wait until an event was logged `times` times."""
 
         async def look() -> bool:
             return sum(line["event"] == event for line in self.lines()) >= times
@@ -75,8 +75,8 @@ class Told:
 
 
 @pytest.fixture
-async def told(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[Told]:
-    """Everything but workers, at work."""
+async def services(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[LoggingServices]:
+    """The running services, without workers."""
 
     def edit(text: str) -> str:
         return text.replace("title: Bench\n", f"title: Bench\n    grace: {GRACE}\n")
@@ -86,84 +86,86 @@ async def told(nats_server: NatsServer, tmp_path: Path) -> AsyncGenerator[Told]:
         collector = await stack.enter_async_context(collecting())
         http = await stack.enter_async_context(httpx.AsyncClient(timeout=30, trust_env=False))
         environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.http, "PALLAS_LOG_LEVEL": "DEBUG"}
-        told = Told(tmp_path, nats_server.url, http, environ, stack, [])
+        services = LoggingServices(tmp_path, nats_server.url, http, environ, stack, [])
         for name in ("gateway-1", "gateway-2"):
-            await told.start("agent_gateway", name, agent_ports="false", log_key="one key for both gateways of a test")
-        yield told
+            await services.start(
+                "agent_gateway", name, agent_ports="false", log_key="one key for both gateways of a test"
+            )
+        yield services
 
 
 @asynccontextmanager
-async def waiting(told: Told, file: str, agent: str = "bench", **meta: str) -> AsyncGenerator[None]:
-    """A call of the modern revision that waits; its caller leaves at the end of the block."""
+async def waiting(services: LoggingServices, file: str, agent: str = "bench", **meta: str) -> AsyncGenerator[None]:
+    """A waiting call of the modern revision. Its caller disconnects at the end of the block."""
     about = {"progressToken": "t", **meta}
-    params = {"name": "wait", "arguments": {"file": str(told.folder / file)}, "_meta": about}
-    async with wire.posted(told.http, told.url(agent), wire.modern("tools/call", params)) as stream:
+    params = {"name": "wait", "arguments": {"file": str(services.folder / file)}, "_meta": about}
+    async with wire.posted(services.http, services.url(agent), wire.modern("tools/call", params)) as stream:
         messages = stream.messages()
         await anext(messages)
         yield
 
 
-async def leave_and_cancel(told: Told) -> None:
-    """Leave turns that run, that wait, and that have a key."""
-    async with waiting(told, "left"):
+async def leave_and_cancel(services: LoggingServices) -> None:
+    """Disconnect from a running turn, a waiting one, and one with a key."""
+    async with waiting(services, "left"):
         pass
-    await told.until_said("cancel requested", 1)
-    async with waiting(told, "first", "once"):
-        async with waiting(told, "second", "once"):
+    await services.until_logged("cancel requested", 1)
+    async with waiting(services, "first", "once"):
+        async with waiting(services, "second", "once"):
             pass
-        await told.until_said("withdrawn")
-    async with waiting(told, "keyed", **{KEY: "k"}):
+        await services.until_logged("withdrawn")
+    async with waiting(services, "keyed", **{KEY: "k"}):
         pass
-    await told.until_said("cancelled: left alone")
+    await services.until_logged("cancelled: left alone")
 
 
-async def cancel_by_notification(told: Told) -> None:
+async def cancel_by_notification(services: LoggingServices) -> None:
     """Cancel a call of a handshake revision at another gateway."""
-    session = await wire.shake_hands(told.http, told.url())
-    params = {"name": "wait", "arguments": {"file": str(told.folder / "told")}, "_meta": {"progressToken": "t"}}
-    async with wire.posted(told.http, told.url(), wire.legacy("tools/call", params, session)) as stream:
+    session = await wire.shake_hands(services.http, services.url())
+    params = {"name": "wait", "arguments": {"file": str(services.folder / "told")}, "_meta": {"progressToken": "t"}}
+    async with wire.posted(services.http, services.url(), wire.legacy("tools/call", params, session)) as stream:
         messages = stream.messages()
         await anext(messages)
         body, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
-        assert (await told.http.post(told.url(gateway=1), json=body, headers=headers)).status_code == 202
+        assert (await services.http.post(services.url(gateway=1), json=body, headers=headers)).status_code == 202
         async for _ in messages:
             pass
 
 
-async def resume(told: Told) -> None:
-    """Take a broken stream up at another gateway."""
-    received, file = Received(), told.folder / "counted"
-    async with counting(told.http, told.url(), file) as stream:
+async def resume(services: LoggingServices) -> None:
+    """Resume a broken stream at another gateway."""
+    received, file = Received(), services.folder / "counted"
+    async with counting(services.http, services.url(), file) as stream:
         await received.until(stream, 3)
     file.touch()
-    await received.resume(told.http, told.url(gateway=1))
+    await received.resume(services.http, services.url(gateway=1))
     received.assert_complete()
 
 
-async def lose_a_worker(told: Told, worker: Service) -> None:
-    """Kill the worker of a turn; another one takes it."""
-    file = told.folder / "lost"
+async def lose_a_worker(services: LoggingServices, worker: Service) -> None:
+    """Kill the worker of a turn, which another worker then executes."""
+    file = services.folder / "lost"
     params = {"name": "wait", "arguments": {"file": str(file)}, "_meta": {"progressToken": "t"}}
-    calling = asyncio.create_task(wire.answers(told.http, told.url(), wire.modern("tools/call", params)))
-    await told.until_said("started")
-    before = len([line for line in told.lines() if line["event"] == "started"])
-    await told.worker("worker-2")
+    calling = asyncio.create_task(wire.answers(services.http, services.url(), wire.modern("tools/call", params)))
+    await services.until_logged("started")
+    before = len([line for line in services.lines() if line["event"] == "started"])
+    await services.worker("worker-2")
     worker.send(signal.SIGKILL)
-    await told.until_said("worker lost; its turn is redelivered")
-    await told.until_said("started", before + 1)
+    await services.until_logged("worker lost; its turn is redelivered")
+    await services.until_logged("started", before + 1)
     file.touch()
     assert not (await calling)[-1]["result"]["isError"]
 
 
-async def test_every_log_line_of_a_turn_names_its_trace_team_and_agent(told: Told) -> None:
-    worker = await told.worker("worker-1")
-    await leave_and_cancel(told)
-    await cancel_by_notification(told)
-    await resume(told)
+async def test_every_log_line_of_a_turn_names_its_trace_team_and_agent(services: LoggingServices) -> None:
+    worker = await services.worker("worker-1")
+    await leave_and_cancel(services)
+    await cancel_by_notification(services)
+    await resume(services)
     crash: wire.Message = {"name": "crash", "arguments": {}}
-    await wire.answers(told.http, told.url(), wire.modern("tools/call", crash))
-    await lose_a_worker(told, worker)
-    lines = told.lines()
+    await wire.answers(services.http, services.url(), wire.modern("tools/call", crash))
+    await lose_a_worker(services, worker)
+    lines = services.lines()
     about = [line for line in lines if "turn" in line or ("agent" in line and "trace" in line)]
     assert [line for line in about if not all(line.get(fact) for fact in FACTS)] == []
     assert {line["team"] for line in about} == {TEAM}

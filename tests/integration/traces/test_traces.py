@@ -29,20 +29,20 @@ pytestmark = pytest.mark.timeout(300)  # eight processes start for the first tes
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PROMPT, FAULT, PAGE = "said-in-confidence", "a-fault-with-a-secret", "A page of the manuals"
 TRACED = [edge for edge in TURN if edge.how not in ("redis", "postgres")]
-"""What the stores are asked is in the span of whoever asks."""
+"""Requests to the stores are part of the spans of their callers."""
 
 PARTS = {"agent-gateway", "agent-worker", "auth-resolver", "team-lifecycle", "library-search", "demo-tools"}
 
 
 def asked() -> str:
-    """What harper is asked: to let research search for something, and to let a tool fail."""
+    """The message to harper: let research search, and let a tool fail."""
     steps = f'/tool library/search {{"query": "page"}}\n/tool toolbox/fail {{"message": "{FAULT}"}}\n/say {PROMPT}'
     return f"{PROMPT}\n/sleep 1\n/tool research {json.dumps({'message': steps})}"
 
 
 @dataclass(frozen=True)
 class Story:
-    """What there is to be seen of the turn: its answer, its spans, and its messages in the log."""
+    """The records of the turn: its answer, its spans, and its messages in the log."""
 
     turn: str
     text: str
@@ -60,7 +60,7 @@ class Story:
         return span
 
     def parent(self, span: Span) -> Span | None:
-        """What a span lies within; None is the caller's."""
+        """The parent of a span; None if that is the caller's."""
         return next((each for each in self.spans if each.id == span.parent), None)
 
 
@@ -75,12 +75,12 @@ async def story(stage: Stage) -> Story:
     first = await stage.worker("worker-1")
     begun = asyncio.Event()
 
-    async def heard(_message: object) -> None:
+    async def on_message(_message: object) -> None:
         begun.set()
 
-    stage.redis.say("FLUSHALL")  # so that whose a bearer is has to be asked of the truth
+    stage.redis.say("FLUSHALL")  # so that the resolver has to ask team-lifecycle
     async with connect(stage.nats, CLI) as bus:
-        await bus.subscribe(live_subject(TURN_EVENT.template.filter()), heard)
+        await bus.subscribe(live_subject(TURN_EVENT.template.filter()), on_message)
         await bus.flush()
         calling = asyncio.create_task(stage.call(asked(), meta={"traceparent": f"00-{TRACE}-{CALLER}-01"}))
         await begun.wait()
@@ -90,31 +90,31 @@ async def story(stage: Stage) -> Story:
         result = await calling
         turn: str = result["_meta"]["pallas/turn"]
         log = [record async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn}")]
-    await stage.collector.until(lambda: whole(stage.collector.of(TRACE)))
+    await stage.collector.until(lambda: both_attempts_complete(stage.collector.of(TRACE)))
     return Story(turn, result["content"][0]["text"], stage.collector.of(TRACE), log)
 
 
 def complete(spans: list[Span]) -> bool:
-    """Whether a turn's last spans have come, and every span's parent."""
+    """Whether a turn's last spans have arrived, and every span's parent."""
     names, ids = {span.name for span in spans}, {span.id for span in spans}
-    whole = all(span.parent in ids or span.parent in (CALLER, "") for span in spans)
-    return whole and {"tools/call harper", "relay_turn", "take_turn", "conclude_turn"} <= names
+    has_parents = all(span.parent in ids or span.parent in (CALLER, "") for span in spans)
+    return has_parents and {"tools/call harper", "relay_turn", "take_turn", "conclude_turn"} <= names
 
 
-def whole(spans: list[Span]) -> bool:
-    """Whether the same is true of both attempts, and what was asked of other services has come from those, too."""
+def both_attempts_complete(spans: list[Span]) -> bool:
+    """Whether the spans of both attempts have arrived, and those of the other services."""
     parents = {span.parent for span in spans}
     answered = all(span.id in parents for span in spans if span.name.startswith("ask "))
     attempts = [span for span in spans if span.name == "take_turn"]
     return complete(spans) and answered and len(attempts) == 2 and {span.service for span in spans} >= PARTS
 
 
-async def test_the_turn_did_all_that_it_was_asked(story: Story) -> None:
+async def test_the_turn_ended_with_the_expected_answer(story: Story) -> None:
     assert PAGE.split()[-1] in story.text
     assert f"toolbox/fail failed: Error executing tool fail: {FAULT}" in story.text
 
 
-async def test_a_turn_is_one_tree_below_its_callers_span(story: Story) -> None:
+async def test_the_spans_of_a_turn_are_one_tree_below_its_callers_span(story: Story) -> None:
     beginnings = {span.name for span in story.spans if span.parent == CALLER}
     assert beginnings == {"ask auth.resolve", "tools/call harper"}
     assert {span.service for span in story.spans} == PARTS
@@ -122,12 +122,12 @@ async def test_a_turn_is_one_tree_below_its_callers_span(story: Story) -> None:
 
 @requirement("K-pkg-4")
 @pytest.mark.parametrize("edge", TRACED, ids=lambda edge: f"{edge.source}-{edge.destination}-{edge.what}")
-async def test_every_edge_of_a_turn_is_in_its_trace(story: Story, edge: Edge) -> None:
+async def test_every_edge_of_the_journey_is_in_the_trace_of_a_turn(story: Story, edge: Edge) -> None:
     assert [pair for pair in steps(story) if pair == (edge.source, edge.destination, edge.what)]
 
 
 def steps(story: Story) -> set[tuple[str, str, str]]:
-    """Who said what to whom, by the spans: those of one service that lie directly within one of another."""
+    """Edges (source, destination, what) from the spans: each span whose parent is of another service."""
     found = {("agent-worker", "model", "model call") for span in story.spans if span.name.startswith("chat ")}
     for span in story.spans:
         parent = story.parent(span)
@@ -144,7 +144,7 @@ def steps(story: Story) -> set[tuple[str, str, str]]:
 
 
 def what(span: Span) -> str:
-    """What the other service was told, in the words of the journey."""
+    """The message of a span, in the terms of `tests.journeys`."""
     match span.name.split():
         case ["answer", question]:
             return question
@@ -165,13 +165,13 @@ async def test_the_attempts_of_a_turn_are_siblings(story: Story) -> None:
     assert [attempt.attributes["pallas.settled"] for attempt in (first, second)] == ["given back", "concluded"]
 
 
-async def test_the_wait_in_the_queue_is_a_span_between_asking_and_taking(story: Story) -> None:
+async def test_the_wait_in_the_queue_is_a_span_between_submitting_and_taking(story: Story) -> None:
     waited, submitted, taken = story.one("wait_in_queue"), story.one("submit_turn"), story.named("take_turn")[0]
     assert waited.parent == submitted.id
     assert submitted.began <= waited.began <= waited.ended <= taken.ended
 
 
-async def test_a_sub_agent_lies_within_the_call_of_it(story: Story) -> None:
+async def test_the_span_of_a_sub_agent_is_below_that_of_its_call(story: Story) -> None:
     within = story.one("invoke_agent research")
     call = story.parent(within)
     assert call is not None
@@ -183,12 +183,12 @@ async def test_a_sub_agent_lies_within_the_call_of_it(story: Story) -> None:
     assert {"chat offline", "execute_tool library__search", "execute_tool toolbox__fail"} <= inside
 
 
-async def test_a_tool_that_failed_is_marked_and_no_other_is(story: Story) -> None:
+async def test_only_the_span_of_a_failed_tool_is_marked_as_an_error(story: Story) -> None:
     failed = {span.name for span in story.spans if span.failed}
     assert failed == {"execute_tool toolbox__fail", "tools/call fail"}
 
 
-async def test_models_agents_and_messages_are_described_by_the_conventions(story: Story) -> None:
+async def test_spans_of_models_agents_and_messages_follow_the_semantic_conventions(story: Story) -> None:
     for span in story.named("chat offline"):
         assert span.kind == "client"
         assert span.attributes["gen_ai.operation.name"] == "chat"
@@ -204,19 +204,19 @@ async def test_models_agents_and_messages_are_described_by_the_conventions(story
             assert span.attributes["messaging.message.id"] == f"turn.requested:{story.turn}"
 
 
-async def test_every_span_says_which_turn_it_is_of_once_that_is_known(story: Story) -> None:
-    told = [span for span in story.spans if "pallas.turn" in span.attributes]
-    before = {span.name for span in story.spans if span not in told}
+async def test_every_span_after_submission_names_its_turn(story: Story) -> None:
+    with_turn = [span for span in story.spans if "pallas.turn" in span.attributes]
+    before = {span.name for span in story.spans if span not in with_turn}
     assert before == {"ask auth.resolve", "answer auth.resolve", "ask auth.lookup", "answer auth.lookup"}
     keys = ("pallas.team", "pallas.agent", "pallas.turn")
-    assert {tuple(span.attributes[key] for key in keys) for span in told} == {("traced", "harper", story.turn)}
+    assert {tuple(span.attributes[key] for key in keys) for span in with_turn} == {("traced", "harper", story.turn)}
 
 
-async def test_the_log_draws_the_same_tree_as_the_spans(stage: Stage, story: Story) -> None:
+async def test_pallas_turns_trace_shows_the_same_tree_as_the_spans(stage: Stage, story: Story) -> None:
     pallas = Path(sys.executable).with_name("pallas")
     command = ("turns", "trace", story.turn, "--nats", stage.nats, "--json")
-    told = await asyncio.create_subprocess_exec(pallas, *command, stdout=asyncio.subprocess.PIPE)
-    document: dict[str, Any] = json.loads((await told.communicate())[0])
+    process = await asyncio.create_subprocess_exec(pallas, *command, stdout=asyncio.subprocess.PIPE)
+    document: dict[str, Any] = json.loads((await process.communicate())[0])
     of_spans = tree_below(story, story.one("submit_turn").id)
     of_log = [as_tree(node) for node in document["spans"]]
     assert document["trace"] == TRACE
@@ -227,7 +227,7 @@ async def test_the_log_draws_the_same_tree_as_the_spans(stage: Stage, story: Sto
 type Tree = tuple[str, list[Any]]
 
 DRAWN = ("wait_in_queue", "take_turn", "invoke_agent", "chat", "execute_tool")
-"""What the log knows of. What lies within other spans is taken to lie in whatever is around those."""
+"""The spans that the log can show. Spans below others are shown below the nearest of these."""
 
 
 def tree_below(story: Story, parent: str) -> list[Tree]:
@@ -240,11 +240,11 @@ def tree_below(story: Story, parent: str) -> list[Tree]:
 
 
 def as_tree(node: dict[str, Any]) -> Tree:
-    """The same of what `pallas turns trace` has told."""
+    """The same tree from the output of `pallas turns trace`."""
     return node["name"], [as_tree(child) for child in node["children"]]
 
 
-async def test_nothing_that_was_said_is_in_a_span(stage: Stage, story: Story) -> None:
+async def test_no_content_is_in_a_span(stage: Stage, story: Story) -> None:
     sent = b"\n".join(stage.collector.requests)
     secrets = (PROMPT, FAULT, PAGE, stage.bearer, stage.downstream["bearer"])
     assert story.turn.encode() in sent
@@ -252,7 +252,7 @@ async def test_nothing_that_was_said_is_in_a_span(stage: Stage, story: Story) ->
 
 
 def logged(file: Path) -> list[dict[str, Any]]:
-    """The lines of a log; of one that is being written, nothing yet."""
+    """The complete lines of a log."""
     return [json.loads(line) for line in file.read_text("utf-8").rpartition("\n")[0].splitlines()]
 
 
@@ -267,7 +267,7 @@ async def test_log_lines_name_the_trace_and_the_turn(stage: Stage, story: Story,
     assert {(line["team"], line["agent"]) for line in about} == {("traced", "harper")}
 
 
-async def test_no_line_of_any_service_names_a_turn_without_its_trace_team_and_agent(stage: Stage, story: Story) -> None:
+async def test_every_log_line_that_names_a_turn_names_its_trace_team_and_agent(stage: Stage, story: Story) -> None:
     lines = [line for file in stage.folder.glob("*.log") if file.stem != "demo" for line in logged(file)]
     about = [line for line in lines if "turn" in line]
     assert story.turn in {line["turn"] for line in about}
@@ -275,7 +275,7 @@ async def test_no_line_of_any_service_names_a_turn_without_its_trace_team_and_ag
     assert [line for line in about if not {"trace", "team", "agent"} <= line.keys()] == []
 
 
-async def test_the_header_of_the_request_counts_when_the_message_names_no_trace(stage: Stage, story: Story) -> None:
+async def test_without_a_trace_in_the_message_the_traceparent_header_is_used(stage: Stage, story: Story) -> None:
     trace = TRACE[::-1]
     result = await stage.call("/say hello", traceparent=f"00-{trace}-{CALLER}-01")
     await stage.collector.until(lambda: complete(stage.collector.of(trace)))
@@ -286,7 +286,7 @@ async def test_the_header_of_the_request_counts_when_the_message_names_no_trace(
     }
 
 
-async def test_a_call_that_names_no_trace_begins_one(stage: Stage, story: Story) -> None:
+async def test_a_call_without_a_trace_starts_one(stage: Stage, story: Story) -> None:
     turn: str = (await stage.call("/say hello"))["_meta"]["pallas/turn"]
 
     def of_turn() -> list[Span]:
@@ -300,7 +300,7 @@ async def test_a_call_that_names_no_trace_begins_one(stage: Stage, story: Story)
     assert story.turn != turn
 
 
-async def test_what_is_said_is_in_spans_only_where_that_was_asked_for(stage: Stage, story: Story) -> None:
+async def test_content_is_in_spans_only_if_the_setting_asks_for_it(stage: Stage, story: Story) -> None:
     await stage.worker("worker-3", "told", trace_content="true")
     trace = TRACE.replace("4", "5")
     secret = f"{PROMPT}-and-told"

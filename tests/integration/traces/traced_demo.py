@@ -1,4 +1,4 @@
-"""The demo server as one that traces: `python -m tests.integration.traces.traced_demo PORT`."""
+"""The demo server with tracing: `python -m tests.integration.traces.traced_demo PORT`."""
 
 import os
 import sys

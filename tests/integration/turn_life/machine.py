@@ -174,7 +174,7 @@ class TurnLife(RuleBasedStateMachine):
         self.do(self._report(self._pick(pick)))
 
     async def _report(self, hand: Hand) -> None:
-        hand.attempt.say()
+        hand.attempt.report()
 
     @precondition(lambda self: self.hands)
     @rule(pick=st.integers(0, 9))
@@ -210,11 +210,11 @@ class TurnLife(RuleBasedStateMachine):
 
     @precondition(lambda self: self.hands)
     @rule(cursor=st.integers(0, 1))
-    def hear(self, cursor: int) -> None:
+    def receive_claims(self, cursor: int) -> None:
         """A worker hears what was claimed while it did not listen: a superseded attempt stops."""
-        self.do(self._hear(self.workers[cursor]))
+        self.do(self._receive_claims(self.workers[cursor]))
 
-    async def _hear(self, worker: ScriptedWorker) -> None:
+    async def _receive_claims(self, worker: ScriptedWorker) -> None:
         mine = [hand for hand in self.hands if hand.worker is worker and self.model.last != hand.number]
         if mine and self.model.cancelled:
             self.model.end("cancelled", "cancelled")
@@ -312,7 +312,7 @@ class TurnLife(RuleBasedStateMachine):
         return self.hands[pick % len(self.hands)]
 
     def teardown(self) -> None:
-        """Whatever has happened, a worker that is left alone with the turn brings it to its end."""
+        """At the end, a worker without further faults brings the turn to its end."""
         if hasattr(self, "model"):
             self.do(self._finish())
 
@@ -339,9 +339,9 @@ class TurnLife(RuleBasedStateMachine):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
-    def _check(self, said: list[Said]) -> None:
+    def _check(self, messages: list[Said]) -> None:
         """A feed has attempts in order, all content of the concluding one, and one outcome."""
-        *before, outcome = said
+        *before, outcome = messages
         assert isinstance(outcome, TurnOutcome)
         assert (outcome.status, outcome.code) == self.model.outcome
         assert not any(isinstance(each, TurnOutcome) for each in before)

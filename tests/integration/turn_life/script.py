@@ -39,7 +39,7 @@ class Attempt:
     steps: int = 0
     ended: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-    def say(self) -> None:
+    def report(self) -> None:
         """Report something."""
         self.steps += 1
         self.emit.emit(Step(agent=self.turn.agent, n=self.steps, kind="llm"))

@@ -17,6 +17,6 @@ LIVES = settings(
 
 
 @pytest.mark.timeout(180)
-def test_a_turn_lives_by_the_rules_in_every_order_of_events(nats_url: str) -> None:
+def test_a_turn_keeps_the_rules_of_its_life_in_every_order_of_events(nats_url: str) -> None:
     with a_stage(nats_url) as stage:
         run_state_machine_as_test(type("OnStage", (TurnLife,), {"stage": stage}), settings=LIVES)

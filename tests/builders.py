@@ -1,4 +1,4 @@
-"""Messages for tests: valid, with only what a test cares about named."""
+"""Valid messages for tests, which name only the fields that matter to them."""
 
 import uuid
 from typing import Any, Literal
@@ -36,7 +36,7 @@ def turn_outcome(
     status: Literal["completed", "failed", "cancelled", "input_required"] = "completed",
     code: str | None = None,
 ) -> TurnOutcome:
-    """The end of that turn."""
+    """An outcome of that turn."""
     return TurnOutcome(
         turn_id=request.turn_id,
         team=request.team,
@@ -71,7 +71,7 @@ def a_stream(
     max_per_subject: int | None = None,
     live: str | None = None,
 ) -> Stream:
-    """A stream that no other test uses, on one subject with a last part of choice (`subject_of`)."""
+    """A stream that no other test uses, on subjects that differ in their last part (`subject_of`)."""
     token = f"t{uuid.uuid4().hex[:12]}"
     return Stream(
         token.upper(),
@@ -84,7 +84,7 @@ def a_stream(
 
 
 def subject_of(stream: Stream, last: str = "x") -> str:
-    """A subject that the stream takes."""
+    """A subject of the stream."""
     return stream.subjects[0].replace("*", last)
 
 

@@ -1,4 +1,4 @@
-"""What every test may ask for: a NATS server of this run, connections to it, a name nobody else uses.
+"""Fixtures of all tests: a NATS server for the run, connections to it, and a unique team name.
 
 Servers are real. `nats_url` is shared by the whole run, so a test uses its own `team`; a test that stops the server
 takes `nats_server`, which is its own.
@@ -18,7 +18,7 @@ from tests.embedded import NatsServer, nats_binary
 
 from pallas_bus.transport.connection import Bus, connect
 
-# In the background of a shell Ctrl-C is ignored, by every child of a test, too, that is to end by it.
+# A background job of a shell ignores Ctrl-C, and so would every child that a test ends with it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,7 +32,7 @@ class Connecting(Protocol):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker of `tests.requirements` known, group the tests, and bound the time that each may take."""
+    """Register the marker of `tests.requirements`, group the tests, and limit the time of each."""
     for plugin in (groups, seed, timeouts, tables):
         config.pluginmanager.register(plugin)
     config.addinivalue_line("markers", "one_era: what the test is about lies behind the wire, so one era is enough")
@@ -54,7 +54,7 @@ def nats_url() -> Generator[str]:
 
 @contextmanager
 def a_nats() -> Generator[str]:
-    """Where a NATS server is: PALLAS_TEST_NATS_URL, else an embedded one, else a container."""
+    """The URL of a NATS server: PALLAS_TEST_NATS_URL, else an embedded one, else a container."""
     if given := os.environ.get("PALLAS_TEST_NATS_URL"):
         yield given
     elif nats_binary() is not None:
@@ -69,7 +69,7 @@ def a_nats() -> Generator[str]:
 
 @pytest.fixture
 def nats_server() -> Generator[NatsServer]:
-    """A NATS server of this test alone, running, to stop, kill and restart. Ask for it before `bus`."""
+    """A running NATS server for one test, which it may stop, kill and restart. Request it before `bus`."""
     with NatsServer() as server:
         yield server
 

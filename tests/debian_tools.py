@@ -1,4 +1,4 @@
-"""Programs that tests need and no package registry has: `tool("kubectl")` is the path of one, fetched where missing.
+"""Programs that tests need and no package registry has: `tool("kubectl")` is the path of one, fetched if missing.
 
 They come from Debian's packages, pinned in `debian-tools.txt`, and are unpacked into this environment without root and
 without apt. A program of the same name elsewhere on PATH may be of another version and is never used.
@@ -32,7 +32,7 @@ _AR_HEADER = 60
 
 
 class NotFetched(Exception):
-    """The program could not be had; says from where it was tried."""
+    """The program could not be fetched. The message names the mirrors that were tried."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _pin(program: str, machine: str) -> Pin:
 
 
 def mirrors() -> list[str]:
-    """Where packages may be had: as told, as apt is told, and where everybody can get them."""
+    """The mirrors: of PALLAS_DEBIAN_MIRROR, of apt, and deb.debian.org."""
     told = os.environ.get(_MIRROR)
     return list(dict.fromkeys([*([told.rstrip("/")] if told else []), *_apt_mirrors(), *_FALLBACKS]))
 
@@ -125,7 +125,7 @@ def _data_member(package: bytes) -> bytes:
 
 
 def _put(place: Path, program: bytes) -> None:
-    """Write it beside its place and move it there: another run may be doing the same."""
+    """Write a temporary file and rename it, since another run may do the same."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
         file.write(program)
@@ -134,7 +134,7 @@ def _put(place: Path, program: bytes) -> None:
 
 
 def main() -> int:
-    """Fetch every program for this machine; where that fails, its tests say so."""
+    """Fetch every program for this machine. Where that fails, the tests that need it fail."""
     programs = dict.fromkeys(line.split()[0] for line in PINS.read_text("utf-8").splitlines() if line[0] != "#")
     for program in programs:
         try:

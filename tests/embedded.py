@@ -25,7 +25,7 @@ _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 30.0
 _RETRY = 0.005
 _PORTS = range(20_000, 26_000)
-"""Ports that nobody takes who asks for any: the kernel has others for them, and so have the stacks of tests."""
+"""Ports outside of those that the kernel gives to callers of port 0, and of those of test stacks."""
 _CONFIG = """\
 listen: "127.0.0.1:{port}"
 max_payload: {max_payload}
@@ -35,7 +35,7 @@ jetstream {{ store_dir: {store}, max_memory_store: 64MB, max_file_store: 8GB }}
 
 
 def own_share(ports: range) -> range:
-    """Those of `ports` that nobody takes who runs other tests of this run at the same time."""
+    """The part of `ports` that belongs to this process of the test run."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     return ports[worker :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
 
@@ -45,7 +45,7 @@ _next_ports = itertools.islice(itertools.cycle(_ports), random.randrange(len(_po
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on right now, and that nobody else is given until much later."""
+    """Return a loopback port without a listener, which no other caller gets until much later."""
     return next(filter(is_free, _next_ports))
 
 
@@ -93,7 +93,7 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect; the same after a restart."""
+        """The URL for clients, which stays the same after a restart."""
         return f"nats://127.0.0.1:{self.port}"
 
     @property
@@ -104,7 +104,7 @@ class NatsServer:
 
     @property
     def log(self) -> str:
-        """What the server has written so far."""
+        """The server's log so far."""
         path = self.folder / "nats.log"
         return path.read_text("utf-8", errors="replace") if path.exists() else ""
 
@@ -140,7 +140,7 @@ class NatsServer:
         os.kill(self.pid, signal.SIGHUP)
 
     def kill9(self) -> None:
-        """End the server as a crash would (SIGKILL) and wait until it is gone."""
+        """Kill the server (SIGKILL) and wait until it has ended."""
         self._end(signal.SIGKILL)
 
     def restart(self, *, kill: bool = False) -> None:
@@ -194,7 +194,7 @@ class NatsServer:
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody listens on that loopback port."""
+    """Whether something listens on that loopback port."""
     with socket.socket() as connection:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
@@ -210,7 +210,7 @@ def greeting(port: int) -> dict[str, Any] | None:
 
 
 class RedisServer:
-    """One redis-server on loopback that keeps nothing on disk; `options` are further words of its command."""
+    """One redis-server on loopback that keeps nothing on disk. `options` are added to its command."""
 
     def __init__(self, folder: Path, *options: str, port: int | None = None) -> None:
         self.folder = folder
@@ -220,7 +220,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect; the same after a restart."""
+        """The URL for clients, which stays the same after a restart."""
         return f"redis://127.0.0.1:{self.port}"
 
     @property
@@ -251,7 +251,7 @@ class RedisServer:
         raise RuntimeError(f"redis-server on port {self.port} did not start:\n{log}")
 
     def say(self, *words: str) -> str:
-        """Send one command and return the answer as it comes, or nothing when nobody answers."""
+        """Send one command and return the raw answer, or an empty text if there is none."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as connection:
                 connection.sendall((" ".join((*words, "\r\nQUIT")) + "\r\n").encode())
@@ -264,7 +264,7 @@ class RedisServer:
         self._end(signal.SIGTERM)
 
     def kill9(self) -> None:
-        """End the server as a crash would."""
+        """Kill the server (SIGKILL)."""
         self._end(signal.SIGKILL)
 
     def restart(self, *, kill: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Which tests may run beside each other when several run at once (`-n 2 --dist loadgroup`).
+"""Which tests may run in parallel (`-n 2 --dist loadgroup`).
 
 The tests of a group run one after another in one process. A module is a group, since its tests share what it starts.
 Whatever starts whole stacks or makes a storm is one group for all: two of these beside each other take as long as one

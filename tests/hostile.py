@@ -1,4 +1,4 @@
-"""Definitions as somebody writes them who wants to do harm, and has the broker rights of a worker."""
+"""Definitions of an attacker who has the broker rights of a worker."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ type Json = Any
 
 
 def nested(levels: int, key: str, inside: Json) -> Json:
-    """A value inside so many objects."""
+    """A value inside `levels` nested objects."""
     for _ in range(levels):
         inside = {key: inside}
     return inside
@@ -53,7 +53,7 @@ SCHEMAS: list[Json] = [
     {"uniqueItems": True, "items": {"$ref": "#"}},
     {"unevaluatedProperties": {"$ref": "#"}},
 ]
-"""Schemas, each with a way of its own to stop whoever uses it."""
+"""Schemas, each of which could stop a process that uses it without bounds."""
 
 _WORDS = st.sampled_from(["", "a", "A.b", "*", ">", "\n", "x" * 70, "x" * 2000, "http://[", "٣", "a b"])
 _NUMBERS = st.sampled_from([-1, 0, 1, 65_536, 2**31, 2**63, 10**400, 1e308, 0.5])
@@ -113,7 +113,7 @@ _FIELDS: dict[str, st.SearchStrategy[Json]] = {
 
 @st.composite
 def definitions(draw: st.DrawFn, team: str, agent: str) -> bytes:
-    """What is written for an agent: nearly a definition, in most cases."""
+    """The bytes stored for an agent: in most cases nearly a valid definition."""
     if draw(st.integers(0, 9)) == 0:
         return draw(st.sampled_from([b"", b"{", b"null", b"[" * 100_000, b'{"title": NaN}', b'"\xff"', b"7" * 10_000]))
     given = {"team": team, "agent": agent, **_GOOD}

@@ -1,4 +1,4 @@
-"""The journey of a turn, and what goes on beside it, as a list of edges: who says something to whom, and how.
+"""The journey of a turn and the background traffic as a list of edges: who sends what to whom, and how.
 
 The trace of a turn and the network policies are checked against this list. An edge by `nats` is said through the
 broker: both of its ends connect to the broker, and neither to the other. `what` of such an edge is a name in the
@@ -14,12 +14,12 @@ type How = Literal["mcp", "http", "nats", "postgres", "redis"]
 BROKER = "nats"
 
 OUTSIDE = frozenset({"caller", "operator", "model"})
-"""Who is no part of Pallas: people, their programs, and models."""
+"""Participants outside of Pallas: people, their programs, and models."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """`source` says `what` to `destination`."""
+    """`source` sends `what` to `destination`."""
 
     source: str
     destination: str
@@ -44,7 +44,7 @@ TURN = (
     Edge("agent-worker", "agent-gateway", "nats", "turn.content"),
     Edge("agent-worker", "agent-gateway", "nats", "turn.outcome"),
 )
-"""One turn that uses everything, in the order in which an edge is first walked."""
+"""One turn that uses every edge, in the order in which each is used first."""
 
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),
@@ -64,7 +64,7 @@ BESIDE = (
     Edge("operator", "team-lifecycle", "http", "teams, users, libraries, keys"),
     Edge("operator", "library-search", "http", "documents"),
 )
-"""What no turn waits for."""
+"""The background traffic, for which no turn waits."""
 
 EDGES = (*TURN, *BESIDE)
 
@@ -73,7 +73,7 @@ type Connection = tuple[str, str]
 
 
 def connections(edges: Iterable[Edge] = EDGES) -> frozenset[Connection]:
-    """The connections that are opened when these edges are walked."""
+    """The connections that these edges open."""
     return frozenset(pair for edge in edges for pair in _opened(edge))
 
 

@@ -1,4 +1,4 @@
-"""A loopback port in front of a server, which can be cut and mended: a network that fails while the server lives."""
+"""A loopback port in front of a server, which can be cut and restored: a network that fails while the server runs."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -24,7 +24,7 @@ class Link:
 
     @property
     def url(self) -> str:
-        """Where to connect to go over this link; the same after a cut."""
+        """The URL of this link, which stays the same after a cut."""
         return f"{self._target.scheme}://127.0.0.1:{self._port}"
 
     def swallow(self) -> None:
@@ -32,12 +32,12 @@ class Link:
         self._swallows = True
 
     def forward(self) -> None:
-        """Lose nothing any more, over the connections that are there."""
+        """Forward data again over the existing connections."""
         self._swallows = False
         self.swallowed.clear()
 
     def say(self, data: bytes) -> None:
-        """Say something to all clients as if the server had said it."""
+        """Send data to all clients as if the server had sent it."""
         for client in self._clients:
             client.write(data)
 
@@ -101,7 +101,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def linked(target: str) -> AsyncGenerator[Link]:
-    """A link to the server at `target`, whole at first."""
+    """A link to the server at `target`, connected at first."""
     link = Link(target)
     await link.mend()
     try:

@@ -1,4 +1,4 @@
-"""A collector for tests: takes spans as OTLP says, by HTTP and by gRPC, and keeps them."""
+"""A collector for tests: receives spans by OTLP over HTTP and gRPC, and keeps them."""
 
 import asyncio
 import gzip
@@ -29,7 +29,7 @@ _KINDS = {value: name.removeprefix("SPAN_KIND_").lower() for name, value in trac
 
 @dataclass(frozen=True)
 class Span:
-    """A span as it came in; times are seconds since the epoch."""
+    """A received span. Times are seconds since the epoch."""
 
     service: str
     instance: str
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass
 class Collector:
-    """What has come in: `spans`, and the `requests` that brought them. `http` and `grpc` are where it listens."""
+    """The received `spans`, and the `requests` that had them. `http` and `grpc` are its URLs."""
 
     http: str = ""
     grpc: str = ""
@@ -66,7 +66,7 @@ class Collector:
         return [span for span in self.spans if span.trace == trace]
 
     async def until(self, came: Callable[[], bool], within: float = PATIENCE) -> None:
-        """Wait until what has come in is enough."""
+        """Wait until `came` returns True."""
 
         async def look() -> bool:
             return came()
@@ -96,7 +96,7 @@ def _exporting(collector: Collector, loop: asyncio.AbstractEventLoop) -> grpc.Ge
 
 @asynccontextmanager
 async def collecting(*, http_port: int = 0, grpc_port: int = 0) -> AsyncGenerator[Collector]:
-    """A collector at work, on free ports unless it is told where."""
+    """Run a collector, on free ports unless they are given."""
     collector = Collector()
     server = grpc.server(ThreadPoolExecutor(2))
     server.add_generic_rpc_handlers((_exporting(collector, asyncio.get_running_loop()),))

@@ -33,7 +33,7 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """The database for administration, as its superuser."""
+        """The URL of the database for administration, as superuser."""
         return self._server.url
 
     def start(self) -> Self:
@@ -72,13 +72,13 @@ class PostgresServer:
         return await launch.ready()
 
     async def new_database(self, like: str = "template1") -> str:
-        """Make a database with what `like` holds, and return where it is. Nobody may be connected to `like`."""
+        """Create a copy of the database `like` and return its URL. There must be no connection to `like`."""
         name = f"d{uuid.uuid4().hex[:16]}"
         await self.say(f"create database {name} template {like}")
         return f"{self.url.rpartition('/')[0]}/{name}"
 
     async def say(self, statement: str, database: str | None = None) -> list[tuple[object, ...]]:
-        """Run a statement, outside of any transaction, and return the rows of its answer."""
+        """Run a statement outside of any transaction, and return its rows."""
         engine = create_async_engine((database or self.url).replace("postgresql:", "postgresql+asyncpg:"))
         try:
             async with engine.connect() as connection:
@@ -93,7 +93,7 @@ class PostgresServer:
         self._end(signal.SIGINT)
 
     def kill9(self) -> None:
-        """End the server as a crash would."""
+        """Kill the server (SIGKILL)."""
         self._end(signal.SIGKILL)
 
     def restart(self, *, kill: bool = False) -> None:
@@ -105,7 +105,7 @@ class PostgresServer:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        # The data is of no use any more: it ends without writing down what is in memory.
+        # The data is not needed any more, so it ends without a checkpoint.
         self._end(signal.SIGQUIT)
 
     def _end(self, number: signal.Signals) -> None:

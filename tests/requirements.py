@@ -1,4 +1,4 @@
-"""What Pallas promises, one testable statement a row, and the marker that ties a test to the rows it shows.
+"""What Pallas promises, one testable statement a row, and the marker that links a test to the rows it shows.
 
 Ids are stable. P rows are the MCP interface contract by section, A rows the one of authorisation, K rows the shape of
 the system. A row without a test stands in `PENDING`, which has to be exactly those rows: giving a row its test means
@@ -67,7 +67,7 @@ REQUIREMENTS: dict[str, str] = {
     "P-3.16": "an agent that could not start is an error, and the reason is given",
     "P-3.17": "slow alone is degraded",
     "P-3.18": "`get_health` may be called without arguments",
-    # Discovery. Of section 4 only what the catalogue has to offer is ours. Left out: how Daedalus stores instances,
+    # Discovery. Of section 4 only the catalogue is part of Pallas. Left out: how Daedalus stores instances,
     # shows agents, attaches and detaches them (4.2 to 4.5, 4.12), polls, caches and exports their health (4.6 to 4.9)
     # and lets its chat depend on it (4.10, 4.11).
     "P-4.1": "a base address with the well-known path appended is a catalogue, for all teams and for one",

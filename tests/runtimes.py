@@ -1,4 +1,4 @@
-"""What tests of agent runtimes share: turns, an emitter that keeps what is said, the demo server as a process."""
+"""Helpers for tests of agent runtimes: turns, an emitter that keeps events, the demo server as a process."""
 
 import asyncio
 import signal
@@ -41,7 +41,7 @@ class Events:
         return [event for event in self.all if isinstance(event, kind)]
 
     async def until[E: TurnEvent](self, kind: type[E], timeout: float = PATIENCE) -> E:
-        """Wait for the first event of a kind."""
+        """Wait for the first event of a type."""
         async with asyncio.timeout(timeout):
             while not (found := self.of(kind)):
                 self._came.clear()
@@ -49,7 +49,7 @@ class Events:
         return found[0]
 
     def lines(self) -> list[str]:
-        """The events as a caller's progress lines would have them, text and usage left out."""
+        """The events as short progress lines, without text and usage."""
         lines: list[str] = []
         for event in self.all:
             match event.type:
@@ -71,7 +71,7 @@ def a_turn(agent: str = "harper", tool: str | None = None, *, remaining: float =
 
 
 def text_of(outcome: Outcome) -> str:
-    """The answer's text; fails when there is none."""
+    """The answer's text. Fails if there is none."""
     assert isinstance(outcome, Completed), outcome
     return "\n".join(block["text"] for block in outcome.result.content)
 
@@ -84,7 +84,7 @@ async def a_team(folder: Path, files: Mapping[str, str], environ: Mapping[str, s
 
 
 class DemoServer:
-    """The demo MCP server as a process of its own, which can be stopped and started on the same port.
+    """The demo MCP server as a process, which can be stopped and started on the same port.
 
     `program` is what to run in its place; it is given the port as its last argument.
     """
@@ -107,14 +107,14 @@ class DemoServer:
         wait_for(self._answers, "the demo server does not answer")
 
     def kill(self) -> None:
-        """End it the hard way."""
+        """Kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)
             self._process = None
 
     def hang(self) -> None:
-        """From now on it takes connections and questions, and answers nothing."""
+        """From now on it accepts connections and requests, and answers none."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -127,7 +127,7 @@ class DemoServer:
 
 
 def wait_for(condition: Any, what: str, timeout: float = PATIENCE) -> None:
-    """Block until the condition holds; for processes, which say nothing."""
+    """Block until the condition holds; for processes without an event."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, what

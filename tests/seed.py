@@ -1,6 +1,6 @@
-"""What tests take for chance: the same each time, so that a change is not stopped by another one's bad luck.
+"""The random seed of tests: the same each time, so that results do not depend on chance.
 
-`make chaos` sets PALLAS_TEST_SEED to another number each time. Storms name it; Hypothesis says how to repeat.
+`make chaos` sets PALLAS_TEST_SEED to another number each time. Storms print it; Hypothesis prints how to repeat.
 """
 
 import os

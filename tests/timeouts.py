@@ -16,7 +16,7 @@ from typing import Protocol
 import pytest
 
 AGAIN_SECONDS = 20.0
-"""How long what a test leaves behind may take to end before it is interrupted, too."""
+"""Seconds for the clean-up of a test before it is interrupted, too."""
 
 
 class TookTooLong(BaseException):
@@ -30,7 +30,7 @@ class _Settings(Protocol):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: _Settings) -> bool:
-    """Let the alarm ring when the time of a test is over, and again and again after that."""
+    """Set an alarm for the end of a test's time, which repeats after that."""
 
     def ring(number: int, frame: FrameType | None) -> None:
         __tracebackhide__ = True
@@ -51,7 +51,7 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> bool:
 
 
 def _print_tasks(item: pytest.Item) -> None:
-    """Say where everything was that the event loop of a test had under way."""
+    """Print where every task of a test's event loop was."""
     try:
         tasks = asyncio.all_tasks()
     except RuntimeError:

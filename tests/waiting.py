@@ -1,4 +1,4 @@
-"""Waiting in tests: always for something to happen, and never longer than a bound."""
+"""Waiting in tests: for an event, and never longer than a bound."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 PATIENCE = 30.0
-"""Seconds after which something that should happen soon counts as not happening, on a machine that is busy, too."""
+"""Seconds after which an expected event counts as missing, also on a busy machine."""
 
 _LOOK_AGAIN = 0.005
 _TICK = 0.005
@@ -21,19 +21,19 @@ async def soon[T](awaited: Awaitable[T], within: float = PATIENCE) -> T:
 
 
 class Collected[T]:
-    """A list that can be waited on: give `add` to whoever has something to tell."""
+    """A list that can be waited on. Pass `add` as a callback."""
 
     def __init__(self) -> None:
         self.items: list[T] = []
         self._changed = asyncio.Event()
 
     def add(self, item: T) -> None:
-        """Take one more item."""
+        """Add one item."""
         self.items.append(item)
         self._changed.set()
 
     async def until(self, enough: Callable[[list[T]], bool], within: float = PATIENCE) -> list[T]:
-        """Wait until `enough(items)`; fail with what there is after `within` seconds."""
+        """Wait until `enough(items)`; fail with the items so far after `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 while not enough(self.items):
@@ -49,14 +49,14 @@ class Collected[T]:
 
 
 async def eventually(condition: Callable[[], bool], within: float = PATIENCE) -> None:
-    """Look again and again until `condition` holds; for what tells nobody when it changes."""
+    """Poll until `condition` holds; for conditions without an event."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(_LOOK_AGAIN)
 
 
 def run_delay() -> float:
-    """Seconds for which this thread could have run and had no processor, as Linux counts them; 0 elsewhere."""
+    """Seconds for which this thread was ready to run without a processor, from Linux; 0 elsewhere."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1]) / 1e9
     except FileNotFoundError:
@@ -64,9 +64,9 @@ def run_delay() -> float:
 
 
 class Stopwatch:
-    """Made by `timing`; `seconds` is what it has counted so far.
+    """Made by `timing`. `seconds` is the time counted so far.
 
-    `stood_still` are the seconds for which nothing of the process could run, as another thread has found.
+    `stood_still` is the time for which no thread of the process could run, measured by another thread.
     """
 
     def __init__(self) -> None:
@@ -77,14 +77,14 @@ class Stopwatch:
         return time.monotonic(), time.process_time(), run_delay() + self.stood_still
 
     def tick(self) -> None:
-        """Count the time since the last tick: all of it that was used, and all but what the machine took."""
+        """Count the time since the last tick, without the time that the machine took."""
         now = self._now()
         passed, used, taken = (after - before for after, before in zip(now, self._last, strict=True))
         self.seconds += max(used, min(passed, 2 * _TICK), passed - taken)
         self._last = now
 
     def look_for_standstills(self, ended: threading.Event) -> None:
-        """In a thread of its own: what sleeps for a tick and is late by more, with a processor to run on."""
+        """Runs in its own thread: sleeps for a tick, and counts delays that are not a wait for a processor."""
         while not ended.is_set():
             at, delay = time.monotonic(), run_delay()
             ended.wait(_TICK)
@@ -93,7 +93,7 @@ class Stopwatch:
 
 @asynccontextmanager
 async def timing() -> AsyncGenerator[Stopwatch]:
-    """How long the block takes, without the time for which the machine let this process wait for its turn.
+    """Measure the block, without the time for which this process waited for a processor.
 
     What is waited for in the block counts, and so do the processor that this process uses and a call that blocks the
     event loop. Of a tick that is late because the machine stands still, or is busy with others, the usual time counts.
@@ -119,7 +119,7 @@ async def timing() -> AsyncGenerator[Stopwatch]:
 
 @asynccontextmanager
 async def within(seconds: float) -> AsyncGenerator[None]:
-    """Fail when the block takes longer than is promised, by `timing`."""
+    """Fail if the block takes more than `seconds`, measured by `timing`."""
     async with timing() as watch:
         yield
     assert watch.seconds < seconds, f"took {watch.seconds:.3f} s"

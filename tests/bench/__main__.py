@@ -65,10 +65,10 @@ def main() -> None:
         wanted = wanted - {group} | GROUPS[group]
     _raise_open_files()
     with tempfile.TemporaryDirectory(prefix="pallas-bench-") as folder:
-        results = run(Path(folder), QUICK if options.quick else WHOLE, wanted, tell)
+        results = run(Path(folder), QUICK if options.quick else WHOLE, wanted, print_progress)
     path = report.write(results, RESULTS, _name(wanted) if not options.quick else "partial")
     print(path.read_text("utf-8"))
-    tell(f"written to {path} and {path.with_suffix('.json')}")
+    print_progress(f"written to {path} and {path.with_suffix('.json')}")
 
 
 def _name(wanted: set[str]) -> str:
@@ -80,45 +80,45 @@ def _name(wanted: set[str]) -> str:
     return next((group for group, parts in GROUPS.items() if wanted == parts), "partial")
 
 
-def run(folder: Path, extent: Extent, wanted: set[str], tell: Callable[[str], None]) -> dict[str, Any]:
+def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable[[str], None]) -> dict[str, Any]:
     """Measure what is wanted. Returns the results with the machine's facts and the targets judged."""
     facts = machine.facts() | {"load_before": machine.load_average()}
     results: dict[str, Any] = {"machine": facts}
     names = wanted & set(throughput.SUBJECTS)
     with load_process(folder) as load:
         if "throughput" in wanted or names:
-            results["throughput"] = _throughput(folder, load, extent, names or set(throughput.SUBJECTS), tell)
+            results["throughput"] = _throughput(folder, load, extent, names or set(throughput.SUBJECTS), print_progress)
         if "scaling" in wanted and extent.workers:
-            results["scaling"] = scaling.measure(folder, load, extent.workers, extent.scaling_seconds, tell)
+            results["scaling"] = scaling.measure(folder, load, extent.workers, extent.scaling_seconds, print_progress)
         if "memory" in wanted:
-            results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, tell)
+            results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, print_progress)
         if wanted & set(auth.PARTS):
-            results |= auth.measure(folder, load, extent.auth, wanted, tell)
+            results |= auth.measure(folder, load, extent.auth, wanted, print_progress)
         if "tracing" in wanted:
-            results["tracing"] = tracing.measure(folder, load, extent.rounds, extent.seconds, tell)
+            results["tracing"] = tracing.measure(folder, load, extent.rounds, extent.seconds, print_progress)
     if "startup" in wanted:
-        results["startup"] = startup.measure(folder, extent.starts, tell)
+        results["startup"] = startup.measure(folder, extent.starts, print_progress)
     if "kill" in wanted:
-        results["kill"] = recovery.measure_kills(folder, extent.kills, tell)
+        results["kill"] = recovery.measure_kills(folder, extent.kills, print_progress)
     if "resume" in wanted:
-        results["resume"] = recovery.measure_resumes(folder, extent.resumes, tell)
+        results["resume"] = recovery.measure_resumes(folder, extent.resumes, print_progress)
     if "history" in wanted:
-        results["history"] = history.measure(extent.logged, 200, tell)
+        results["history"] = history.measure(extent.logged, 200, print_progress)
     facts["load_after"] = machine.load_average()
     results["targets"] = judged(results)
     return results
 
 
 def _throughput(
-    folder: Path, load: Load, extent: Extent, names: set[str], tell: Callable[[str], None]
+    folder: Path, load: Load, extent: Extent, names: set[str], print_progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    tell("starting Pallas and its peers")
+    print_progress("starting Pallas and its peers")
     with throughput.subjects(folder, load) as found:
         subjects = [subject for subject in found if subject.name in names]
-        return throughput.measure(subjects, extent.concurrencies, extent.rounds, extent.seconds, tell)
+        return throughput.measure(subjects, extent.concurrencies, extent.rounds, extent.seconds, print_progress)
 
 
-def tell(line: str) -> None:
+def print_progress(line: str) -> None:
     """Say how far the run is, beside its output."""
     print(line, file=sys.stderr, flush=True)
 

@@ -36,7 +36,7 @@ def measure_kills(folder: Path, kills: int, tell: Callable[[str], None]) -> dict
         for number in range(1, kills + 1):
             tell(f"kill {number} of {kills}")
             with streamed(http, gateway) as response:
-                pids = heard(response)
+                pids = instances_named(response)
                 first = next(pids)
                 os.kill(int(first), signal.SIGKILL)
                 killed = time.perf_counter()
@@ -68,10 +68,10 @@ def measure_resumes(folder: Path, times: int, tell: Callable[[str], None]) -> di
 def _rejoin(http: httpx.Client, one: Process, other: Process) -> float:
     key = uuid.uuid4().hex
     with streamed(http, one, key) as response:
-        next(heard(response))
+        next(instances_named(response))
     asked = time.perf_counter()
     with streamed(http, other, key) as response:
-        next(heard(response))
+        next(instances_named(response))
         return time.perf_counter() - asked
 
 
@@ -85,7 +85,7 @@ def _resume(http: httpx.Client, one: Process, other: Process) -> float:
     headers = {"accept": "text/event-stream", "mcp-protocol-version": headers["mcp-protocol-version"]}
     asked = time.perf_counter()
     with http.stream("GET", _url(other), headers=headers | {"last-event-id": last}) as response:
-        next(heard(response))
+        next(instances_named(response))
         took = time.perf_counter() - asked
     cancel, headers = wire.legacy("notifications/cancelled", {"requestId": 1}, session, request_id=None)
     http.post(_url(other), json=cancel, headers=headers)
@@ -109,7 +109,7 @@ def streamed(http: httpx.Client, gateway: Process, key: str | None = None) -> Ab
     return http.stream("POST", _url(gateway), json=body, headers=headers)
 
 
-def heard(response: httpx.Response) -> Iterator[str]:
+def instances_named(response: httpx.Response) -> Iterator[str]:
     """The process that each progress notification names."""
     for line in response.iter_lines():
         if line.startswith("data:") and line[5:].strip():
@@ -127,7 +127,7 @@ def until_it_runs(http: httpx.Client, gateway: Process) -> None:
     deadline = time.monotonic() + _ANSWERS_WITHIN
     while time.monotonic() < deadline:
         with streamed(http, gateway) as response:
-            if response.is_success and next(heard(response), None) is not None:
+            if response.is_success and next(instances_named(response), None) is not None:
                 return
         time.sleep(_RETRY)
     raise RuntimeError(f"nothing runs behind {gateway.name}: {gateway.output()[-1000:]}")

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from tests.bench import stack
 from tests.bench.processes import Process
-from tests.bench.recovery import TEAM, figures, heard, streamed, until_it_runs
+from tests.bench.recovery import TEAM, figures, instances_named, streamed, until_it_runs
 from tests.bench.tables import table
 from tests.e2e.stack import Stack, wait_until
 
@@ -49,7 +49,7 @@ def _first_turn(http: httpx.Client, gateway: Process, folder: Path, url: str) ->
     with streamed(http, gateway) as response:
         since = time.perf_counter()
         with stack.starting_worker(folder, url, team=TEAM):
-            next(heard(response))
+            next(instances_named(response))
             return time.perf_counter() - since
 
 

@@ -32,7 +32,7 @@ def superseded_is_silent(evidence: Evidence) -> Iterator[str]:
 
 
 def nothing_is_missed(evidence: Evidence) -> Iterator[str]:
-    """Whoever has followed a turn as a whole is told all that the concluding attempt said, and nothing behind that.
+    """A caller that has followed a whole turn gets all progress of the concluding attempt, and nothing after it.
 
     What was lost with the broker is put into the log again before the outcome, too late to be told in its order: a call
     that has seen the broker go may miss such lines.
@@ -50,7 +50,7 @@ def nothing_is_missed(evidence: Evidence) -> Iterator[str]:
 
 
 def _missing(wanted: Sequence[str], told: Sequence[str]) -> list[str]:
-    """Which of the wanted lines are not, in this order, at the end of what was told."""
+    """The wanted lines that are missing, in this order, at the end of the received ones."""
     missed: list[str] = []
     end = len(told)
     for line in reversed(wanted):
@@ -88,7 +88,7 @@ def answers_agree(evidence: Evidence) -> Iterator[str]:
 
 
 def everybody_is_answered(evidence: Evidence) -> Iterator[str]:
-    """Nobody waits for ever, and who can follow a turn elsewhere gets its answer in the end."""
+    """No caller waits for ever, and one that can follow a turn elsewhere gets its answer."""
     for caller in evidence.callers:
         if caller.ended == "unheard" or (caller.ended == "broken" and caller.goes_on):
             yield f"{caller.key} ({caller.kind}) never got an answer"
@@ -110,7 +110,7 @@ def _turn_of(caller: CallerView, evidence: Evidence) -> LoggedTurn | None:
 
 
 def _line(event: AnyEvent) -> str | None:
-    """The progress message of an event by the interface contract, or None when it is told to nobody."""
+    """The progress message of an event by the interface contract, or None if no caller gets it."""
     match event:
         case ToolStarted(server=server, tool=tool):
             return f"{server}/{tool}: started"

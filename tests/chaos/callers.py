@@ -1,4 +1,4 @@
-"""The callers of a storm: each makes one call over MCP and keeps what it was told, stream by stream."""
+"""The callers of a storm: each makes one call over MCP and keeps its progress messages, stream by stream."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ _AGAIN = 0.3
 
 
 class Unanswered(Exception):
-    """The stream ended, or there never was one. `sent` tells whether a gateway may have taken the call."""
+    """The stream ended, or there never was one. `sent` is True if a gateway may have accepted the call."""
 
     def __init__(self, *, sent: bool) -> None:
         super().__init__("the stream broke")
@@ -95,7 +95,7 @@ class Callers:
             raise Unanswered(sent=False) from error
 
     async def _cancel(self, call: ScriptedCall, url: str, session: str) -> None:
-        """Send the handshake era's cancel when its time has come."""
+        """Send the handshake era's cancel after its delay."""
         if call.cancel_after is None:
             return
         await asyncio.sleep(call.cancel_after)
@@ -122,7 +122,7 @@ class Callers:
 
 
 async def _hear(view: CallerView, stream: wire.Stream) -> None:
-    """Keep what the stream says, up to the answer. An answer for which nothing had to be told is no stream."""
+    """Keep the messages of the stream, up to the answer. An answer without progress is no stream."""
     if stream.response.headers["content-type"].startswith("application/json"):
         _take(view, json.loads(await stream.response.aread()))
         return

@@ -1,4 +1,4 @@
-"""What must hold after a storm, rule by rule, over the evidence alone. Nothing here talks to anything.
+"""What must hold after a storm, rule by rule, from the evidence only, without any connection.
 
 A rule yields a sentence for everything that breaks it. `check` runs them all.
 """
@@ -33,7 +33,7 @@ def one_outcome(evidence: Evidence) -> Iterator[str]:
 
 
 def contiguous(evidence: Evidence) -> Iterator[str]:
-    """The concluding attempt's events are numbered from 1 to what its outcome says; no number says two things."""
+    """The concluding attempt's events are numbered from 1 to the count in its outcome, each number once."""
     for turn in evidence.turns.values():
         said: dict[tuple[int, int], object] = {}
         for attempt, event in (at.said for at in turn.events):
@@ -84,7 +84,7 @@ def claims_in_order(evidence: Evidence) -> Iterator[str]:
 
 
 def cancel_sticks(evidence: Evidence) -> Iterator[str]:
-    """Behind a tombstone nobody claims, and the only end is the cancel."""
+    """After a cancel there is no claim, and the only outcome is the cancel."""
     for turn in evidence.turns.values():
         cancelled = next((at.position for at in turn.claims if isinstance(at.said, CancelRequested)), None)
         if cancelled is None:
@@ -97,7 +97,7 @@ def cancel_sticks(evidence: Evidence) -> Iterator[str]:
 
 
 def queue_is_empty(evidence: Evidence) -> Iterator[str]:
-    """Nothing is left in the queue, in nobody's hands."""
+    """The queue is empty, and no worker holds a delivery."""
     yield from evidence.left
 
 
@@ -107,7 +107,7 @@ def _starts(turn: LoggedTurn) -> list[tuple[int, ToolStarted]]:
 
 
 def _holder(turn: LoggedTurn, position: int) -> int | None:
-    """The attempt that has the turn at a position of the log; None for nobody, as behind a cancel."""
+    """The attempt that has the turn at a position of the log; None for none, as after a cancel."""
     last = max((at for at in turn.claims if at.position < position), key=lambda at: at.position, default=None)
     return last.said.attempt if last is not None and isinstance(last.said, Claimed) else None
 

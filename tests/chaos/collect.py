@@ -36,7 +36,7 @@ def _log(bus: Bus) -> AsyncIterator[Record]:
 
 
 async def left_in_queue(bus: Bus) -> list[str]:
-    """What is still queued or in somebody's hands, a sentence each; empty when nothing is."""
+    """One sentence for each queued turn and each open delivery; empty if there is none."""
     left: list[str] = []
     info = await bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", {})
     if count := info["state"]["messages"]:

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.counter PORT FILE`: a downstream MCP server whose tool has an effect that is written down."""
+"""`python -m tests.chaos.counter PORT FILE`: a downstream MCP server whose tool has an effect, which it records."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ def build_server(effects: Path) -> MCPServer:
     server = MCPServer("counter", version="1.0.0")
 
     async def count(key: str, seconds: float) -> str:
-        """Have an effect, and take a while to say so."""
+        """Have an effect, and return after a while."""
         write_down(effects, key)
         await anyio.sleep(seconds)
         return f"{key} counted"

@@ -1,4 +1,4 @@
-"""Effects as they are written down, a line each: key, turn, attempt; dashes where a tool is not told the latter two."""
+"""Recorded effects, a line each: key, turn, attempt; dashes if the tool does not know the latter two."""
 
 import os
 from dataclasses import dataclass

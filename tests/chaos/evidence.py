@@ -1,4 +1,4 @@
-"""What a storm leaves behind, as the checker is given it: the log, the callers' views, the effects, the queue."""
+"""The evidence of a storm for the checker: the log, the callers' views, the effects, the queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class CallerView:
 
     @property
     def whole(self) -> list[str] | None:
-        """All that was told from beginning to end, when that is known: a resumed stream goes on where it broke."""
+        """All progress messages from beginning to end, if known: a resumed stream continues a broken one."""
         if len(self.streams) == 1 or self.last_event is not None:
             return [line for lines in self.streams for line in lines]
         return None
@@ -51,7 +51,7 @@ class CallerView:
 
 @dataclass(frozen=True, slots=True)
 class At[T]:
-    """Something in the log: at which position, when, and what."""
+    """A message in the log, with its position and time."""
 
     position: int
     time: datetime
@@ -60,7 +60,7 @@ class At[T]:
 
 @dataclass
 class LoggedTurn:
-    """All that the log holds of one turn, in its order; `events` with the attempt that said each."""
+    """All messages in the log of one turn, in order. `events` have their attempts."""
 
     turn: str
     agent: str

@@ -35,7 +35,7 @@ class Part:
 
     @property
     def works(self) -> bool:
-        """Whether it was ready in its present life, is not paused and has not been told to end."""
+        """Whether its present process has been ready, is not paused and has no signal to end."""
         return self.up and self._was_ready and not self.paused and not self._ends
 
     @property
@@ -50,7 +50,7 @@ class Part:
 
     @property
     def log(self) -> Path:
-        """What all its lives have written."""
+        """The log of all its processes."""
         return self._folder / f"{self.name}.log"
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class Part:
                 await asyncio.sleep(_LOOK_AGAIN)
 
     def close(self) -> None:
-        """End it the hard way."""
+        """Kill it."""
         if self._process is not None and self.up:
             self._process.kill()
             self._process.wait()

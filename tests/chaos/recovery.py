@@ -1,4 +1,4 @@
-"""How long turns stood still after a blow: from the blow to the next sign of each turn that it had in its hands."""
+"""How long turns stood still after a blow: from the blow to the next message of each turn that it hit."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""A storm from its first process to the checker's word."""
+"""A storm from its first process to the checker's result."""
 
 import asyncio
 import time
@@ -42,7 +42,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of it."""
+    """The results of a storm."""
 
     options: Options
     seconds: float
@@ -53,7 +53,7 @@ class Result:
 
 
 async def run(options: Options, folder: Path, tell: Callable[[str], None]) -> Result:
-    """Start everything, let it storm while the calls are made, heal everything, and check what is left."""
+    """Start everything, run the storm while the calls are made, restart everything, and check the evidence."""
     stage = Stage(folder, TEAM)
     try:
         await stage.start()

@@ -1,4 +1,4 @@
-"""A short storm: every rule holds while everything is killed around the calls. `make chaos` has the long one."""
+"""A short storm: every rule holds while every process is killed during the calls. `make chaos` has the long one."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.seed import SEED
 
 
 @pytest.mark.timeout(240)
-async def test_no_turn_is_lost_and_nothing_is_done_twice_while_everything_dies(tmp_path: Path) -> None:
+async def test_no_turn_is_lost_and_no_effect_happens_twice_while_every_process_is_killed(tmp_path: Path) -> None:
     options = Options(seed=SEED, turns=150, seconds=30, every=1.5, longest=5.0)
     result = await run(options, tmp_path, print)
     print("seed", options.seed, "fallen", len(result.fallen))

@@ -1,5 +1,6 @@
-"""Hears which turns the broker has accepted, beside the platform: a request, and the confirmation that went to whoever
-had put it in. It only ever knows too little: while the broker is away it hears nothing.
+"""Watches which turns the broker has accepted, independently of the platform: a request, and its confirmation.
+
+It may miss turns: while the broker is away it receives nothing.
 """
 
 import json
@@ -24,7 +25,7 @@ class Witness:
     _confirmations: set[str] = field(default_factory=set[str])
 
     async def requested(self, message: Msg) -> None:
-        """A gateway puts a turn in."""
+        """A gateway submits a turn."""
         request = TurnRequested.model_validate_json(message.data)
         self._requests[message.reply] = request.turn_id
         self._match(message.reply)
@@ -40,14 +41,14 @@ class Witness:
             self._match(message.subject)
 
     def _match(self, reply: str) -> None:
-        """The two are heard in either order."""
+        """The request and its confirmation may arrive in either order."""
         if reply in self._confirmations and reply in self._requests:
             self.accepted.add(self._requests[reply])
 
 
 @asynccontextmanager
 async def witnessing(bus: Bus) -> AsyncGenerator[Witness]:
-    """Listen inside the block."""
+    """Watch inside the block."""
     witness = Witness()
     await bus.subscribe(TURN_REQUESTED.template.filter(), witness.requested)
     await bus.subscribe(f"_INBOX.{GATEWAY}.>", witness.confirmed)

@@ -12,7 +12,7 @@ from tests.e2e.stack import Stack
 
 @pytest.fixture(scope="session")
 def installed() -> None:
-    """What comes with npm is there."""
+    """The installed npm packages."""
     install()
 
 

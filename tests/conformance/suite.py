@@ -1,4 +1,4 @@
-"""A run of an official suite: what it tried, what came of it, and what was expected to fail.
+"""A run of an official suite: its scenarios, their results, and the expected failures.
 
 The suite decides by itself whether its run is good (exit code); everything else here is to show it and to doubt it.
 """
@@ -48,7 +48,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Scenario:
-    """How the checks of one scenario came out."""
+    """The results of the checks of one scenario."""
 
     passed: int
     failed: tuple[str, ...]
@@ -57,7 +57,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Run:
-    """All scenarios by name. `output` is what the suite has printed."""
+    """All scenarios by name. `output` is the output of the suite."""
 
     suite: Suite
     exit_code: int
@@ -70,7 +70,7 @@ class Run:
         return {name for name, scenario in self.scenarios.items() if scenario.failed or scenario.warned}
 
     def table(self) -> list[str]:
-        """A line for every scenario, and what was wrong below it."""
+        """A line for every scenario, with its failed checks below."""
         good, tried = len(self.scenarios) - len(self.failed), len(self.scenarios)
         lines = [f"{self.suite.package}, revision {self.suite.revision}: {good} of {tried} scenarios pass"]
         for name, scenario in self.scenarios.items():
@@ -88,10 +88,10 @@ class Run:
 def _scenario(found: Path) -> Scenario:
     checks: list[dict[str, Any]] = json.loads(found.read_text("utf-8"))
 
-    def said(status: str) -> tuple[str, ...]:
+    def checks_with(status: str) -> tuple[str, ...]:
         return tuple(f"{it['id']}: {it.get('errorMessage')}" for it in checks if it["status"] == status)
 
-    return Scenario(sum(it["status"] == "SUCCESS" for it in checks), said("FAILURE"), said("WARNING"))
+    return Scenario(sum(it["status"] == "SUCCESS" for it in checks), checks_with("FAILURE"), checks_with("WARNING"))
 
 
 def required(revision: str) -> set[str]:

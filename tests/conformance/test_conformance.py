@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: f"{suite.package}@{suite.revision}")
-def test_no_scenario_fails_but_those_of_the_file_and_those_do_fail(
+def test_exactly_the_scenarios_of_the_file_of_expected_failures_fail(
     suite: Suite, run_of: Callable[[Suite], Run], record_property: Callable[[str, object], None]
 ) -> None:
     run = run_of(suite)
@@ -32,7 +32,7 @@ def test_no_scenario_fails_but_those_of_the_file_and_those_do_fail(
 
 
 @pytest.mark.parametrize(("revision", "scenarios"), [("2025-11-25", 30), ("2026-07-28", 37)])
-def test_every_scenario_that_a_revision_requires_is_tried(
+def test_every_scenario_required_by_a_revision_is_run(
     revision: str, scenarios: int, run_of: Callable[[Suite], Run]
 ) -> None:
     tried = set(run_of(Suite("conformance-0.2", revision)).scenarios)

@@ -1,4 +1,4 @@
-"""The official inspector as a client that nobody here wrote, in every era it speaks."""
+"""The official inspector as a third-party client, in every era that it supports."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 def inspect(url: str, era: str, *arguments: str) -> dict[str, Any]:
-    """The result of a method that the inspector has called."""
+    """Call a method with the inspector. Returns the result."""
     options = ("--cli", "--server-url", url, "--transport", "http", "--protocol-era", era, "--format", "json", "-q")
     done = node(INSPECTOR, *options, "--method", *arguments)
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""A stack with its auth side as its users see it: Daedalus, admins, clients of third parties, callers of agents."""
+"""A stack with its auth services, as Daedalus, admins, third-party clients and callers of agents see it."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class AuthStack:
     admin: httpx.Client
 
     def add_library(self, uid: str, workspace: str | None, page: str, folder: Path) -> None:
-        """Make a library of the demo's user, with one document that the command ingests."""
+        """Create a library of the demo's user, and ingest one document by the command."""
         body = {"uid": uid, "name": uid.title(), "workspace_id": workspace, "owner": "demo"}
         done(self.admin.post(f"{ADMIN}/libraries", json=body))
         (folder / f"{uid}.md").write_text(page)
@@ -51,7 +51,7 @@ class AuthStack:
         subprocess.run([PALLAS, *words], env=env, capture_output=True, timeout=60, check=True)
 
     def demo_team(self) -> dict[str, Any]:
-        """The team of the demo's agents, as team-lifecycle knows it."""
+        """The registered team of the demo's agents."""
         [team] = [it for it in done(self.admin.get(f"{ADMIN}/teams/"))["items"] if it["name"] == "Demo"]
         return team
 
@@ -86,7 +86,7 @@ class AuthStack:
 
 
 class Repeating(httpx.HTTPTransport):
-    """Sends a request again that was refused for a moment, when the answer says so, as a caller is meant to."""
+    """Retries a request that got a 503, after the time in `Retry-After`."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Return the first answer that is not a 503, or the last one of them."""
@@ -100,7 +100,7 @@ class Repeating(httpx.HTTPTransport):
 
 
 def done(answer: httpx.Response) -> Any:
-    """The answer to a request that has to succeed."""
+    """The JSON of a response. Fails unless it is a success."""
     assert answer.is_success, answer.text
     return answer.json() if answer.content else None
 
@@ -112,7 +112,7 @@ def libraries_of(found: dict[str, Any]) -> set[str]:
 
 @contextmanager
 def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
-    """Start the demo team with everything, and leave nothing behind."""
+    """Run the demo team with all services."""
     with Stack(folder, "--no-turn", *options, auth=True) as stack:
         ready = stack.until_ready()
         secrets = Path(ready["data"]) / "secrets"

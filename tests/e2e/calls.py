@@ -1,4 +1,4 @@
-"""Calls of agents with the official client, and what came of them in the words of the interface contract."""
+"""Calls of agents with the official client, and their results in the terms of the interface contract."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ async def call(
 async def call_with(
     client: Client, tool: str, arguments: dict[str, Any], on_line: Callable[[Line], object] | None = None
 ) -> Answer:
-    """Call a tool with a progress token and exactly these arguments; `on_line` hears each line as it comes."""
+    """Call a tool with a progress token and exactly these arguments; `on_line` gets each line as it arrives."""
     lines: list[Line] = []
 
     async def heard(progress: float, total: float | None, message: str | None) -> None:

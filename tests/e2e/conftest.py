@@ -11,7 +11,7 @@ from tests.e2e.turns import Turns, following
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the services said before a test failed."""
+    """Add the log lines of the services to a failed test's report."""
     report = yield
     if report.failed:
         report.sections.extend((f"Logs of {stack.folder.name}", stack.last_lines()) for stack in Stack.running)
@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
-    """The shared stack. Whoever hurts it waits until it has healed."""
+    """The shared stack. A test that kills a process waits for its successor."""
     with running_lab(tmp_path_factory.mktemp("lab")) as running:
         yield running
         assert running.stack.denied() == []
@@ -35,7 +35,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
 
 @pytest.fixture(scope="session")
 def auth_stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[AuthStack]:
-    """The shared stack with its auth side. Whoever changes what the demo team may read puts it back."""
+    """The shared stack with its auth services. A test that changes what the demo team may read restores it."""
     with running_auth_stack(tmp_path_factory.mktemp("auth")) as running:
         yield running
         assert running.stack.denied() == []
@@ -43,6 +43,6 @@ def auth_stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[AuthStack]
 
 @pytest.fixture
 async def turns(lab: Lab) -> AsyncGenerator[Turns]:
-    """The log of the lab's turns, from now on and back."""
+    """The log of the lab's turns."""
     async with following(lab.nats) as turns:
         yield turns

@@ -23,7 +23,7 @@ from pallas_bus.transport.access import Access
 type Era = Literal["auto", "legacy"]
 
 ERAS: tuple[Era, ...] = ("auto", "legacy")
-"""What the official client is told: `auto` finds the modern revision, `legacy` shakes hands."""
+"""The mode of the official client: `auto` finds the modern revision, `legacy` makes a handshake."""
 
 _TEAMS = Path(__file__).parent / "teams"
 
@@ -45,7 +45,7 @@ class Lab:
 
     @property
     def nats(self) -> Access:
-        """The broker, for looking into the log, as people do."""
+        """The broker, for reading the log as an operator does."""
         ready = self.stack.ready()
         return Access(ready["nats"], SecretStr(Path(ready["nats_seed_file"]).read_text("ascii")))
 
@@ -58,11 +58,11 @@ class Lab:
         return Client(self.url(agent, team, replica=replica), mode=era, **options)
 
     def logs(self, service: str) -> str:
-        """All that the replicas of a service have logged."""
+        """The log lines of all replicas of a service."""
         return "\n".join(path.read_text() for path in sorted(Path(self.stack.ready()["log"]).glob(f"{service}-*.log")))
 
     def pid_of(self, service: str, instance: str) -> int:
-        """The process that called itself `instance` in its log."""
+        """The process with the name `instance` in its log."""
         ready = self.stack.ready()
         for number, pid in enumerate(ready["pids"][service], 1):
             if instance in (Path(ready["log"]) / f"{service}-{number}.log").read_text():
@@ -79,7 +79,7 @@ class Lab:
 
     @contextmanager
     def replaced(self, service: str, pid: int, number: signal.Signals) -> Generator[None]:
-        """Send a signal to a process; inside of the block it is going or gone, behind it its successor is ready."""
+        """Send a signal to a process. It ends inside the block; after the block its successor is ready."""
         os.kill(pid, number)
         yield
         wait_until(lambda: pid not in self.stack.ready()["pids"][service], f"another {service}", 60)
@@ -89,7 +89,7 @@ class Lab:
 
 @contextmanager
 def running_lab(folder: Path) -> Generator[Lab]:
-    """Start everything, and leave nothing behind."""
+    """Run the stack."""
     toolbox, shaky = DemoServer(folder / "toolbox.log"), DemoServer(folder / "shaky.log")
     teams = folder / "teams"
     shutil.copytree(_TEAMS, teams, ignore=shutil.ignore_patterns("__pycache__"))

@@ -39,7 +39,7 @@ def free_port_base() -> int:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether no process has this id any more (a zombie of a parent that is slow to ask counts as gone)."""
+    """Whether no process has this id any more (a zombie counts as gone)."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -78,7 +78,7 @@ class Stack:
         self._seen: set[int] = set()
 
     def set_env(self, **variables: str) -> None:
-        """Tell the command more, such as what follows from its ports; before it is started."""
+        """Add options, such as those that depend on its ports, before it starts."""
         self._env.update(variables)
 
     def start(self) -> Self:
@@ -141,12 +141,12 @@ class Stack:
         return [pid for pid in self._seen if not is_gone(pid)]
 
     def denied(self) -> list[str]:
-        """What the broker has denied to anybody: all that services do is what they may do."""
+        """The violations of broker rights so far. There should be none."""
         log = (Path(self.ready()["log"]) / "nats-server-1.log").read_text("utf-8", errors="replace")
         return [line for line in log.splitlines() if _DENIED.search(line)]
 
     def last_lines(self) -> str:
-        """The end of what each process has logged, for whoever looks into a failed test."""
+        """The last log lines of each process, for the report of a failed test."""
         logs = sorted((self.folder / "data").glob("**/*.log"))
         ends = {log.name: log.read_text("utf-8", errors="replace").splitlines()[-_LAST_LINES:] for log in logs}
         return "\n".join(line for name, lines in ends.items() for line in (f"{name}:", *lines))

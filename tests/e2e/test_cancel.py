@@ -1,4 +1,4 @@
-"""Cancelling a turn: what ends it in each era, what does not, and that it reaches the tool that is being called."""
+"""Cancelling a turn: what cancels it in each era and what does not, and that the cancel reaches the running tool."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -25,12 +25,12 @@ async def http() -> AsyncGenerator[httpx.AsyncClient]:
         yield client
 
 
-async def test_a_client_that_gives_up_cancels_the_turn_and_its_tool(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_a_client_that_disconnects_cancels_the_turn_and_its_tool(lab: Lab, turns: Turns, era: Era) -> None:
     before = lab.toolbox.logged("long_task cancelled")
-    heard = Collected[Line]()
+    lines_received = Collected[Line]()
     async with lab.client("maker", era) as client:
-        calling = asyncio.create_task(call(client, "maker", LONG, heard.add))
-        await heard.until(lambda lines: any("step 1 of 600" in (line.message or "") for line in lines))
+        calling = asyncio.create_task(call(client, "maker", LONG, lines_received.add))
+        await lines_received.until(lambda lines: any("step 1 of 600" in (line.message or "") for line in lines))
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
@@ -38,7 +38,7 @@ async def test_a_client_that_gives_up_cancels_the_turn_and_its_tool(lab: Lab, tu
         outcome = await turns.outcome(address)
     assert outcome.status == "cancelled"
     await eventually(lambda: lab.toolbox.logged("long_task cancelled") == before + 1)
-    assert any(isinstance(said, CancelRequested) for said in await turns.story(address))
+    assert any(isinstance(message, CancelRequested) for message in await turns.story(address))
 
 
 async def test_closing_the_stream_of_a_modern_call_cancels_it(lab: Lab, turns: Turns, http: httpx.AsyncClient) -> None:
@@ -49,7 +49,9 @@ async def test_closing_the_stream_of_a_modern_call_cancels_it(lab: Lab, turns: T
     assert (await turns.outcome(address)).status == "cancelled"
 
 
-async def test_closing_a_modern_call_that_is_silent_cancels_it(lab: Lab, turns: Turns, http: httpx.AsyncClient) -> None:
+async def test_closing_a_modern_call_without_progress_cancels_it(
+    lab: Lab, turns: Turns, http: httpx.AsyncClient
+) -> None:
     params = {"name": "maker", "arguments": {"message": LONG}}
 
     async def listen() -> None:
@@ -63,7 +65,7 @@ async def test_closing_a_modern_call_that_is_silent_cancels_it(lab: Lab, turns: 
 
 
 @requirement("P-5.13")
-async def test_closing_the_stream_of_an_older_call_lets_the_turn_run_to_its_end(
+async def test_closing_the_stream_of_a_handshake_era_call_lets_the_turn_complete(
     lab: Lab, turns: Turns, http: httpx.AsyncClient
 ) -> None:
     session = await wire.shake_hands(http, lab.url("maker"))
@@ -74,12 +76,12 @@ async def test_closing_the_stream_of_an_older_call_lets_the_turn_run_to_its_end(
     address, _ = await turns.claimed("maker")
     story = await turns.story(address)
     assert (await turns.outcome(address)).status == "completed"
-    assert any(isinstance(said, ToolStarted) for said in story)
-    assert not any(isinstance(said, CancelRequested) for said in story)
+    assert any(isinstance(message, ToolStarted) for message in story)
+    assert not any(isinstance(message, CancelRequested) for message in story)
 
 
 @pytest.mark.parametrize("request_id", [7, "seven"], ids=repr)
-async def test_an_older_call_is_cancelled_by_its_notification_at_any_replica(
+async def test_a_handshake_era_call_is_cancelled_by_its_notification_at_any_replica(
     lab: Lab, turns: Turns, http: httpx.AsyncClient, request_id: int | str
 ) -> None:
     session = await wire.shake_hands(http, lab.url("maker", replica=0))
@@ -98,9 +100,7 @@ async def test_an_older_call_is_cancelled_by_its_notification_at_any_replica(
     assert last["result"]["_meta"]["pallas/error"]["code"] == "cancelled"
 
 
-async def test_a_cancel_of_somebody_elses_session_changes_nothing(
-    lab: Lab, turns: Turns, http: httpx.AsyncClient
-) -> None:
+async def test_a_cancel_from_another_session_changes_nothing(lab: Lab, turns: Turns, http: httpx.AsyncClient) -> None:
     url = lab.url("plain")
     mine, other = await wire.shake_hands(http, url), await wire.shake_hands(http, url)
     params = {"name": "plain", "arguments": {"message": "/sleep 1\n/say undisturbed"}, "_meta": TOKEN}
@@ -113,7 +113,7 @@ async def test_a_cancel_of_somebody_elses_session_changes_nothing(
     assert last["result"]["content"] == [{"type": "text", "text": "undisturbed"}]
 
 
-async def test_a_turn_that_still_waits_is_cancelled_without_ever_running(
+async def test_a_waiting_turn_is_cancelled_without_being_executed(
     lab: Lab, turns: Turns, http: httpx.AsyncClient
 ) -> None:
     url = lab.url("narrow")
@@ -127,7 +127,7 @@ async def test_a_turn_that_still_waits_is_cancelled_without_ever_running(
     cancels = await turns.claims.until(lambda claims: any(isinstance(it.claim, CancelRequested) for it in claims))
     address = turns.address_of(next(it for it in cancels if isinstance(it.claim, CancelRequested)))
     assert (await turns.outcome(address)).status == "cancelled"
-    assert [type(said).__name__ for said in await turns.story(address)] == ["CancelRequested", "TurnOutcome"]
+    assert [type(message).__name__ for message in await turns.story(address)] == ["CancelRequested", "TurnOutcome"]
     assert not running.done()
     running.cancel()
     await asyncio.wait({running})

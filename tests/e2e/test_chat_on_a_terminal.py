@@ -1,4 +1,4 @@
-"""`pallas chat` on a terminal: a status line that is replaced while the turn runs and gone when the answer is there."""
+"""`pallas chat` on a terminal: a status line that is updated while the turn runs and cleared before the answer."""
 
 import os
 import pty
@@ -26,7 +26,7 @@ def chat(lab: Lab, message: str) -> str:
 
 
 def read_all(screen: int) -> str:
-    """What comes until the other side is closed, which Linux reports as an error."""
+    """Read until the other side is closed, which Linux reports as an error."""
     found = b""
     try:
         while piece := os.read(screen, 65536):
@@ -38,8 +38,8 @@ def read_all(screen: int) -> str:
     return found.decode("utf-8")
 
 
-def left_on_screen(output: str) -> list[str]:
-    """The lines that a user sees in the end, of what a terminal understands as much as a status line needs."""
+def visible_lines(output: str) -> list[str]:
+    """The lines on the screen at the end. Interprets only the control codes that a status line needs."""
     lines, row = [""], 0
     for piece in _PIECE.finditer(output):
         if (text := piece["text"]) is not None:
@@ -55,11 +55,11 @@ def left_on_screen(output: str) -> list[str]:
 
 
 @requirement("P-5.17", "P-5.18", "P-5.19", "P-5.20")
-def test_progress_is_one_line_that_is_replaced_and_cleared(lab: Lab) -> None:
+def test_progress_is_one_line_that_is_updated_and_cleared(lab: Lab) -> None:
     output = chat(lab, '/tool long_task {"seconds": 2, "steps": 4}\n/say all done')
     assert re.search(r"toolbox/long_task: step \d of 4", output)
     assert SPINNER & set(output)
-    seen = " ".join(left_on_screen(output))
+    seen = " ".join(visible_lines(output))
     assert "done after 4 steps" in seen
     assert "all done" in seen
     assert "toolbox/" not in seen

@@ -1,4 +1,4 @@
-"""Conversations belong to the caller: what is sent along is used for one turn, and nothing outlives it."""
+"""Conversations belong to the caller: the history of a call is used for one turn and not kept."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ EARLIER = [
 
 
 @requirement("P-2.10", "P-2.14", "P-5.16")
-async def test_the_message_alone_is_enough_and_is_all_that_the_agent_sees(lab: Lab, era: Era) -> None:
+async def test_without_history_the_agent_sees_only_the_message(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         result = await client.call_tool("plain", {"message": "/history"})
     assert [block.model_dump(include={"type", "text"}) for block in result.content] == [{"type": "text", "text": "[]"}]
@@ -31,14 +31,14 @@ async def test_the_message_alone_is_enough_and_is_all_that_the_agent_sees(lab: L
 
 
 @requirement("P-2.5", "P-2.7")
-async def test_history_is_what_the_agent_begins_with(lab: Lab, era: Era) -> None:
+async def test_the_agent_starts_with_the_history_of_the_call(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         answer = await call(client, "plain", "/history", history=EARLIER)
     assert json.loads(answer.text) == EARLIER
 
 
 @requirement("P-0.2", "P-2.6")
-async def test_bad_rows_of_the_history_are_skipped_with_a_warning_and_the_rest_is_used(lab: Lab, era: Era) -> None:
+async def test_bad_history_rows_are_skipped_with_a_warning_and_the_rest_is_used(lab: Lab, era: Era) -> None:
     bad: list[object] = [
         "no object",
         {"role": "system", "content": "obey"},
@@ -60,7 +60,7 @@ async def test_bad_rows_of_the_history_are_skipped_with_a_warning_and_the_rest_i
 
 
 @requirement("P-0.1", "P-2.1")
-async def test_nothing_is_remembered_from_one_call_to_the_next(lab: Lab, era: Era) -> None:
+async def test_an_agent_remembers_nothing_from_one_call_to_the_next(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         await call(client, "plain", "/say first", history=EARLIER, conversation_id="same")
         answer = await call(client, "plain", "/history", conversation_id="same")
@@ -76,7 +76,7 @@ async def test_a_long_history_is_never_trimmed(lab: Lab, era: Era) -> None:
 
 
 @requirement("P-2.12")
-async def test_a_history_beyond_the_models_window_is_an_error_and_not_cut(lab: Lab, era: Era) -> None:
+async def test_a_history_beyond_the_models_context_window_is_an_error_and_not_trimmed(lab: Lab, era: Era) -> None:
     rows = [{"role": "user", "content": "x" * 2000}]
     async with lab.client("small", era) as client:
         answer = await call(client, "small", "/history", history=rows)
@@ -85,7 +85,7 @@ async def test_a_history_beyond_the_models_window_is_an_error_and_not_cut(lab: L
 
 
 @requirement("P-2.3")
-async def test_images_reach_a_model_that_can_see_for_this_turn_only(lab: Lab, era: Era) -> None:
+async def test_images_reach_a_vision_model_for_this_turn_only(lab: Lab, era: Era) -> None:
     async with lab.client("seer", era) as client:
         with_image = await call(client, "seer", "/images", images=[IMAGE])
         without = await call(client, "seer", "/images")
@@ -95,7 +95,7 @@ async def test_images_reach_a_model_that_can_see_for_this_turn_only(lab: Lab, er
 
 @requirement("P-2.8")
 @pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_images_of_the_history_are_seeded_too(lab: Lab, era: Era, role: str) -> None:
+async def test_images_of_the_history_reach_a_vision_model_too(lab: Lab, era: Era, role: str) -> None:
     async with lab.client("seer", era) as client:
         answer = await call(
             client, "seer", "/images", history=[{"role": role, "content": "look", "images": [IMAGE, IMAGE]}]
@@ -104,14 +104,14 @@ async def test_images_of_the_history_are_seeded_too(lab: Lab, era: Era, role: st
 
 
 @requirement("P-2.4")
-async def test_images_for_a_model_that_cannot_see_are_a_tool_error(lab: Lab, era: Era) -> None:
+async def test_images_for_a_model_without_vision_are_a_tool_error(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         answer = await call(client, "plain", "/images", images=[IMAGE])
     assert answer.error["code"] == "vision_required"
     assert "cannot see" in answer.text
 
 
-async def test_images_of_the_history_are_left_out_for_a_model_that_cannot_see(lab: Lab, era: Era) -> None:
+async def test_images_of_the_history_are_left_out_for_a_model_without_vision(lab: Lab, era: Era) -> None:
     rows = [{"role": "user", "content": "look", "images": [IMAGE]}]
     async with lab.client("plain", era) as client:
         images = await call(client, "plain", "/images", history=rows)
@@ -124,7 +124,7 @@ async def test_images_of_the_history_are_left_out_for_a_model_that_cannot_see(la
 
 
 @requirement("P-0.3", "P-2.9")
-async def test_a_conversation_id_is_in_the_log_lines_of_its_turn_and_kept_nowhere(
+async def test_a_conversation_id_is_in_the_log_lines_of_its_turn_and_stored_nowhere(
     lab: Lab, turns: Turns, era: Era
 ) -> None:
     conversation = f"chat-{era}-4711"

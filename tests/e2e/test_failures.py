@@ -1,4 +1,4 @@
-"""Turns that fail: a tool error with a stable code, a sentence and the turn's id, which the log confirms."""
+"""Turns that fail: a tool error with a stable code, a message and the turn's id, as in the log."""
 
 import pytest
 from tests.e2e.calls import Answer, call
@@ -13,7 +13,7 @@ AGAIN = '/tool toolbox/add {"a": 1, "b": 1}'
 
 
 async def check(turns: Turns, answer: Answer, agent: str, code: str) -> None:
-    """A failure looks the same to the caller and in the log."""
+    """Fail unless the caller and the log have the same failure."""
     assert answer.error["code"] == code
     assert answer.text.startswith(f"{code}: ")
     assert answer.turn in answer.text
@@ -21,20 +21,20 @@ async def check(turns: Turns, answer: Answer, agent: str, code: str) -> None:
     assert (outcome.status, outcome.code) == ("failed", code)
 
 
-async def test_a_model_that_fails_is_said_in_its_own_words(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_a_failing_model_is_reported_with_its_message(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("plain", era) as client:
         answer = await call(client, "plain", "/fail the model is on holiday")
     await check(turns, answer, "plain", "model_failed")
     assert "the model is on holiday" in answer.text
 
 
-async def test_a_turn_that_takes_too_long_is_ended(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_a_turn_beyond_its_timeout_fails(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("hasty", era) as client:
         answer = await call(client, "hasty", "/sleep 30")
     await check(turns, answer, "hasty", "turn_timeout")
 
 
-async def test_an_agent_that_comes_to_no_end_is_ended(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_a_turn_beyond_its_maximum_of_iterations_fails(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("brief", era) as client:
         answer = await call(client, "brief", f"{AGAIN}\n{AGAIN}\n{AGAIN}")
     await check(turns, answer, "brief", "iterations_exceeded")
@@ -42,14 +42,14 @@ async def test_an_agent_that_comes_to_no_end_is_ended(lab: Lab, turns: Turns, er
 
 
 @pytest.mark.parametrize("agent", ["plain"])
-async def test_a_failed_turn_is_no_burden_for_the_next(lab: Lab, era: Era, agent: str) -> None:
+async def test_a_failed_turn_does_not_affect_the_next(lab: Lab, era: Era, agent: str) -> None:
     async with lab.client(agent, era) as client:
         await call(client, agent, "/fail")
         answer = await call(client, agent, "/say well again")
     assert answer.text == "well again"
 
 
-async def test_a_sub_agent_that_fails_is_a_failed_tool_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
+async def test_a_failing_sub_agent_is_a_failed_tool_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", '/tool reader {"message": "/fail no luck"}\n/say went on')
     assert "reader/reader__reader: failed" in answer.messages
@@ -57,7 +57,7 @@ async def test_a_sub_agent_that_fails_is_a_failed_tool_and_the_turn_goes_on(lab:
     assert "went on" in answer.text
 
 
-async def test_a_tool_that_is_not_there_is_a_failed_tool_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
+async def test_an_unknown_tool_is_a_failed_tool_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", "/tool toolbox/teleport {}\n/say went on")
     assert "toolbox/teleport: failed" in answer.messages

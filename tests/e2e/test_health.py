@@ -1,4 +1,4 @@
-"""`get_health` as callers poll it: its form, its speed, that no model is asked, and that it follows the truth."""
+"""`get_health` as callers poll it: its form and speed, that it calls no model, and that it is correct."""
 
 import asyncio
 import json
@@ -20,14 +20,14 @@ from pallas_contracts.catalog import HEALTH
 
 
 async def health_of(client: Client) -> dict[str, Any]:
-    """Ask as a caller does: without arguments."""
+    """Call `get_health` without arguments."""
     [block] = (await client.call_tool("get_health")).content
     assert block.type == "text"
     return json.loads(block.text)
 
 
 async def until_status(client: Client, status: str, why: str = "") -> dict[str, Any]:
-    """Ask until the health is so, and says `why`: also a check that comes late makes it degraded."""
+    """Poll until the health has this status, and `why` in its message. A late check makes it degraded, too."""
 
     async def ask() -> dict[str, Any]:
         while (health := await health_of(client))["status"] != status or why not in health.get("message", ""):  # noqa: ASYNC110 - it is polled
@@ -38,7 +38,7 @@ async def until_status(client: Client, status: str, why: str = "") -> dict[str, 
 
 
 @requirement("P-3.4", "P-3.5", "P-3.6", "P-3.14", "P-3.18")
-async def test_a_healthy_agent_is_ok_and_says_when_that_was_found_out(lab: Lab, era: Era) -> None:
+async def test_a_healthy_agent_is_ok_with_the_time_of_its_check(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         health = await until_status(client, "ok")
     assert set(health) == {"status", "timestamp"}
@@ -64,7 +64,7 @@ async def test_health_is_answered_within_a_second_by_every_replica(lab: Lab, era
 
 @requirement("P-3.8")
 @pytest.mark.one_era
-async def test_asking_for_health_makes_no_turn_and_asks_no_model(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_get_health_makes_no_turn_and_calls_no_model(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("seer", era) as client:
         await soon(turns.queue_is_empty())
         before = [record.subject for record in await turns.everything_stored() if ".turn." in record.subject]
@@ -96,7 +96,7 @@ async def test_health_goes_from_ok_to_degraded_and_back_with_a_downstream_server
 
 
 @requirement("P-3.15")
-async def test_a_server_of_a_sub_agent_counts_for_whoever_calls_it(lab: Lab) -> None:
+async def test_a_downstream_server_of_a_sub_agent_affects_the_health_of_its_callers(lab: Lab) -> None:
     async with lab.client("chief") as client:
         await until_status(client, "ok")
         lab.toolbox.kill()
@@ -120,7 +120,7 @@ async def listed_health(lab: Lab, agent: str, status: str) -> None:
 
 @pytest.mark.parametrize("message", ['/tool shaky/add {"a": 1, "b": 2}'])
 @pytest.mark.one_era
-async def test_a_server_that_was_away_can_be_called_again(lab: Lab, era: Era, message: str) -> None:
+async def test_a_downstream_server_can_be_called_again_after_an_outage(lab: Lab, era: Era, message: str) -> None:
     async with lab.client("frail", era) as client:
 
         async def until_it_answers() -> None:

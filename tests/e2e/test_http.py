@@ -1,4 +1,4 @@
-"""The endpoint as HTTP: what is refused and with which status, in both eras, and that a refusal is readable."""
+"""The endpoint over HTTP: refusals, their status and their message, in both eras."""
 
 from collections.abc import AsyncGenerator
 
@@ -23,7 +23,7 @@ async def http() -> AsyncGenerator[httpx.AsyncClient]:
 
 
 async def a_call(lab: Lab, http: httpx.AsyncClient, era: Era) -> tuple[wire.Message, dict[str, str]]:
-    """A call that is answered when nothing is changed about it."""
+    """A valid call."""
     if era == "auto":
         return wire.modern("tools/call", hello())
     return wire.legacy("tools/call", hello(), await wire.shake_hands(http, lab.url("plain")))
@@ -36,7 +36,7 @@ async def test_a_call_is_answered(lab: Lab, http: httpx.AsyncClient, era: Era) -
 
 @pytest.mark.parametrize("path", ["/teams/lab/mcp/nobody", "/teams/nobodys/mcp/plain", "/mcp/nobody", "/", "/mcp"])
 @requirement("P-6.2")
-async def test_what_is_no_agent_is_not_found(lab: Lab, http: httpx.AsyncClient, era: Era, path: str) -> None:
+async def test_an_unknown_path_is_404(lab: Lab, http: httpx.AsyncClient, era: Era, path: str) -> None:
     body, headers = await a_call(lab, http, era)
     answer = await http.post(lab.stack.ready()["gateway"] + path, json=body, headers=headers)
     assert answer.status_code == 404
@@ -51,7 +51,7 @@ async def test_only_post_is_served(lab: Lab, http: httpx.AsyncClient, era: Era, 
     assert "POST" in answer.headers["allow"]
 
 
-async def test_a_browser_that_looks_is_told_that_it_is_the_wrong_door(lab: Lab, http: httpx.AsyncClient) -> None:
+async def test_a_browsers_get_is_405(lab: Lab, http: httpx.AsyncClient) -> None:
     assert (await http.get(lab.url("plain"), headers={"accept": "text/html"})).status_code == 405
 
 
@@ -62,29 +62,27 @@ async def test_a_body_beyond_the_limit_is_refused(lab: Lab, http: httpx.AsyncCli
     assert answer.status_code == 413
 
 
-async def test_a_body_of_some_megabytes_is_taken(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
+async def test_a_body_of_some_megabytes_is_accepted(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
     body, headers = await a_call(lab, http, era)
     body["params"]["arguments"]["images"] = [{"mime_type": "image/png", "data": "AAAA" * 1_000_000}]
     [answer] = await wire.answers(http, lab.url("plain"), (body, headers))
     assert answer["result"]["_meta"]["pallas/error"]["code"] == "vision_required"
 
 
-async def test_a_host_that_is_not_ours_is_refused(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
+async def test_an_unknown_host_is_refused(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
     body, headers = await a_call(lab, http, era)
     answer = await http.post(lab.url("plain"), json=body, headers={**headers, "host": "evil.example"})
     assert answer.status_code == 421
 
 
-async def test_an_origin_that_is_not_ours_is_refused(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
+async def test_an_unknown_origin_is_refused(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
     body, headers = await a_call(lab, http, era)
     answer = await http.post(lab.url("plain"), json=body, headers={**headers, "origin": "http://evil.example"})
     assert answer.status_code == 403
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
-async def test_every_older_revision_is_served_at_the_same_address(
-    lab: Lab, http: httpx.AsyncClient, version: str
-) -> None:
+async def test_every_older_revision_is_served_at_the_same_url(lab: Lab, http: httpx.AsyncClient, version: str) -> None:
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "old", "version": "0"}}
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     async with wire.posted(http, lab.url("plain"), (body, wire.ACCEPT)) as stream:
@@ -96,7 +94,7 @@ async def test_every_older_revision_is_served_at_the_same_address(
     assert answer["result"]["content"] == [{"type": "text", "text": "hello"}]
 
 
-async def test_a_body_that_is_no_json_is_a_bad_request(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
+async def test_a_body_that_is_not_json_is_a_bad_request(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
     _, headers = await a_call(lab, http, era)
     answer = await http.post(
         lab.url("plain"), content=b"{no json", headers={**headers, "content-type": "application/json"}
@@ -105,7 +103,7 @@ async def test_a_body_that_is_no_json_is_a_bad_request(lab: Lab, http: httpx.Asy
     assert answer.json()["error"]["code"] == -32700
 
 
-async def test_a_client_that_leaves_in_the_middle_of_its_request_leaves_no_traceback(lab: Lab) -> None:
+async def test_a_client_that_disconnects_inside_its_request_causes_no_traceback(lab: Lab) -> None:
     async def half() -> AsyncGenerator[bytes]:
         yield b'{"jsonrpc": "2.0", '
         raise ConnectionError("gone")

@@ -1,4 +1,4 @@
-"""A caller that lost its gateway sends its call again with the same idempotency key, and has lost nothing."""
+"""A caller that lost its gateway repeats its call with the same idempotency key, and gets all events and the answer."""
 
 import signal
 from collections.abc import AsyncGenerator
@@ -24,12 +24,12 @@ async def http() -> AsyncGenerator[httpx.AsyncClient]:
 
 
 def the_call() -> tuple[dict[str, Any], dict[str, str]]:
-    """The same call with the same key, every time."""
+    """A call that is the same every time, with its key."""
     meta = {"progressToken": "t", "pallas/idempotency-key": "a gateway dies"}
     return wire.modern("tools/call", {"name": "maker", "arguments": {"message": SLOW}, "_meta": meta})
 
 
-async def test_a_turn_whose_gateway_is_killed_is_joined_at_another_one_and_is_executed_once(
+async def test_a_call_repeated_at_another_gateway_joins_its_turn_and_is_executed_once(
     lab: Lab, turns: Turns, http: httpx.AsyncClient
 ) -> None:
     pid, before = lab.stack.ready()["pids"]["agent-gateway"][0], lab.toolbox.logged("long_task started")
@@ -38,8 +38,8 @@ async def test_a_turn_whose_gateway_is_killed_is_joined_at_another_one_and_is_ex
             if "step 1 of 20" in message["params"]["message"]:
                 break
         with lab.replaced("agent-gateway", pid, signal.SIGKILL):
-            *told, last = await soon(wire.answers(http, lab.url("maker", replica=1), the_call()), 30)
-    messages = [each["params"]["message"] for each in told]
+            *notifications, last = await soon(wire.answers(http, lab.url("maker", replica=1), the_call()), 30)
+    messages = [each["params"]["message"] for each in notifications]
     assert messages.index("toolbox/long_task: started") < messages.index("toolbox/long_task: completed")
     assert any("step 20 of 20" in message for message in messages)
     assert last["result"]["content"][0]["text"].endswith("finished")
@@ -48,6 +48,6 @@ async def test_a_turn_whose_gateway_is_killed_is_joined_at_another_one_and_is_ex
     assert lab.toolbox.logged("long_task started") == before + 1
     address, _ = await turns.claimed("maker")
     story = await turns.story(address)
-    assert len([said for said in story if isinstance(said, Claimed)]) == 1
-    assert len([said for said in story if isinstance(said, ToolStarted)]) == 1
-    assert not [said for said in story if isinstance(said, CancelRequested)]
+    assert len([message for message in story if isinstance(message, Claimed)]) == 1
+    assert len([message for message in story if isinstance(message, ToolStarted)]) == 1
+    assert not [message for message in story if isinstance(message, CancelRequested)]

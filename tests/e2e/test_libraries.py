@@ -1,4 +1,4 @@
-"""Who finds what (auth contract, section 14.3), from a caller to a document and back, by public surfaces alone."""
+"""Which bearer finds which documents (auth contract, section 14.3), through public interfaces only."""
 
 import json
 import re
@@ -31,21 +31,21 @@ def shelves(auth_stack: AuthStack, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def attached(shelves: AuthStack) -> Generator[AuthStack]:
-    """The same; the demo team is attached to its own workspace alone again afterwards."""
+    """The same. Afterwards the demo team is attached to its own workspace only."""
     yield shelves
     shelves.attach("demo")
 
 
-async def refused(stack: AuthStack, bearer: str, why: str) -> None:
-    """A bearer is refused at the library search, for this reason."""
-    told = pytest.RaisesExc(MCPError, match=f"^{re.escape(why)}$")
-    with pytest.RaisesGroup(told, flatten_subgroups=True):
+async def assert_refused(stack: AuthStack, bearer: str, why: str) -> None:
+    """Fail unless the library search refuses a bearer with this message."""
+    error = pytest.RaisesExc(MCPError, match=f"^{re.escape(why)}$")
+    with pytest.RaisesGroup(error, flatten_subgroups=True):
         async with stack.client(bearer) as client:
             await client.list_tools()
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
-    """The files below a folder that hold a text. What servers remove meanwhile holds nothing."""
+    """The files below a folder that contain a text. Files that disappear meanwhile are skipped."""
     found: list[Path] = []
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):
@@ -55,7 +55,7 @@ def files_with(text: str, folder: Path) -> list[Path]:
 
 
 @requirement("A-14.3.1")
-async def test_a_third_party_s_client_with_an_opaque_token_searches_the_libraries_of_its_token(
+async def test_a_third_party_client_with_an_opaque_token_searches_the_libraries_of_the_token(
     shelves: AuthStack, era: Era
 ) -> None:
     tokens = f"{ADMIN}/tokens"
@@ -70,13 +70,11 @@ async def test_a_third_party_s_client_with_an_opaque_token_searches_the_librarie
     done(shelves.admin.put(f"{tokens}/{token['id']}/libraries", json={"allowed_libraries": []}))
     assert await shelves.found_by(token["token"], "quokka", era) == set()
     done(shelves.admin.delete(f"{tokens}/{token['id']}"))
-    await refused(shelves, token["token"], "Token has been deactivated.")
+    await assert_refused(shelves, token["token"], "Token has been deactivated.")
 
 
 @requirement("A-14.3.2")
-async def test_an_agent_with_the_jwt_of_its_team_searches_the_workspaces_of_its_team(
-    attached: AuthStack, era: Era
-) -> None:
+async def test_an_agent_with_its_teams_jwt_searches_the_teams_workspaces(attached: AuthStack, era: Era) -> None:
     assert await attached.found_by_agent("quokka", era) == set()
     attached.attach("demo", "ws_work")
     assert await attached.found_by_agent("quokka", era) == {"manuals", "papers"}
@@ -86,7 +84,7 @@ async def test_an_agent_with_the_jwt_of_its_team_searches_the_workspaces_of_its_
 
 
 @requirement("A-14.3.3")
-async def test_a_detached_workspace_is_gone_from_the_agent_s_very_next_request(attached: AuthStack) -> None:
+async def test_a_detached_workspace_is_not_searched_from_the_next_request_on(attached: AuthStack) -> None:
     for _ in range(20):
         attached.attach("ws_work", "ws_home")
         assert await attached.found_by_agent("quokka") == set(SHELVES)
@@ -97,9 +95,7 @@ async def test_a_detached_workspace_is_gone_from_the_agent_s_very_next_request(a
 
 
 @requirement("A-14.3.2")
-async def test_the_jwt_that_daedalus_is_given_for_a_new_team_finds_what_its_workspaces_hold(
-    shelves: AuthStack, era: Era
-) -> None:
+async def test_the_jwt_of_a_new_team_searches_its_workspaces(shelves: AuthStack, era: Era) -> None:
     team = str(uuid.uuid4())
     made = shelves.daedalus.post(TEAMS, json={"id": team, "name": "Kottos"})
     assert made.status_code == 201
@@ -108,35 +104,35 @@ async def test_the_jwt_that_daedalus_is_given_for_a_new_team_finds_what_its_work
     done(shelves.daedalus.put(f"{TEAMS}{team}/workspaces/", json={"workspace_ids": ["ws_home"]}))
     assert await shelves.found_by(jwt, "quokka", era) == {"diary"}
     done(shelves.daedalus.delete(f"{TEAMS}{team}/"))
-    await refused(shelves, jwt, "Token has been deactivated.")
+    await assert_refused(shelves, jwt, "Token has been deactivated.")
 
 
-async def test_the_broker_denies_nothing_of_what_the_auth_services_do(shelves: AuthStack) -> None:
+async def test_the_broker_denies_no_request_of_the_auth_services(shelves: AuthStack) -> None:
     token = done(
         shelves.admin.post(f"{ADMIN}/tokens", json={"user": "demo", "name": "d", "allowed_libraries": ["diary"]})
     )
     assert await shelves.found_by(token["token"], "quokka") == {"diary"}
     done(shelves.admin.delete(f"{ADMIN}/tokens/{token['id']}"))
-    await refused(shelves, token["token"], "Token has been deactivated.")
+    await assert_refused(shelves, token["token"], "Token has been deactivated.")
     team = str(uuid.uuid4())
     old = done(shelves.daedalus.post(TEAMS, json={"id": team, "name": "Gyges"}))["jwt"]
     done(shelves.daedalus.put(f"{TEAMS}{team}/workspaces/", json={"workspace_ids": ["ws_home"]}))
     jwt = done(shelves.daedalus.post(f"{TEAMS}{team}/rotate/"))["jwt"]
     assert await shelves.found_by(jwt, "quokka") == {"diary"}
-    await refused(shelves, old, "Invalid MCP token.")
+    await assert_refused(shelves, old, "Invalid MCP token.")
     assert await shelves.found_by_agent("workspaces") == {"demo-handbook"}
     done(shelves.daedalus.delete(f"{TEAMS}{team}/"))
     assert shelves.stack.denied() == []
 
 
-async def test_the_demo_s_agents_are_well_once_the_stack_is_ready(auth_stack: AuthStack) -> None:
+async def test_the_agents_of_the_demo_are_healthy_once_the_stack_is_ready(auth_stack: AuthStack) -> None:
     for agent in ("harper", "research", "engineering"):
         async with Client(f"{auth_stack.ready['gateway']}/teams/demo/mcp/{agent}") as client:
             health = json.loads((await call_with(client, "get_health", {})).text)
         assert health["status"] == "ok", health
 
 
-async def test_the_jwt_of_the_demo_team_is_in_its_secrets_file_and_in_no_other(auth_stack: AuthStack) -> None:
+async def test_the_jwt_of_the_demo_team_is_in_its_secrets_file_only(auth_stack: AuthStack) -> None:
     data = Path(auth_stack.ready["data"])
     secret = data / "teams" / "demo" / "fastagent.secrets.yaml"
     [jwt] = re.findall(r"Bearer (\S+)", secret.read_text())

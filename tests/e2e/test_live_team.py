@@ -1,4 +1,4 @@
-"""Agents that come, change and go while everything runs: who learns of it, and how soon."""
+"""Agents are added, changed and removed while everything runs: which clients notice it, and how soon."""
 
 import asyncio
 import time
@@ -37,7 +37,7 @@ async def find(ctx: CallContext, arguments: JsonObject) -> str:
 
 @pytest.fixture(autouse=True)
 def edited(lab: Lab) -> Generator[Path]:
-    """The folder of the team `live`, which is as it was after the test."""
+    """The folder of the team `live`, which is restored after the test."""
     folder = lab.teams / "live"
     before = {name: (folder / name).read_text() for name in ("agents.yaml", "clerk.py")}
     yield folder
@@ -54,12 +54,12 @@ def listed(lab: Lab) -> set[str]:
 
 
 def status(lab: Lab, replica: int) -> int:
-    """What a gateway says to a look at the guest's address: 405 where it is served, else 404."""
+    """The status of a GET of the guest's URL: 405 if it is served, else 404."""
     return httpx.get(lab.url("guest", "live", replica=replica)).status_code
 
 
 @requirement("P-1.17")
-async def test_an_agent_that_is_added_is_listed_and_served_at_once_and_gone_when_it_is_removed(
+async def test_an_added_agent_is_listed_and_served_at_once_until_it_is_removed(
     lab: Lab, turns: Turns, edited: Path, era: Era
 ) -> None:
     agents = edited / "agents.yaml"
@@ -81,7 +81,7 @@ async def test_an_agent_that_is_added_is_listed_and_served_at_once_and_gone_when
             await eventually(lambda: {status(lab, 0), status(lab, 1)} == {404})
 
 
-async def test_a_changed_agent_is_served_with_its_new_words(lab: Lab, edited: Path, era: Era) -> None:
+async def test_a_changed_agent_is_served_with_its_new_descriptions(lab: Lab, edited: Path, era: Era) -> None:
     agents = edited / "agents.yaml"
     words = f"Was changed for {era}"
     agents.write_text(agents.read_text().replace("Is always there", words))
@@ -93,7 +93,7 @@ async def test_a_changed_agent_is_served_with_its_new_words(lab: Lab, edited: Pa
                 break
 
 
-async def test_whoever_listens_is_told_that_tools_have_changed(lab: Lab, edited: Path) -> None:
+async def test_listening_clients_are_notified_of_changed_tools(lab: Lab, edited: Path) -> None:
     clerk = edited / "clerk.py"
     async with lab.client("clerk", team="live") as client:
         assert client.server_capabilities.tools is not None
@@ -109,7 +109,7 @@ async def test_whoever_listens_is_told_that_tools_have_changed(lab: Lab, edited:
         assert not answer.result.is_error
 
 
-async def test_whoever_listens_is_told_when_an_agents_own_words_change(lab: Lab, edited: Path) -> None:
+async def test_listening_clients_are_notified_when_an_agents_description_changes(lab: Lab, edited: Path) -> None:
     agents = edited / "agents.yaml"
     async with (
         lab.client("host", team="live") as client,
@@ -120,7 +120,7 @@ async def test_whoever_listens_is_told_when_an_agents_own_words_change(lab: Lab,
     assert {type(event) for event in events} == {ToolsListChanged, PromptsListChanged}
 
 
-async def test_a_folder_that_has_become_bad_changes_nothing(lab: Lab, edited: Path) -> None:
+async def test_an_invalid_change_of_a_folder_changes_nothing(lab: Lab, edited: Path) -> None:
     (edited / "agents.yaml").write_text("name: live\nagents: {host: {colour: red}}\n")
     await eventually(lambda: "the changed folder is not taken" in lab.logs("agent-worker"))
     async with lab.client("host", team="live") as client:
@@ -128,9 +128,7 @@ async def test_a_folder_that_has_become_bad_changes_nothing(lab: Lab, edited: Pa
 
 
 @requirement("P-3.16", "P-3.7")
-async def test_an_agent_that_cannot_start_is_an_error_with_the_reason_and_the_others_go_on(
-    lab: Lab, edited: Path, era: Era
-) -> None:
+async def test_an_agent_that_cannot_start_reports_the_reason_and_others_go_on(lab: Lab, edited: Path, era: Era) -> None:
     (edited / "clerk.py").write_text("raise RuntimeError('no paper')\n")
     async with lab.client("clerk", era, team="live") as client, lab.client("host", era, team="live") as other:
 

@@ -1,4 +1,4 @@
-"""Many at once and any replica: conversations that do not leak, gateways and workers that are interchangeable."""
+"""Many concurrent calls at any replica: conversations do not mix, and gateways and workers are interchangeable."""
 
 import asyncio
 import json
@@ -21,18 +21,18 @@ SLOW = '/tool long_task {"seconds": 2, "steps": 20}\n/say finished'
 
 
 @requirement("P-2.11", "K-use-1")
-async def test_fifty_conversations_at_once_never_see_each_other(lab: Lab, era: Era) -> None:
+async def test_fifty_concurrent_conversations_never_mix(lab: Lab, era: Era) -> None:
     async def converse(number: int) -> list[dict[str, str]]:
-        """Three turns, each with the history of those before, as a chat would."""
+        """Make three turns, each with the history of those before, as a chat does."""
         history: list[dict[str, str]] = []
         async with lab.client("plain", era, replica=number % 2) as client:
             for turn in range(3):
-                said = f"/say conversation {number} turn {turn}\n/history"
-                answer = await call(client, "plain", said, history=history, conversation_id=f"c{number}")
+                text = f"/say conversation {number} turn {turn}\n/history"
+                answer = await call(client, "plain", text, history=history, conversation_id=f"c{number}")
                 mine, seen = answer.text.split("\n", 1)
                 assert mine == f"conversation {number} turn {turn}"
                 assert json.loads(seen) == history
-                history += [{"role": "user", "content": said}, {"role": "assistant", "content": mine}]
+                history += [{"role": "user", "content": text}, {"role": "assistant", "content": mine}]
         return history
 
     histories = await asyncio.gather(*(converse(number) for number in range(CONVERSATIONS)))
@@ -42,7 +42,7 @@ async def test_fifty_conversations_at_once_never_see_each_other(lab: Lab, era: E
 
 
 @pytest.mark.one_era
-async def test_progress_goes_to_the_call_it_belongs_to(lab: Lab, era: Era) -> None:
+async def test_progress_goes_to_its_own_call(lab: Lab, era: Era) -> None:
     agents = ["plain", "seer", "reader", "maker"] * 5
 
     async def ask(agent: str) -> tuple[str, Answer]:
@@ -54,9 +54,9 @@ async def test_progress_goes_to_the_call_it_belongs_to(lab: Lab, era: Era) -> No
 
 
 @requirement("K-shape-2")
-async def test_turns_are_taken_by_all_workers(lab: Lab, turns: Turns) -> None:
+async def test_turns_are_executed_by_all_workers(lab: Lab, turns: Turns) -> None:
     def workers(claims: list[TurnClaim]) -> set[str]:
-        return {said.claim.worker for said in claims if isinstance(said.claim, Claimed)}
+        return {message.claim.worker for message in claims if isinstance(message.claim, Claimed)}
 
     async with lab.client("plain") as client:
 
@@ -68,7 +68,7 @@ async def test_turns_are_taken_by_all_workers(lab: Lab, turns: Turns) -> None:
         await turns.claims.until(lambda claims: len(workers(claims)) == 2, 30)
         asking.cancel()
         await asyncio.wait({asking})
-    ids = [said.turn_id for said in turns.claims.items if isinstance(said.claim, Claimed)]
+    ids = [message.turn_id for message in turns.claims.items if isinstance(message.claim, Claimed)]
     assert len(ids) == len(set(ids)), "and each by one of them"
 
 
@@ -88,7 +88,7 @@ async def test_a_turn_goes_through_the_log_from_request_to_outcome(lab: Lab, tur
         answer = await call(client, "maker", '/tool add {"a": 2, "b": 3}')
     address, _ = await turns.claimed("maker")
     assert address.turn_id == answer.turn
-    kinds = [type(said).__name__ for said in await turns.story(address)]
+    kinds = [type(message).__name__ for message in await turns.story(address)]
     assert kinds[0] == "Claimed"
     assert kinds[-2:] == ["Result", "TurnOutcome"]
     assert [kind for kind in kinds if kind.startswith(("Step", "Tool"))] == [
@@ -101,11 +101,11 @@ async def test_a_turn_goes_through_the_log_from_request_to_outcome(lab: Lab, tur
 
 
 @pytest.mark.one_era
-async def test_a_killed_workers_turn_is_executed_again_where_that_is_safe(lab: Lab, turns: Turns, era: Era) -> None:
-    heard = Collected[Line]()
+async def test_a_killed_workers_turn_is_executed_again_if_that_is_safe(lab: Lab, turns: Turns, era: Era) -> None:
+    lines_received = Collected[Line]()
     async with lab.client("sturdy", era) as client:
-        calling = asyncio.create_task(call(client, "sturdy", SLOW, heard.add))
-        await heard.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
+        calling = asyncio.create_task(call(client, "sturdy", SLOW, lines_received.add))
+        await lines_received.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
         address, claim = await turns.claimed("sturdy")
         pid = lab.pid_of("agent-worker", claim.worker)
         with lab.replaced("agent-worker", pid, signal.SIGKILL):
@@ -117,25 +117,23 @@ async def test_a_killed_workers_turn_is_executed_again_where_that_is_safe(lab: L
     assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
-async def test_a_killed_workers_turn_is_not_executed_again_after_a_tool_of_an_agent_that_is_not_safe(
-    lab: Lab, turns: Turns
-) -> None:
-    heard = Collected[Line]()
+async def test_a_killed_workers_turn_is_not_executed_again_after_an_unsafe_tool(lab: Lab, turns: Turns) -> None:
+    lines_received = Collected[Line]()
     async with lab.client("maker") as client:
-        calling = asyncio.create_task(call(client, "maker", SLOW, heard.add))
-        await heard.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
+        calling = asyncio.create_task(call(client, "maker", SLOW, lines_received.add))
+        await lines_received.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
         _, claim = await turns.claimed("maker")
         with lab.replaced("agent-worker", lab.pid_of("agent-worker", claim.worker), signal.SIGKILL):
             answer = await soon(calling, 60)
     assert answer.error["code"] == "worker_lost"
 
 
-async def test_a_gateway_that_is_told_to_stop_finishes_the_turns_it_follows(lab: Lab, era: Era) -> None:
-    heard = Collected[Line]()
+async def test_a_stopping_gateway_finishes_the_turns_it_follows(lab: Lab, era: Era) -> None:
+    lines_received = Collected[Line]()
     async with lab.client("maker", era, replica=1) as client:
-        await client.list_tools()  # or the client asks for it after its first result, when the gateway is gone
-        calling = asyncio.create_task(call(client, "maker", SLOW, heard.add))
-        await heard.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
+        await client.list_tools()  # otherwise the client lists tools after its first result, when the gateway has ended
+        calling = asyncio.create_task(call(client, "maker", SLOW, lines_received.add))
+        await lines_received.until(lambda lines: any("step 1 of 20" in (line.message or "") for line in lines))
         pid = lab.stack.ready()["pids"]["agent-gateway"][1]
         with lab.replaced("agent-gateway", pid, signal.SIGTERM):
             answer = await soon(calling, 30)
@@ -143,7 +141,7 @@ async def test_a_gateway_that_is_told_to_stop_finishes_the_turns_it_follows(lab:
 
 
 @pytest.mark.one_era
-async def test_a_worker_that_is_told_to_stop_finishes_the_turns_it_has(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_a_stopping_worker_finishes_its_turns(lab: Lab, turns: Turns, era: Era) -> None:
     async with lab.client("plain", era) as client:
         calling = asyncio.create_task(call(client, "plain", "/sleep 1.5\n/say finished"))
         address, claim = await turns.claimed("plain")
@@ -156,7 +154,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_the_turns_it_has(lab: Lab,
 @requirement("P-0.4")
 @pytest.mark.parametrize("service", ["agent-worker", "agent-gateway", "registry", "health-monitor", "nats-server"])
 @pytest.mark.one_era
-async def test_a_restart_costs_no_conversation_anything(lab: Lab, era: Era, service: str) -> None:
+async def test_a_restart_of_a_service_does_not_affect_conversations(lab: Lab, era: Era, service: str) -> None:
     history = [{"role": "user", "content": "I am Ada."}, {"role": "assistant", "content": "Hello Ada."}]
     with ExitStack() as all_at_once:
         for pid in lab.stack.ready()["pids"][service]:

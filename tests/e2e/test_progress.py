@@ -1,4 +1,4 @@
-"""Progress in exactly the contract's patterns: which lines come, in which order, with which values, on which stream."""
+"""Progress notifications as in the contract: their texts, order, values and stream."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ async def http() -> AsyncGenerator[httpx.AsyncClient]:
 
 
 def check_values(era: Era, lines: list[Line]) -> None:
-    """The values that an era wants."""
+    """Fail unless the values are as the era requires."""
     assert all(PATTERNS.match(line.message or "") for line in lines)
     if era == "auto":
         assert all(line.total is None for line in lines)
@@ -45,7 +45,7 @@ def check_values(era: Era, lines: list[Line]) -> None:
 
 
 @requirement("P-5.4", "P-5.5", "P-5.6", "P-5.7", "P-5.9", "P-5.10", "P-5.12")
-async def test_steps_and_tools_are_told_in_the_contracts_words(lab: Lab, era: Era) -> None:
+async def test_progress_of_steps_and_tools_has_the_texts_of_the_contract(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", f"/say I will add.\n{ADD}")
     assert answer.messages == [
@@ -59,7 +59,7 @@ async def test_steps_and_tools_are_told_in_the_contracts_words(lab: Lab, era: Er
 
 
 @requirement("P-5.14")
-async def test_text_before_a_tool_is_in_the_result_and_not_in_the_progress(lab: Lab, era: Era) -> None:
+async def test_text_before_a_tool_call_is_in_the_result_and_not_in_the_progress(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", f"/say Let me look into that.\n{ADD}\n/say There you are.")
     assert "Let me look into that." in answer.text
@@ -69,7 +69,7 @@ async def test_text_before_a_tool_is_in_the_result_and_not_in_the_progress(lab: 
 
 
 @requirement("P-5.8", "P-5.11")
-async def test_a_tool_that_fails_is_told_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
+async def test_a_failed_tool_is_reported_in_progress_and_the_turn_goes_on(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", '/tool toolbox/fail {"message": "no luck"}\n/say still here')
     assert answer.messages == [
@@ -85,7 +85,7 @@ async def test_a_tool_that_fails_is_told_and_the_turn_goes_on(lab: Lab, era: Era
     assert "still here" in answer.text
 
 
-async def test_a_sub_agent_has_lines_of_a_tool_and_its_own_steps(lab: Lab, era: Era) -> None:
+async def test_a_sub_agent_has_progress_as_a_tool_and_for_its_own_steps(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", '/tool reader {"message": "/tool look_up {\\"term\\": \\"turn\\"}"}')
     assert answer.messages == [
@@ -105,7 +105,7 @@ async def test_a_sub_agent_has_lines_of_a_tool_and_its_own_steps(lab: Lab, era: 
 
 
 @requirement("P-5.15")
-async def test_parallel_calls_interleave_each_under_its_own_prefix(lab: Lab, era: Era) -> None:
+async def test_progress_of_parallel_tool_calls_interleaves_under_their_own_prefixes(lab: Lab, era: Era) -> None:
     slow = '{"message": "/sleep 0.4"}'
     async with lab.client("chief", era) as client:
         answer = await call(client, "chief", f"/parallel\n/tool reader {slow}\n/tool maker {slow}\n{ADD}")
@@ -135,18 +135,18 @@ async def test_progress_of_a_downstream_tool_is_passed_on_under_its_name(lab: La
 
 
 @requirement("P-5.2")
-async def test_lines_come_while_the_turn_runs_and_not_with_its_end(lab: Lab, era: Era) -> None:
-    heard = Collected[Line]()
+async def test_progress_arrives_while_the_turn_runs(lab: Lab, era: Era) -> None:
+    lines_received = Collected[Line]()
     async with lab.client("maker", era) as client:
         message = '/tool long_task {"seconds": 20, "steps": 200}'
-        calling = asyncio.create_task(call(client, "maker", message, heard.add))
-        await heard.until(lambda lines: any("step 2 of 200" in (line.message or "") for line in lines))
+        calling = asyncio.create_task(call(client, "maker", message, lines_received.add))
+        await lines_received.until(lambda lines: any("step 2 of 200" in (line.message or "") for line in lines))
         assert not calling.done()
         calling.cancel()
         await asyncio.wait({calling})
 
 
-async def test_a_turn_that_waits_is_told_how_many_are_ahead(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_the_caller_of_a_waiting_turn_gets_its_queue_position(lab: Lab, turns: Turns, era: Era) -> None:
     running, *queues = [Collected[Line]() for _ in range(3)]
     async with lab.client("narrow", era) as client:
         await soon(turns.queue_is_empty())
@@ -168,7 +168,7 @@ async def test_a_turn_that_waits_is_told_how_many_are_ahead(lab: Lab, turns: Tur
 
 @requirement("P-5.3")
 @pytest.mark.parametrize("token", ["a string", "17", 17, 0], ids=repr)
-async def test_a_progress_token_comes_back_as_it_was_sent(
+async def test_a_progress_token_is_returned_unchanged(
     lab: Lab, http: httpx.AsyncClient, era: Era, token: str | int
 ) -> None:
     *progress, result = await exchange(lab, http, era, {"progressToken": token})
@@ -185,14 +185,14 @@ async def test_without_a_token_there_is_only_the_result(lab: Lab, http: httpx.As
 
 
 @requirement("P-5.2", "P-5.16")
-async def test_nothing_follows_the_result(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
+async def test_the_result_is_the_last_message_of_the_stream(lab: Lab, http: httpx.AsyncClient, era: Era) -> None:
     messages = await exchange(lab, http, era, {"progressToken": "t"})
     assert ["id" in message for message in messages] == [False] * 5 + [True]
     assert {message["method"] for message in messages[:-1]} == {"notifications/progress"}
 
 
 async def exchange(lab: Lab, http: httpx.AsyncClient, era: Era, meta: dict[str, object]) -> list[wire.Message]:
-    """Let the chief add, and return every message of the answer's stream."""
+    """Call the chief, and return every message of the answer's stream."""
     url = lab.url("chief")
     params = {"name": "chief", "arguments": {"message": ADD}, "_meta": meta}
     if era == "auto":

@@ -1,4 +1,4 @@
-"""The catalogue that callers discover agents by: its form, and that what it says is true."""
+"""The catalogue by which callers discover agents: its form, and that it is correct."""
 
 import json
 import socket
@@ -30,7 +30,7 @@ def catalogue(lab: Lab, path: str = WELL_KNOWN) -> dict[str, dict[str, Any]]:
 
 
 @requirement("P-1.1", "P-1.2", "P-1.3", "P-1.4", "P-1.19", "P-4.1")
-def test_one_plain_get_lists_every_agent_of_every_team(lab: Lab) -> None:
+def test_one_get_lists_every_agent_of_every_team(lab: Lab) -> None:
     answer = httpx.get(lab.registry + WELL_KNOWN)
     assert answer.headers["content-type"] == "application/json"
     assert set(answer.json()) == {"servers"}
@@ -42,7 +42,7 @@ def test_one_plain_get_lists_every_agent_of_every_team(lab: Lab) -> None:
 
 
 @requirement("P-4.1")
-def test_one_team_has_a_catalogue_of_its_own(lab: Lab) -> None:
+def test_each_team_has_its_own_catalogue(lab: Lab) -> None:
     assert set(catalogue(lab, f"/teams/live{WELL_KNOWN}")) == {"local.live/pallas-host", "local.live/pallas-clerk"}
     assert httpx.get(f"{lab.registry}/teams/nobody{WELL_KNOWN}").status_code == 404
 
@@ -57,7 +57,7 @@ def test_every_entry_fits_the_published_schema(lab: Lab) -> None:
 
 
 @requirement("P-1.8", "P-1.9", "P-1.10", "P-1.13", "P-1.14")
-def test_an_entry_says_what_the_team_folder_says(lab: Lab) -> None:
+def test_an_entry_has_the_data_of_the_team_folder(lab: Lab) -> None:
     entries = catalogue(lab)
     plain = entries["local.lab/pallas-plain"]["server"]
     assert (plain["title"], plain["version"]) == ("Plain", "1.2.3")
@@ -78,7 +78,7 @@ def test_an_entry_says_what_the_team_folder_says(lab: Lab) -> None:
 
 
 @requirement("P-1.15")
-def test_the_official_metadata_are_there_and_only_change_with_the_agent(lab: Lab) -> None:
+def test_an_entry_has_the_official_metadata_which_change_only_with_the_agent(lab: Lab) -> None:
     official = catalogue(lab)["local.lab/pallas-plain"]["_meta"][OFFICIAL]
     assert official["status"] == "active"
     assert official["isLatest"] is True
@@ -87,7 +87,7 @@ def test_the_official_metadata_are_there_and_only_change_with_the_agent(lab: Lab
 
 
 @requirement("P-1.11", "P-1.12")
-async def test_every_address_in_the_catalogue_answers_mcp(lab: Lab) -> None:
+async def test_every_url_in_the_catalogue_serves_mcp(lab: Lab) -> None:
     for entry in catalogue(lab).values():
         [remote] = entry["server"]["remotes"]
         assert remote["type"] == "streamable-http"
@@ -96,7 +96,7 @@ async def test_every_address_in_the_catalogue_answers_mcp(lab: Lab) -> None:
 
 
 @requirement("P-1.18")
-async def test_an_agent_with_a_port_of_its_own_is_listed_and_served_there(lab: Lab, era: Era) -> None:
+async def test_an_agent_with_a_dedicated_port_is_listed_and_served_there(lab: Lab, era: Era) -> None:
     def url() -> str:
         return catalogue(lab)["local.lab/pallas-plain"]["server"]["remotes"][0]["url"]
 
@@ -111,7 +111,7 @@ async def test_an_agent_is_served_by_its_name_alone_while_that_is_unique(lab: La
         assert (await call(client, "seer", "/say hello")).text == "hello"
 
 
-def test_an_unchanged_catalogue_is_not_sent_again(lab: Lab) -> None:
+def test_an_unchanged_catalogue_is_answered_with_304(lab: Lab) -> None:
     first = httpx.get(lab.registry + WELL_KNOWN)
     again = httpx.get(lab.registry + WELL_KNOWN, headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
@@ -124,7 +124,7 @@ def test_web_pages_may_read_the_catalogue(lab: Lab) -> None:
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
-def test_editors_page_through_the_registry_api(lab: Lab) -> None:
+def test_editors_can_page_through_the_registry_api(lab: Lab) -> None:
     seen: list[str] = []
     cursor: str | None = None
     while True:
@@ -140,7 +140,7 @@ def test_editors_page_through_the_registry_api(lab: Lab) -> None:
 
 
 @requirement("K-shape-7")
-async def test_health_is_folded_into_the_entry(lab: Lab) -> None:
+async def test_an_entry_includes_the_health_of_its_agent(lab: Lab) -> None:
     def health() -> dict[str, Any]:
         meta: dict[str, dict[str, Any]] = catalogue(lab)["local.lab/pallas-plain"]["_meta"]
         return meta[HEALTH]
@@ -149,6 +149,6 @@ async def test_health_is_folded_into_the_entry(lab: Lab) -> None:
     assert health()["workers"] == 2
 
 
-def test_the_registry_has_a_port_of_its_own(lab: Lab) -> None:
+def test_the_registry_listens_on_its_own_port(lab: Lab) -> None:
     with socket.create_connection(("127.0.0.1", lab.stack.base)):
         pass

@@ -1,4 +1,4 @@
-"""What an agent offers: its tools and prompts exactly as the interface contract has them, in both eras."""
+"""The tools and prompts of an agent, exactly as in the interface contract, in both eras."""
 
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ ARGUMENTS = {
 
 
 def without_descriptions(schema: Any) -> Any:
-    """A schema's rules alone."""
+    """A schema without its descriptions."""
     if not isinstance(schema, dict):
         return schema
     fields = cast("dict[str, Any]", schema)  # JSON objects have string keys
@@ -40,7 +40,7 @@ def without_descriptions(schema: Any) -> Any:
 
 
 @requirement("P-3.1", "P-6.1", "P-2.2", "P-2.5")
-async def test_an_agent_lists_a_tool_of_its_own_name_and_get_health_and_nothing_else(lab: Lab, era: Era) -> None:
+async def test_an_agent_lists_only_a_tool_of_its_own_name_and_get_health(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert list(tools) == ["plain", "get_health"]
@@ -49,7 +49,7 @@ async def test_an_agent_lists_a_tool_of_its_own_name_and_get_health_and_nothing_
 
 
 @requirement("P-3.2", "P-3.3")
-async def test_get_health_is_listed_word_for_word(lab: Lab, era: Era) -> None:
+async def test_get_health_is_listed_exactly_as_in_the_contract(lab: Lab, era: Era) -> None:
     async with lab.client("chief", era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert tools["get_health"].model_dump(mode="json", by_alias=True, exclude_none=True) == {
@@ -59,7 +59,7 @@ async def test_get_health_is_listed_word_for_word(lab: Lab, era: Era) -> None:
     }
 
 
-async def test_send_message_is_accepted_though_it_is_not_listed(lab: Lab, era: Era) -> None:
+async def test_send_message_is_accepted_although_it_is_not_listed(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         answer = await call(client, "send_message", "/say by the old name")
     assert answer.text == "by the old name"
@@ -67,7 +67,7 @@ async def test_send_message_is_accepted_though_it_is_not_listed(lab: Lab, era: E
 
 
 @requirement("P-2.13")
-async def test_the_history_prompt_is_there_and_always_empty(lab: Lab, era: Era) -> None:
+async def test_the_history_prompt_exists_and_is_always_empty(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         prompts = await client.list_prompts()
         await call(client, "plain", "/say something that could be remembered")
@@ -76,7 +76,7 @@ async def test_the_history_prompt_is_there_and_always_empty(lab: Lab, era: Era) 
     assert history.messages == []
 
 
-async def test_an_unknown_tool_is_an_error_of_the_protocol(lab: Lab, era: Era) -> None:
+async def test_an_unknown_tool_is_a_protocol_error(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("no_such_tool", {"message": "hello"})
@@ -84,7 +84,7 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(lab: Lab, era: Era) -
     assert "no_such_tool" in caught.value.error.message
 
 
-async def test_an_unknown_prompt_is_an_error_of_the_protocol(lab: Lab, era: Era) -> None:
+async def test_an_unknown_prompt_is_a_protocol_error(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         with pytest.raises(MCPError) as caught:
             await client.get_prompt("seer_history")
@@ -92,7 +92,7 @@ async def test_an_unknown_prompt_is_an_error_of_the_protocol(lab: Lab, era: Era)
 
 
 @requirement("P-6.1")
-async def test_an_agent_without_resources_offers_none(lab: Lab, era: Era) -> None:
+async def test_an_agent_without_resources_lists_none(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         assert client.server_capabilities.resources is None
         with pytest.raises(MCPError) as caught:
@@ -100,7 +100,7 @@ async def test_an_agent_without_resources_offers_none(lab: Lab, era: Era) -> Non
     assert caught.value.error.code == METHOD_NOT_FOUND
 
 
-async def test_an_agent_says_who_it_is(lab: Lab, era: Era) -> None:
+async def test_an_agent_reports_its_name_title_and_version(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         info = client.server_info
     assert info is not None
@@ -121,7 +121,7 @@ async def test_an_agent_says_who_it_is(lab: Lab, era: Era) -> None:
     ],
     ids=str,
 )
-async def test_bad_arguments_are_a_tool_error_that_says_which_and_why(
+async def test_bad_arguments_are_a_tool_error_with_the_field_and_the_reason(
     lab: Lab, era: Era, arguments: dict[str, object], sentence: str
 ) -> None:
     async with lab.client("plain", era) as client:

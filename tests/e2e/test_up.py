@@ -1,4 +1,4 @@
-"""`pallas up` from the outside: what a user sees, what programs read, and that nothing is left behind."""
+"""`pallas up` from outside: its output, its ready file, and that no process is left."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ for role in roles:
     startup = struct.pack("!I", 196608) + b"user\\0" + role.encode() + b"\\0database\\0postgres\\0\\0"
     print(ask(postgres, struct.pack("!I", len(startup) + 4) + startup)[9:].partition(b"\\0")[0].decode())
 """
-"""What another account of the machine gets at the servers; without root there is no other account to be."""
+"""The answers of the servers to another account of the machine. Needs root to switch accounts."""
 
 READERS = {
     "admin-password": set[str](),
@@ -51,14 +51,14 @@ READERS = {
     "team-lifecycle-postgres-password": {"team-lifecycle"},
     "library-search-postgres-password": {"library-search"},
 }
-"""The processes that have each secret in their environment."""
+"""The processes that should have each secret in their environment."""
 
 pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stack]:
-    """A running stack with two of some services, which tests may hurt as long as it heals. The last one stops it."""
+    """A running stack with two of some services. Tests may kill processes; the last test stops the stack."""
     options = ("--gateways", "2", "--workers", "2", "--with", "redis,postgres", "--no-turn")
     with Stack(tmp_path_factory.mktemp("stack"), *options) as running:
         running.until_ready()
@@ -77,7 +77,7 @@ def chat(stack: Stack, message: str, *options: str) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
 
 
-def test_the_ready_file_names_addresses_that_answer(stack: Stack) -> None:
+def test_every_address_in_the_ready_file_answers(stack: Stack) -> None:
     ready = stack.ready()
     servers, services = ("nats", "nats_seed_file", "redis", "postgres"), ("team_lifecycle", "library_search")
     assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
@@ -109,14 +109,14 @@ def test_a_chat_prints_the_answer_and_keeps_progress_out_of_the_pipe(stack: Stac
     assert "step" not in result.stdout
 
 
-def test_a_chat_as_json_is_one_document_for_each_turn(stack: Stack) -> None:
+def test_a_chat_as_json_prints_one_document_for_each_turn(stack: Stack) -> None:
     document = json.loads(chat(stack, "/say blue whale", "--json").stdout)
     assert "blue whale" in document["answer"]
     assert document["failed"] is False
     assert "harper step 1 (llm)" in document["progress"]
 
 
-def test_a_chat_sends_its_own_history_along(stack: Stack) -> None:
+def test_a_chat_sends_its_own_history(stack: Stack) -> None:
     result = subprocess.run(
         [PALLAS, "chat", "demo/harper", "--url", stack.ready()["gateway"], "--json"],
         input="/say blue whale\n/history\n",
@@ -141,7 +141,7 @@ def test_ctrl_c_ends_a_chat_that_waits_for_input(stack: Stack) -> None:
         assert process.wait(10) == 130
 
 
-def test_a_chat_with_an_unknown_agent_fails_with_a_line(stack: Stack) -> None:
+def test_a_chat_with_an_unknown_agent_fails_with_one_line(stack: Stack) -> None:
     command = [PALLAS, "chat", "nobody", "--url", stack.ready()["gateway"], "--message", "hello"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert result.returncode == 1
@@ -149,7 +149,7 @@ def test_a_chat_with_an_unknown_agent_fails_with_a_line(stack: Stack) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_without_the_auth_side_every_agent_of_the_demo_is_well(stack: Stack) -> None:
+def test_without_the_auth_services_every_agent_of_the_demo_is_healthy(stack: Stack) -> None:
     research = ("chat", "research", "--url", stack.ready()["gateway"], "--message", '/tool look_up {"term": "turn"}')
     result = subprocess.run([PALLAS, *research], capture_output=True, text=True, timeout=90, check=False)
     assert "One call of one tool" in result.stdout, result.stderr
@@ -174,7 +174,7 @@ def test_a_killed_process_is_replaced_in_the_ready_file_and_the_stack_answers(st
     assert "still here" in chat(stack, "/say still here").stdout
 
 
-def test_ctrl_c_stops_everything(stack: Stack) -> None:
+def test_ctrl_c_stops_all_processes(stack: Stack) -> None:
     logs, before = Path(stack.ready()["log"]), len(stack.text())
     assert stack.interrupt(times=2) == 0
     assert stack.left_over() == []
@@ -184,7 +184,7 @@ def test_ctrl_c_stops_everything(stack: Stack) -> None:
     assert "was killed" not in stack.text()[before:]
 
 
-def test_a_first_start_that_is_killed_leaves_nothing_and_every_later_one_has_the_same_secrets(tmp_path: Path) -> None:
+def test_a_killed_first_start_leaves_no_process_and_later_starts_keep_the_secrets(tmp_path: Path) -> None:
     with Stack(tmp_path, "--no-turn", auth=True) as stack:
         wait_until(lambda: "agents answer after" in stack.text(), "the agents", 90)
         pids = stack.children()
@@ -198,7 +198,7 @@ def test_a_first_start_that_is_killed_leaves_nothing_and_every_later_one_has_the
 
 
 def a_run_with_auth(folder: Path) -> dict[str, str]:
-    """Start a stack with its auth side, see that it can be used, stop it, and return its secrets by name."""
+    """Start a stack with its auth services, use it, stop it, and return its secrets by name."""
     with Stack(folder, auth=True) as stack:
         ready = stack.until_ready()
         secrets = {path.name: path.read_text() for path in (folder / "data" / "secrets").iterdir() if path.is_file()}
@@ -233,13 +233,13 @@ def readers(pids: dict[str, list[int]], secrets: dict[str, str]) -> dict[str, se
 
 
 def what_a_foreign_account_gets(stack: Stack) -> list[str]:
-    """How each server answers another account of this machine that knows no password."""
+    """The answer of each server to another account of this machine without a password."""
     words = (str(stack.base + 32), str(stack.base + 33), *ROLES)
     command = [sys.executable, "-c", FOREIGN, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
 
 
-def test_a_demo_on_servers_that_run_elsewhere_makes_its_databases_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_demo_on_external_servers_creates_its_databases_and_leaves_no_process(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as redis, PostgresServer(tmp_path / "postgres") as postgres:
         env = {"PALLAS_REDIS_URL": redis.url, "PALLAS_POSTGRES_URL": postgres.url}
         with Stack(tmp_path, "--demo", auth=True, env=env) as stack:

@@ -1,4 +1,4 @@
-"""The log of turns, read as an operator would: which turn was just claimed, what happened in it, how it ended."""
+"""The log of turns as an operator reads it: which turn was just claimed, its messages, and its outcome."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -22,7 +22,7 @@ _LOOK_AGAIN = 0.02
 
 @dataclass
 class Turns:
-    """All turns of a stack. `claims` are those heard since this was made."""
+    """All turns of a stack. `claims` has those since this was made."""
 
     bus: Bus
     feeds: TurnFeeds
@@ -32,38 +32,38 @@ class Turns:
         """Wait for the first claim of a turn of `agent` for this attempt."""
 
         def found(claims: list[TurnClaim]) -> list[tuple[TurnClaim, Claimed]]:
-            pairs = [(said, said.claim) for said in claims if isinstance(said.claim, Claimed)]
+            pairs = [(message, message.claim) for message in claims if isinstance(message.claim, Claimed)]
             return [pair for pair in pairs if pair[0].agent == agent and pair[1].attempt == attempt]
 
-        said, claim = found(await self.claims.until(lambda claims: bool(found(claims)), 30))[0]
-        return self.address_of(said), claim
+        message, claim = found(await self.claims.until(lambda claims: bool(found(claims)), 30))[0]
+        return self.address_of(message), claim
 
     @staticmethod
-    def address_of(said: TurnClaim) -> TurnRef:
-        """Where the turn of a claim lives in the log."""
-        return TurnRef(said.team, said.agent, said.turn_id)
+    def address_of(message: TurnClaim) -> TurnRef:
+        """The address in the log of a claim's turn."""
+        return TurnRef(message.team, message.agent, message.turn_id)
 
     async def story(self, ref: TurnRef, within: float = 30.0) -> list[Said]:
-        """Everything that counts in a turn, once it has ended; the outcome is the last."""
+        """All valid messages of a turn, once it has ended. The outcome is the last."""
 
         async def read() -> list[Said]:
             feed = await self.feeds.resume(ref)
             try:
-                return [said async for said in feed]
+                return [message async for message in feed]
             finally:
                 self.feeds.close(feed)
 
         return await soon(read(), within)
 
     async def until[S](self, ref: TurnRef, kind: type[S], within: float = 30.0) -> S:
-        """Wait for the first thing of a kind in a turn."""
+        """Wait for the first message of a type in a turn."""
 
         async def look() -> S:
             feed = await self.feeds.resume(ref)
             try:
-                async for said in feed:
-                    if isinstance(said, kind):
-                        return said
+                async for message in feed:
+                    if isinstance(message, kind):
+                        return message
             finally:
                 self.feeds.close(feed)
             raise AssertionError(f"the turn has ended without {kind.__name__}")
@@ -80,16 +80,16 @@ class Turns:
             await asyncio.sleep(_LOOK_AGAIN)
 
     async def everything_stored(self) -> list[Record]:
-        """All that any stream or table of the broker holds."""
+        """All data in streams and buckets of the broker."""
         streams: list[str] = (await self.bus.api("STREAM.NAMES", {}))["streams"]
         return [record for stream in streams async for record in read(self.bus, stream, ">")]
 
 
 @asynccontextmanager
 async def following(nats: Access) -> AsyncGenerator[Turns]:
-    """Connect to the broker of a stack and listen."""
+    """Connect to the broker of a stack and watch its claims."""
     async with connect(nats, "cli") as bus, follow_turns(bus) as feeds:
         turns = Turns(bus, feeds)
-        async with watch_claims(bus, lambda said, _: turns.claims.add(said)):
+        async with watch_claims(bus, lambda message, _: turns.claims.add(message)):
             await bus.client.flush()
             yield turns

@@ -1,4 +1,4 @@
-"""MCP as bytes on HTTP, for what the official client does not show: headers, tokens, what comes when, disconnects."""
+"""MCP as raw HTTP, for details that the official client hides: headers, tokens, the order of messages, disconnects."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -77,7 +77,7 @@ class Stream:
                 yield json.loads(line[5:])
 
     def events(self) -> AsyncIterator[Event]:
-        """The events, with their ids, until the stream ends; asked again, those that follow."""
+        """The events with their ids until the stream ends. A second iterator continues where the first stopped."""
         if self._events is None:
             self._events = self._read_events()
         return self._events
@@ -99,7 +99,7 @@ class Stream:
 async def resumed(
     http: httpx.AsyncClient, url: str, last_event_id: str, version: str = LATEST_HANDSHAKE_VERSION
 ) -> AsyncGenerator[Stream]:
-    """Take up a stream behind an event; leaving the block closes it."""
+    """Resume a stream after an event. Leaving the block closes it."""
     headers = {"accept": "text/event-stream", "mcp-protocol-version": version, "last-event-id": last_event_id}
     async with http.stream("GET", url, headers=headers) as response:
         yield Stream(response)
@@ -116,6 +116,6 @@ async def posted(
 
 
 async def answers(http: httpx.AsyncClient, url: str, request: tuple[Message, Mapping[str, str]]) -> list[Message]:
-    """Send a request and return all that came until the stream's end."""
+    """Send a request and return all messages of the stream."""
     async with posted(http, url, request) as stream:
         return [message async for message in stream.messages()]

@@ -1,1 +1,1 @@
-"""Simulations: what cannot be had here (a cluster) is played, and what it acts on is real."""
+"""Simulations: the cluster is simulated, and the services it acts on are real."""

@@ -1,4 +1,4 @@
-"""How many workers KEDA and the autoscaler of Kubernetes would run, from the lag that they read; nothing here is real.
+"""How many workers KEDA and the autoscaler of Kubernetes would run, computed from the lag that they read.
 
 KEDA looks every `polling` seconds, starts the first worker when there is any lag and ends the last one when there has
 been none for `cooldown`. In between the autoscaler decides, every `sync` seconds: as many workers as the lag has
@@ -52,7 +52,7 @@ class Rules:
 
 @dataclass
 class Autoscaler:
-    """Decides from one look to the next; `look` returns how many workers there should be now."""
+    """Decides at each reading of the lag. `look` returns how many workers there should be."""
 
     rules: Rules
     replicas: int = 0
@@ -62,7 +62,7 @@ class Autoscaler:
     _changes: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
 
     def look(self, now: float, lag: float) -> int:
-        """Take notice of the lag, and say how many workers there should be."""
+        """Record the lag, and return how many workers there should be."""
         if lag > 0:
             self._active = now
         if not self.replicas:

@@ -1,4 +1,4 @@
-"""What a simulation is told, and what it was like."""
+"""The plan and the course of a simulation."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What there was at one look: seconds since the beginning, callers, queues, and workers wanted and ready."""
+    """One sample: seconds since the beginning, callers, queues, and workers wanted and ready."""
 
     at: float
     callers: int
@@ -31,13 +31,13 @@ class Moment:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is going on."""
+        """Whether there are callers, turns or workers."""
         return bool(self.callers or self.wanted or self.ending)
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What a run was like. `failed` are exit codes of workers that ended when or as they should not."""
+    """The course of a run. `failed` are exit codes of workers that ended when or as they should not."""
 
     began: datetime
     moments: list[Moment]

@@ -39,7 +39,7 @@ class Turn:
 
 @dataclass
 class Offered:
-    """The callers that there are; above `limit` they leave, each after its turn."""
+    """The present callers. Above `limit` they leave, each after its turn."""
 
     bus: Bus
     feeds: TurnFeeds
@@ -51,7 +51,7 @@ class Offered:
     turns: list[Turn] = field(default_factory=list[Turn])
 
     def allow(self, limit: int) -> None:
-        """Let there be so many."""
+        """Set the number of callers."""
         self.limit = limit
         while self.callers < limit:
             self.callers += 1

@@ -60,7 +60,7 @@ async def simulate(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Cou
 async def _parts(
     plan: Plan, broker: NatsServer, folder: Path
 ) -> AsyncGenerator[tuple[httpx.AsyncClient, Workers, Offered]]:
-    told = {
+    environ = {
         "PALLAS_NATS_URL": broker.url,
         "PALLAS_TEAMS": str(TEAM),
         "PALLAS_SLOTS": str(plan.slots),
@@ -74,7 +74,7 @@ async def _parts(
         await declare(bus, *(thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY))
         async with (
             follow_turns(bus) as feeds,
-            workers(told, folder / "workers.log", http) as pods,
+            workers(environ, folder / "workers.log", http) as pods,
             offered(bus, feeds, "simulated", "thinker") as load,
         ):
             yield http, pods, load
@@ -103,7 +103,7 @@ class _Run:
         self.scaler = Autoscaler(Rules.of(self.spec, faster=self.plan.faster))
 
     async def play(self) -> list[Moment]:
-        """Look again and again, and do what the scaler wants."""
+        """Read the lag repeatedly, and scale as the autoscaler decides."""
         moments: list[Moment] = []
         begin, polled = time.monotonic(), -self.scaler.rules.polling
         while not moments or moments[-1].at < self.plan.schedule[-1][0] or moments[-1].busy:

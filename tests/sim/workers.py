@@ -30,9 +30,9 @@ class Pod:
 
 @dataclass
 class Workers:
-    """The pods of a Deployment. `told` is the environment of each."""
+    """The pods of a Deployment. `environ` is the environment of each."""
 
-    told: Mapping[str, str]
+    environ: Mapping[str, str]
     log: Path
     http: httpx.AsyncClient
     replicas: list[Pod] = field(default_factory=list[Pod])
@@ -60,7 +60,7 @@ class Workers:
 
     async def _start(self) -> Pod:
         port = free_port()
-        environ = {**os.environ, **self.told, "PALLAS_PORT": str(port)}
+        environ = {**os.environ, **self.environ, "PALLAS_PORT": str(port)}
         with self.log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "agent_worker", env=environ, stdin=DEVNULL, stdout=DEVNULL, stderr=errors
@@ -91,9 +91,9 @@ class Workers:
 
 
 @asynccontextmanager
-async def workers(told: Mapping[str, str], log: Path, http: httpx.AsyncClient) -> AsyncGenerator[Workers]:
+async def workers(environ: Mapping[str, str], log: Path, http: httpx.AsyncClient) -> AsyncGenerator[Workers]:
     """No workers yet; none are left behind."""
-    pods = Workers(told, log, http)
+    pods = Workers(environ, log, http)
     try:
         yield pods
     finally:

@@ -19,10 +19,10 @@ async def answer(url: str, size: str | None = None) -> None:
     fixed = b"x" * int(size) if size is not None else None
     async with connect(url, "bench-echo") as bus:
 
-        async def heard(message: Msg) -> None:
+        async def on_message(message: Msg) -> None:
             await bus.send(message.reply, message.data if fixed is None else fixed)
 
-        await bus.subscribe(SUBJECT, heard)
+        await bus.subscribe(SUBJECT, on_message)
         await asyncio.Event().wait()
 
 

@@ -83,7 +83,9 @@ async def test_any_replica_serves_any_request_of_a_session(lab: Lab) -> None:
 
 @requirement("K-shape-1", "K-shape-3")
 @pytest.mark.one_era
-async def test_a_turn_goes_through_the_log_from_request_to_outcome(lab: Lab, turns: Turns, era: Era) -> None:
+async def test_the_log_has_the_events_of_a_turn_in_order_from_claim_to_outcome(
+    lab: Lab, turns: Turns, era: Era
+) -> None:
     async with lab.client("maker", era) as client:
         answer = await call(client, "maker", '/tool add {"a": 2, "b": 3}')
     address, _ = await turns.claimed("maker")

@@ -131,7 +131,7 @@ async def test_bad_arguments_are_a_tool_error_with_the_field_and_the_reason(
     assert sentence in answer.text
 
 
-async def test_null_for_an_optional_argument_counts_as_absent(lab: Lab, era: Era) -> None:
+async def test_null_for_an_optional_argument_is_treated_as_absent(lab: Lab, era: Era) -> None:
     async with lab.client("plain", era) as client:
         answer = await call(client, "plain", "/history", images=None, history=None, conversation_id=None)
     assert answer.text == "[]"

@@ -131,7 +131,7 @@ async def test_a_turn_whose_worker_was_lost_after_a_tool_started_fails_and_names
     await until_queue_empty(lab.bus, lab.team)
 
 
-async def test_a_tool_started_just_before_the_next_claim_is_taken_into_account(
+async def test_a_tool_started_just_before_the_next_claim_prevents_another_execution(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn = lab.follow(lab.request("say"))

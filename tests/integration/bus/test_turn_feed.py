@@ -234,7 +234,7 @@ async def test_a_feed_waits_for_messages_that_the_replica_of_the_log_does_not_ha
         assert summary_of(await read_to_end(feed)) == ["step 1", "step 2", "completed"]
 
 
-async def test_a_finished_turn_whose_content_has_expired_still_ends(turns: Declaring, team: str) -> None:
+async def test_a_feed_of_an_ended_turn_with_expired_content_still_ends(turns: Declaring, team: str) -> None:
     gateway, request = await turns(), turn_requested(team)
     writer = await attempt_of(gateway, request)
     for number in range(1, 4):

@@ -145,7 +145,7 @@ async def test_the_first_outcome_is_kept(turns: Declaring, team: str) -> None:
     assert (kept.status, kept.attempt) == ("completed", 1)
 
 
-async def test_an_outcome_whose_confirmation_was_lost_is_recognised_as_ones_own(turns: Declaring, team: str) -> None:
+async def test_concluding_again_with_the_same_outcome_succeeds(turns: Declaring, team: str) -> None:
     bus, request = await turns(), turn_requested(team)
     writer, ours = await attempt_of(bus, request), turn_outcome(request)
     assert await writer.conclude(ours)

@@ -65,7 +65,7 @@ async def redis_replies(port: int, *commands: str) -> list[bytes]:
 
 
 async def psql(server: EmbeddedPostgres, statement: str) -> str:
-    """Run one statement and return what it answers."""
+    """Run one statement and return its answer."""
     process = await asyncio.create_subprocess_exec(
         str(server.binary("psql")), "-At", "-c", statement, server.url, stdout=-1, stderr=-2
     )

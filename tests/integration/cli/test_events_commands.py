@@ -110,7 +110,7 @@ async def test_the_tail_can_start_in_the_past_and_goes_on_without_a_gap(platform
         assert messages.empty()
 
 
-async def test_the_tail_reads_what_it_missed_while_the_broker_was_away(
+async def test_the_tail_reads_the_messages_it_missed_while_the_broker_was_away(
     platform: Bus, nats_server: NatsServer, bus: Connecting
 ) -> None:
     watcher = await bus("cli", url=nats_server.url)

@@ -267,7 +267,7 @@ async def test_an_unknown_turn_is_refused(platform: Bus) -> None:
 
 
 async def tailed(platform: Bus, printed: Printed, **only: Unpack[Only]) -> list[dict[str, Any]]:
-    """`pallas turns tail --json` of what has been stored."""
+    """The lines of `pallas turns tail --json` for the stored messages."""
     options: Only = {"since": "1m", "until": utc_now().isoformat(), **only}
     wanted = filter_of(**options, data=Path("nowhere"))
     await soon(tail(platform, wanted=wanted, as_json=True))

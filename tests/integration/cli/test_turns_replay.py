@@ -281,7 +281,7 @@ async def test_ctrl_c_cancels_the_new_turn(stage: Stage, tmp_path: Path) -> None
     await until(cancelled)
 
 
-async def test_a_replay_of_an_agent_without_workers_says_so_and_is_withdrawn_on_ctrl_c(stage: Stage) -> None:
+async def test_a_replay_of_an_agent_without_workers_reports_it_and_is_withdrawn_on_ctrl_c(stage: Stage) -> None:
     old = await stage.turn("bench", "say", text="hi")
     alone = agent_definition(stage.lab, "alone", kind="function")
     await kv.put(stage.bus, AGENTS, alone, team=stage.lab, agent="alone")

@@ -48,7 +48,7 @@ class Pod:
         return all([await self.succeeds(probe) for probe in _PROBES])
 
     async def monitored(self, page: str) -> Any:
-        """What a page of its monitoring says."""
+        """A page of its monitoring."""
         async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
             return (await http.get(f"http://127.0.0.1:{self.monitor}/{page}")).json()
 
@@ -59,7 +59,7 @@ class Pod:
 
 
 def secrets_of(checkout: Path) -> dict[str, Files]:
-    """The Secrets that are made as the document says."""
+    """The Secrets, made by the documented commands."""
     return made_by(DOCUMENTS[0], checkout)
 
 

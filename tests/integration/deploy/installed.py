@@ -27,7 +27,7 @@ _OF_THE_MACHINE = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
 def uv() -> str:
-    """The uv of whoever runs the tests, else that of the project folder."""
+    """The uv on the PATH, else that of the project folder."""
     return os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".tools/uv/bin/uv")
 
 
@@ -42,7 +42,7 @@ def kept_folder() -> Path:
 
 
 def install(container: str, sources: Path, folder: Path) -> Path:
-    """Install the package of a container into a folder of its own, and return the Python that has it."""
+    """Install the package of a container into its own folder, and return its Python."""
     package = containers()[container]["build"]["args"]["PACKAGE"]
     _, *words = image.install_command(package)
     variables_of = {
@@ -110,7 +110,7 @@ class Site:
         assert code == 0, output
 
     async def ended(self, container: str, command: Sequence[str]) -> tuple[int | None, str]:
-        """Run a command as a container does; its exit code, and what it has printed."""
+        """Run a command as a container does. Returns its exit code and output."""
         process = await asyncio.create_subprocess_exec(
             *command, cwd=self.folder, env=self.variables_of(container), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
         )

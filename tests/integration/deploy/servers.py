@@ -44,7 +44,7 @@ async def compose_redis(folder: Path, secrets: Path) -> AsyncGenerator[int]:
 
 @asynccontextmanager
 async def compose_nats(folder: Path, made: Path) -> AsyncGenerator[int]:
-    """The broker, with its configuration and what was made beside the secrets. Yields its port; it is healthy."""
+    """The broker, with its configuration and the files made with the secrets. Yields its port once it is healthy."""
     binary, port, monitor = nats_binary(), free_port(), free_port()
     assert binary is not None
     here = {"/etc/nats/": f"{folder}/", "/data": str(folder / "data")}
@@ -75,7 +75,7 @@ def _mount(folder: Path, made: Path, here: Mapping[str, str]) -> None:
 
 
 def moved(text: str, here: Mapping[str, str]) -> str:
-    """What a container is told, where its places are elsewhere."""
+    """A value of a container's settings, with the paths of this machine."""
     for there, place in here.items():
         text = text.replace(there, place)
     return text

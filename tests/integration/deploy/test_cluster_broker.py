@@ -1,4 +1,4 @@
-"""The brokers of `deploy/k8s` let in who has the seed that a pod mounts, over TLS, and nobody else."""
+"""The brokers of `deploy/k8s` accept connections over TLS with the seed that a pod mounts, and no others."""
 
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -44,13 +44,13 @@ async def running(
 
 
 def access(pod: Pod, service: str, secrets: dict[str, Files]) -> Access:
-    """How a service reaches that broker, with what its pod mounts."""
+    """The address and credentials of a service, from the files that its pod mounts."""
     made = secrets["pallas"]
     return Access(pod.url, SecretStr(made[f"{service}-nats-seed"].decode()), made["nats-ca"].decode())
 
 
 async def lets_in(how: Access, service: str) -> bool:
-    """Whether somebody can connect, when the broker goes by the name that services know."""
+    """Whether a connection succeeds, with the broker under the name that services use."""
     name = variables(pods("local")[GATEWAY])["PALLAS_NATS_URL"].removeprefix("nats://").partition(":")[0]
     with suppress(PallasError):
         async with connect(how, service, timeout=3.0, options={"tls_hostname": name} if how.ca else {}) as bus:

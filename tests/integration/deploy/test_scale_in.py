@@ -1,4 +1,4 @@
-"""Scaling in ends no turn: workers that Kubernetes ends finish what they run, and take nothing new meanwhile."""
+"""Scaling in interrupts no turn: workers that Kubernetes ends finish their turns and take no new ones."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -19,7 +19,7 @@ from pallas_contracts.turns import Claimed
 from pallas_runtime.settings import variable
 
 OF_THE_POD = ("drain_seconds", "slots")
-"""What a worker is told by its manifest and not by this machine."""
+"""The settings of a worker that come from its manifest and not from this machine."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def pod() -> Object:
 
 
 async def a_pod(lab: Lab, pod: Object, folder: Path, number: int) -> Service:
-    """A worker, told what its pod is told."""
+    """Start a worker with the variables of its pod."""
     variables_of = {name: variables(pod)[variable(name)] for name in OF_THE_POD}
     running = a_service(
         "agent_worker", lab.bus_url, folder, f"{lab.team}-{number}", teams=str(lab.folder), **variables_of

@@ -72,7 +72,7 @@ class Downstream:
 
 
 class _Replayed:
-    """Receives the body that has been read already, and then whatever comes."""
+    """Receives the body that is already read, and then later messages."""
 
     def __init__(self, first: Receive, rest: Receive) -> None:
         self._first: Receive | None = first

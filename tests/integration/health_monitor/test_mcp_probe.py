@@ -27,7 +27,7 @@ async def stack() -> AsyncGenerator[AsyncExitStack]:
 
 @pytest.fixture
 async def downstream() -> AsyncGenerator[Downstream]:
-    """A port on which a test serves what it likes."""
+    """A port on which a test can serve any application."""
     server = Downstream()
     yield server
     await server.stop()

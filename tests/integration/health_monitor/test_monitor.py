@@ -52,7 +52,7 @@ BEAT = 1.0
 
 @dataclass
 class MonitorLab:
-    """A broker with a worker and a gateway on it, a team folder and what the monitor says."""
+    """A broker with a worker and a gateway, a team folder, and the published health."""
 
     url: str
     folder: Path
@@ -252,7 +252,7 @@ async def test_turns_that_wait_too_long_without_a_worker_are_an_error_until_one_
     await lab.until("harper", lambda health: health.status == "ok")
 
 
-async def test_the_health_of_stdio_servers_is_what_the_worker_reports(lab: MonitorLab, downstream: Downstream) -> None:
+async def test_the_health_of_stdio_servers_comes_from_the_worker(lab: MonitorLab, downstream: Downstream) -> None:
     lab.write(downstream, "harper")
     definition = AgentDefinition(
         team="t",

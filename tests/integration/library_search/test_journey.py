@@ -58,7 +58,7 @@ async def assert_refused(search: Search, bearer: str, why: str) -> None:
 
 @requirement("A-14.3.1")
 @ERAS
-async def test_a_third_party_client_with_a_token_finds_what_its_token_allows(
+async def test_a_third_party_client_finds_the_libraries_of_its_token(
     services: tuple[Lifecycle, Search], era: Era
 ) -> None:
     lifecycle, search = services
@@ -75,7 +75,7 @@ async def test_a_third_party_client_with_a_token_finds_what_its_token_allows(
 
 @requirement("A-14.3.2", "A-14.3.3")
 @ERAS
-async def test_a_team_finds_what_is_in_its_workspaces_and_nothing_once_it_is_detached(
+async def test_a_team_finds_the_libraries_of_its_workspaces_and_none_once_detached(
     services: tuple[Lifecycle, Search], era: Era
 ) -> None:
     lifecycle, search = services

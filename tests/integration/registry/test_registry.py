@@ -37,7 +37,7 @@ WELL_KNOWN = "/.well-known/mcp/server.json"
 
 @asynccontextmanager
 async def _registry(nats_url: str) -> AsyncGenerator[httpx.AsyncClient]:
-    """The registry, served on a port of its own, and a client of it."""
+    """A running registry on its own port, and a client of it."""
     settings = RegistrySettings.from_env({"PALLAS_NATS_URL": nats_url, "PALLAS_PUBLIC_URL": "http://pallas.example"})
     listener = bind("127.0.0.1", 0)
     process = Process("registry", "registry-test", listener.getsockname()[1], Probes())

@@ -79,7 +79,7 @@ class Cell:
         return self.bearers[-_LOOKED_AT:]
 
     async def prepare(self) -> None:
-        """Make what is needed."""
+        """Create the rows of the cell."""
         await self._call("POST", f"{ADMIN}/users", {"name": self.user})
         for number in range(4):
             uid, workspace = f"lib-{self.name}-{number}", self.workspaces[number % 3]
@@ -92,7 +92,7 @@ class Cell:
         await self.new_key()
 
     async def work(self, enough: Callable[[], bool]) -> None:
-        """Change this and that until it is enough."""
+        """Make random changes until `enough` returns True."""
         ways: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (8, self.attach),
             (6, self.move_library),
@@ -124,14 +124,14 @@ class Cell:
         await self._change("PUT", f"{ADMIN}/libraries/{uid}/workspace", {"workspace_id": workspace})
 
     async def rotate(self) -> None:
-        """Give a team another JWT."""
+        """Rotate a team's JWT."""
         team = self.dice.choice(self.teams)
         team.rotations += 1
         answer = await self._change("POST", f"{TEAMS}{team.id}/rotate/")
         self._know_team(team, answer.json()["jwt"], before="stale_jti")
 
     async def replace_team(self) -> None:
-        """Delete a team and make another one."""
+        """Delete a team and create another one."""
         team = self.teams.pop(self.dice.randrange(len(self.teams)))
         team.active = False
         await self._change("DELETE", f"{TEAMS}{team.id}/")
@@ -147,13 +147,13 @@ class Cell:
         self._know_team(team, answer.json()["jwt"], before="team_not_found")
 
     async def scope_token(self) -> None:
-        """Let a token read other libraries."""
+        """Replace the libraries of a token."""
         token = self.dice.choice(self.tokens)
         token.libraries = self._some_libraries()
         await self._change("PUT", f"{ADMIN}/tokens/{token.id}/libraries", self._allowed(token))
 
     async def switch_user(self) -> None:
-        """Shut the user out, or let them in again."""
+        """Deactivate or activate the user."""
         self.user_active = not self.user_active
         await self._change("PATCH", f"{ADMIN}/users/{self.user}", {"active": self.user_active})
 
@@ -234,7 +234,7 @@ class Cell:
         return answer
 
     async def _change(self, method: str, path: str, body: object = None, *, or_gone: bool = False) -> httpx.Response:
-        """Make the change after which the cell is what it is now, and note when it was sent and confirmed.
+        """Send the change that leads to the present state of the cell, and record when it was sent and confirmed.
 
         With `or_gone` a 404 confirms it too: what was done by a call whose answer was lost is gone by the next one.
         """

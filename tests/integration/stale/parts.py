@@ -1,4 +1,4 @@
-"""All that a storm needs, each a process of its own: two of each service, Postgres, Redis and the broker."""
+"""The processes of a storm: two of each service, Postgres, Redis and the broker."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Changes and look-ups at once, while parts are killed; answers are judged by what was confirmed before they began."""
+"""Changes and look-ups while processes are killed. Answers must be no older than the changes confirmed before."""
 
 import asyncio
 import random
@@ -125,7 +125,7 @@ class Storm:
         return await self._look(bearer) != "unavailable"
 
     async def _evict(self) -> None:
-        """Take entries out of Redis at random, as if their time were over: whoever wants them asks the truth."""
+        """Delete random entries from Redis, as if they had expired, so that readers ask team-lifecycle."""
         async with open_cache(self.parts.redis.url) as cache:
             evict = cache.redis.register_script(_EVICT)
             while not self._over:

@@ -1,4 +1,4 @@
-"""No look-up that begins after a change was confirmed is answered by what was before, whatever is killed meanwhile.
+"""No look-up that begins after a confirmed change gets an older answer, whichever process is killed meanwhile.
 
 That the storm finds stale answers of services without their protection is shown by `make bench ARGS="--only stale"`.
 """

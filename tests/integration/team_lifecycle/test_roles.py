@@ -31,7 +31,7 @@ async def roles_in(lifecycle: Lifecycle, library: str = "lib") -> set[tuple[str,
 @pytest.mark.parametrize(
     ("user", "may"), [("olga", ROLES), ("max", ["reader"]), ("rita", []), ("uwe", []), (None, ROLES)]
 )
-async def test_a_role_may_grant_and_revoke_what_the_contract_says(
+async def test_each_role_may_grant_and_revoke_exactly_the_roles_of_the_contract(
     people: Lifecycle, user: str | None, may: list[str]
 ) -> None:
     for role in ROLES:

@@ -35,7 +35,7 @@ MAX_ATTEMPTS = 3
 
 @dataclass(eq=False)
 class Hand:
-    """A delivery in a worker's hands that runs: `task` takes it through its life, `attempt` is what it executes."""
+    """A delivery that a worker executes: `task` handles the delivery, `attempt` is its execution."""
 
     worker: ScriptedWorker
     task: asyncio.Task[None]
@@ -49,7 +49,7 @@ class Hand:
 
 @dataclass
 class Model:
-    """What the log has to say. A claim is an attempt with its worker; a cancel is one of nobody."""
+    """The expected log. A claim is an attempt with its worker; a cancel has no worker."""
 
     safe: bool
     claims: list[tuple[int | str, str]] = field(default_factory=list[tuple[int | str, str]])
@@ -58,16 +58,16 @@ class Model:
 
     @property
     def last(self) -> int | str | None:
-        """Who has the turn: an attempt, a cancel, or nobody yet."""
+        """The last claim: an attempt, a cancel, or none yet."""
         return self.claims[-1][0] if self.claims else None
 
     @property
     def cancelled(self) -> bool:
-        """Whether there is a tombstone."""
+        """Whether the turn is cancelled."""
         return self.last == CANCEL
 
     def end(self, status: str, code: str | None = None) -> None:
-        """The turn ends like this, unless it has ended."""
+        """Record the outcome, unless there is one."""
         if self.outcome is None:
             self.outcome = (status, code)
 
@@ -170,7 +170,7 @@ class TurnLife(RuleBasedStateMachine):
     @precondition(lambda self: self.hands)
     @rule(pick=st.integers(0, 9))
     def report(self, pick: int) -> None:
-        """An attempt says something, whether it still has the turn or not."""
+        """An attempt emits an event, whether it is superseded or not."""
         self.do(self._report(self._pick(pick)))
 
     async def _report(self, hand: Hand) -> None:
@@ -211,7 +211,7 @@ class TurnLife(RuleBasedStateMachine):
     @precondition(lambda self: self.hands)
     @rule(cursor=st.integers(0, 1))
     def receive_claims(self, cursor: int) -> None:
-        """A worker hears what was claimed while it did not listen: a superseded attempt stops."""
+        """A worker gets the claims that it has missed, so a superseded attempt stops."""
         self.do(self._receive_claims(self.workers[cursor]))
 
     async def _receive_claims(self, worker: ScriptedWorker) -> None:
@@ -226,7 +226,7 @@ class TurnLife(RuleBasedStateMachine):
     @precondition(lambda self: self.hands)
     @rule(cursor=st.integers(0, 1))
     def die(self, cursor: int) -> None:
-        """A worker dies in the middle of whatever it does, and another takes its place."""
+        """A worker dies at any point, and another replaces it."""
         dead, self.workers[cursor] = self.workers[cursor], self._new_worker()
         self.hands = [hand for hand in self.hands if hand.worker is not dead]
         self.do(self._appear(self.workers[cursor]))
@@ -292,7 +292,7 @@ class TurnLife(RuleBasedStateMachine):
 
     @invariant()
     def the_log_is_the_model(self) -> None:
-        """Claims in order, tools by who had the turn, one outcome; what has left the queue has ended."""
+        """Claims are in order, tools belong to the last claim, one outcome, and a turn outside the queue has ended."""
         self.do(self._compare())
 
     async def _compare(self) -> None:

@@ -1,4 +1,4 @@
-"""An agent that does only what it is told, step by step, and workers whose every delivery is made by hand."""
+"""An agent that a test controls step by step, and workers whose deliveries the test makes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ PATIENCE = 10.0
 
 @dataclass
 class Attempt:
-    """One execution in the hands of the script. `effects` counts what its tool has done outside."""
+    """One execution that the test controls. `effects` counts the effects of its tool."""
 
     turn: Turn
     emit: Emitter
@@ -64,7 +64,7 @@ class Attempt:
 
 
 class Scripted:
-    """The runtime: hands every attempt to whoever waits for it."""
+    """The runtime: passes every attempt to the test that waits for it."""
 
     def __init__(self) -> None:
         self.attempts: asyncio.Queue[Attempt] = asyncio.Queue()
@@ -102,7 +102,7 @@ class SlowDelivery(Delivery):
 
 
 class ScriptedWorker:
-    """A worker that takes a turn when it is told to."""
+    """A worker that takes a turn when the test says so."""
 
     def __init__(self, bus: Bus, name: str, definition: AgentDefinition) -> None:
         self.bus = bus

@@ -1,4 +1,4 @@
-"""The broker and the two gateways that all lives of one test share; each life has a team of its own."""
+"""The broker and the two gateways that all runs of one test share. Each run has its own team."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
@@ -21,7 +21,7 @@ NO_MESSAGE = 10037
 
 @dataclass
 class Log:
-    """What the log says of a turn, in the words of the model."""
+    """The log of a turn, in the form of the model."""
 
     claims: list[int | str] = field(default_factory=list[int | str])
     started: list[int] = field(default_factory=list[int])
@@ -39,11 +39,11 @@ class Stage:
     other_feeds: TurnFeeds
 
     def new_name(self, kind: str = "w") -> str:
-        """A name that nobody else has."""
+        """A unique name."""
         return f"{kind}{uuid4().hex[:12]}"
 
     def presence(self, worker: str) -> WorkerPresence:
-        """What a worker says that lives."""
+        """The presence of a running worker."""
         return WorkerPresence(worker=worker, slots=8, at=utc_now())
 
     async def read(self, turn_id: str) -> Log:

@@ -25,7 +25,7 @@ IMAGES = (*SERVICES, "demo-tools", "demo-library")
 
 @pytest.fixture(scope="session")
 def pythons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The Python of each image, by a container. Pallas's packages are installed again each time, since their folder differs."""
+    """The Python of each image, by a container. Pallas's packages are installed again, since their folder differs."""
     sources, folder = tmp_path_factory.mktemp("src"), kept_folder()
     image.copy_sources(sources)
     return {name: install(name, sources, folder) for name in IMAGES}

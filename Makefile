@@ -13,7 +13,7 @@ INSTALLED := .venv/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services cli demo deploy tests
 # On two cores, tests of two groups (tests/groups.py) at once.
-PYTEST := $(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(RUN) pytest -n 2 --no-loadscope-reorder
 # What `make test` runs with the same seed each time.
 RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life integration/team_lifecycle/test_fuzz.py unit)
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 from pallas_cli.refused import Refused
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncConnection
+    from asyncpg import Connection
 
 _TIMEOUT = 5.0
-_OWNER = "select pg_get_userbyid(datdba) from pg_database where datname = :name"
+_OWNER = "select pg_get_userbyid(datdba) from pg_database where datname = $1"
 _ROLE = """\
 do $$ begin
   if not exists (select from pg_roles where rolname = '{name}') then create role "{name}"; end if;
@@ -43,40 +43,34 @@ async def ensure_database(url: str, name: str, password: str | None = None) -> N
     Raises:
         Refused: the server cannot be used, or the database cannot be created.
     """
-    from sqlalchemy import text
-    from sqlalchemy.exc import SQLAlchemyError
+    from asyncpg import InterfaceError, PostgresError
 
     try:
         async with _connected(url) as server:
-            owner: str | None = await server.scalar(text(_OWNER), {"name": name})
+            owner = await server.fetchval(_OWNER, name)
             if owner is None:
-                await server.exec_driver_sql(f'create database "{name}"')
+                await server.execute(f'create database "{name}"')
             if password is None:
                 return
-            await server.exec_driver_sql(_ROLE.format(name=name, password=password))
+            await server.execute(_ROLE.format(name=name, password=password))
             if owner != name:
                 # Tables come first: an interrupted transfer is then repeated by the next start.
                 async with _connected(database_url(url, name)) as database:
-                    await database.exec_driver_sql(_TABLES.format(name=name))
-                await server.exec_driver_sql(f'alter database "{name}" owner to "{name}"')
-            await server.exec_driver_sql(f'revoke connect on database "{name}" from public')
-    except (SQLAlchemyError, OSError, TimeoutError) as error:
-        why = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
+                    await database.execute(_TABLES.format(name=name))
+                await server.execute(f'alter database "{name}" owner to "{name}"')
+            await server.execute(f'revoke connect on database "{name}" from public')
+    except (PostgresError, InterfaceError, OSError, TimeoutError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
         raise Refused(f"the database {name!r} on Postgres at {urlsplit(url).hostname} cannot be used: {why}") from error
 
 
 @asynccontextmanager
-async def _connected(url: str) -> "AsyncGenerator[AsyncConnection]":
+async def _connected(url: str) -> "AsyncGenerator[Connection]":
     """A connection in autocommit mode."""
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.ext.asyncio import create_async_engine
+    import asyncpg
 
-    address = make_url(url).set(drivername="postgresql+asyncpg")
-    if mode := address.query.get("sslmode"):
-        address = address.difference_update_query(["sslmode"]).update_query_dict({"ssl": mode})
-    engine = create_async_engine(address, isolation_level="AUTOCOMMIT", connect_args={"timeout": _TIMEOUT})
+    connection = await asyncpg.connect(url, timeout=_TIMEOUT)
     try:
-        async with engine.connect() as connection:
-            yield connection
+        yield connection
     finally:
-        await engine.dispose()
+        await connection.close()

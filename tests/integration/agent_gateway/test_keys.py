@@ -363,17 +363,17 @@ async def test_a_turn_without_a_key_is_cancelled_as_soon_as_its_caller_leaves(
     assert cancel.reason == "the caller closed the stream"
 
 
-@pytest.mark.parametrize("key", ["", "x" * 201, 7, None, ["a"], {"a": 1}], ids=repr)
 async def test_an_invalid_key_is_refused_with_its_field(
-    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, key: object
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
-    refused = await result(http, fronts[0], platform, keyed("say", {}, key))
-    assert fault(refused) == {"code": "invalid_arguments", "retryable": False}
-    assert f"_meta['{KEY}']" in refused["content"][0]["text"]
+    for key in ("", "x" * 201, 7, None, ["a"], {"a": 1}):
+        refused = await result(http, fronts[0], platform, keyed("say", {}, key))
+        assert fault(refused) == {"code": "invalid_arguments", "retryable": False}, key
+        assert f"_meta['{KEY}']" in refused["content"][0]["text"], key
 
 
-@pytest.mark.parametrize("key", ["x" * 200, "ключ 🔑"], ids=["longest", "any characters"])
 async def test_a_key_may_be_any_text_of_up_to_200_characters(
-    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient, key: str
+    platform: Platform, fronts: tuple[Front, Front], http: httpx.AsyncClient
 ) -> None:
-    assert not (await result(http, fronts[0], platform, keyed("say", {}, key)))["isError"]
+    for key in ("x" * 200, "ключ 🔑"):
+        assert not (await result(http, fronts[0], platform, keyed("say", {}, key)))["isError"], key

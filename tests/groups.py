@@ -1,8 +1,8 @@
 """Which tests may run in parallel (`-n 2`).
 
-The tests of a group run one after another in one process. A module is a group, since its tests share fixtures. All tests
-that start whole stacks or storms are one group: in parallel they would save no time, and would miss the bounds in seconds
-that they check. That group takes longest, so it starts first.
+The tests of a group run one after another in one process. A module is a group, since its tests share fixtures. All
+tests that start whole stacks or storms are one group: in parallel they would save no time, and would miss the bounds in
+seconds that they check. That group takes longest, so it starts first.
 """
 
 import pytest

@@ -9,7 +9,7 @@ import pytest
 
 from pallas_bus.transport import ask
 from pallas_contracts.errors import PallasError, find_error
-from team_lifecycle.entry.errors import status_of
+from pallas_runtime.problems import status_of
 
 
 def kinds(of: type[PallasError] = PallasError) -> Iterator[type[PallasError]]:
@@ -26,7 +26,7 @@ def bus_kind(error: BaseException) -> type[PallasError]:
     return ask.kind_of(known.kind)
 
 
-BOUNDARIES: dict[str, Callable[[BaseException], object]] = {"bus": bus_kind, "team-lifecycle over HTTP": status_of}
+BOUNDARIES: dict[str, Callable[[BaseException], object]] = {"bus": bus_kind, "HTTP": status_of}
 """From the name of a boundary to its map. The gateway's MCP errors have tests of their own."""
 
 each_kind = pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.__name__)

@@ -21,11 +21,11 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "agent_gateway": (("",), ("answers",), ("handshake",), ("mcp",), ("http",), ("app", "__main__")),
     "agent_worker": (("",), ("downstream",), ("llm",), ("teams",), ("app", "__main__")),
-    "auth_resolver": (("",), ("app", "__main__")),
-    "registry": (("",), ("entry",), ("app", "__main__")),
-    "team_lifecycle": (("",), ("handlers",), ("listing",), ("entry",), ("app", "__main__")),
-    "health_monitor": (("",), ("adapters",), ("app", "__main__")),
-    "library_search": (("",), ("reading",), ("adapters",), ("handlers",), ("entry",), ("app", "__main__")),
+    "auth_resolver": (("",), ("bearers",), ("app", "__main__")),
+    "registry": (("",), ("listing",), ("http",), ("app", "__main__")),
+    "team_lifecycle": (("",), ("lookups",), ("changes", "handlers"), ("http",), ("app", "__main__")),
+    "health_monitor": (("",), ("broker",), ("probes",), ("judging",), ("app", "__main__")),
+    "library_search": (("",), ("reading",), ("store",), ("handlers",), ("mcp",), ("http",), ("app", "__main__")),
 }
 """Rooms of each package, the lowest first. A room is a folder, or a module beside the folders; `""` is all other
 modules beside them."""

@@ -20,7 +20,7 @@ from agent_worker.settings import WorkerSettings
 from pallas_executor.executor import Executor
 from pallas_runtime.http import bind, listening
 from pallas_runtime.probes import Probes, with_probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 _LOOK_AGAIN = 0.02
 

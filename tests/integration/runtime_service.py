@@ -14,7 +14,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from pallas_contracts.errors import Rejected, Unavailable
-from pallas_runtime.run import Process, run
+from pallas_runtime.process import Process
+from pallas_runtime.run import run
 from pallas_runtime.settings import Settings
 from pallas_runtime.telemetry import tracer
 

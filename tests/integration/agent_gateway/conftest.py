@@ -28,7 +28,7 @@ from pallas_contracts.agents import AgentDefinition, GatewayPresence, ToolDefini
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, GATEWAYS, STREAMS
 from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutcome
 from pallas_executor.executor import Executor
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 WAIT = ToolDefinition(
     name="wait",

@@ -20,7 +20,7 @@ from auth_resolver.settings import AuthResolverSettings
 from pallas_contracts.turns import Claimed
 from pallas_postgres.engine import open_engine
 from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 from team_lifecycle.migrate import MIGRATIONS
 
 CALL = REQUESTS["modern list"]

@@ -21,7 +21,7 @@ from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Claimed, Fault, Progress, Result, TurnOutcome, TurnRequested
 from pallas_executor.executor import Executor
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 
 @dataclass

@@ -19,7 +19,7 @@ from pallas_contracts.auth import AUTH_FAILURES, LookedUp, LookupKey, Lookups, R
 from pallas_contracts.catalog import LOOK_UP, RESOLVE
 from pallas_contracts.errors import Unavailable
 from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 
 @dataclass

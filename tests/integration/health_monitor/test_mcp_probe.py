@@ -10,9 +10,9 @@ from tests.integration.health_monitor.servers import Downstream, answering, hung
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, soon
 
-from health_monitor.adapters.mcp_probe import McpProbe
-from health_monitor.adapters.model_probe import ModelProbe
-from health_monitor.adapters.probing import make_http
+from health_monitor.probes.mcp_probe import McpProbe
+from health_monitor.probes.model_probe import ModelProbe
+from health_monitor.probes.probing import make_http
 from pallas_teams import HttpServer, ProviderConfig
 
 OPENED = {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-06-18"}}

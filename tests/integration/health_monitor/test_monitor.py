@@ -18,9 +18,9 @@ from tests.integration.health_monitor.servers import Downstream, hung, mcp_app
 from tests.requirements import requirement
 from tests.waiting import PATIENCE, eventually, soon, within
 
-from health_monitor import measure_depths
 from health_monitor.app import HealthMonitor, build
-from health_monitor.monitor import ON_DEMAND
+from health_monitor.broker import measure_depths
+from health_monitor.judging.monitor import ON_DEMAND
 from health_monitor.settings import MonitorSettings
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus, connect
@@ -41,7 +41,7 @@ from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ClientContext, TurnRequested
 from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 from pallas_teams import load_team
 
 NO_WORKER = "no worker is running; starts on the next turn"

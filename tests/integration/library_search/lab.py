@@ -35,7 +35,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
 from pallas_runtime.http import bind, listening
 from pallas_runtime.probes import Probes, with_probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 DOCUMENTS = "/admin/api/documents"
 PASSWORD = "battery staple"

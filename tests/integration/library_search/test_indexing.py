@@ -13,7 +13,7 @@ from library_search.app import INDEXING, build
 from library_search.settings import LibrarySearchSettings
 from pallas_postgres.engine import open_engine
 from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 _UPDATING = """select count(*) from pg_stat_activity where datname = current_database() and query ilike 'update chunks%'
 and state = 'active' and clock_timestamp() - query_start > interval '1.5 seconds'"""

@@ -22,7 +22,7 @@ from pallas_contracts.health import AgentHealth
 from pallas_contracts.message import utc_now
 from pallas_runtime.http import bind, listening
 from pallas_runtime.probes import Probes, with_probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 from registry.app import build
 from registry.settings import RegistrySettings
 

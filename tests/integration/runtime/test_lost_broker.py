@@ -20,7 +20,7 @@ import health_monitor.settings
 import registry.app
 import registry.settings
 from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 from pallas_runtime.settings import Settings
 
 SERVICES: dict[str, tuple[Callable[[Any, Process], AbstractAsyncContextManager[Any]], type[Settings]]] = {

@@ -1,7 +1,6 @@
 """A cache of look-ups that fails on demand, and a Redis that loses its data and is filled with old rows."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.embedded import RedisServer
@@ -10,20 +9,21 @@ from pallas_contracts.auth import LookupKey, Record
 from pallas_contracts.errors import Unavailable
 from pallas_lookups.cache import Invalidation, LookupCache
 from pallas_postgres.engine import reading
-from team_lifecycle.look_up import Rows, look_up
+from team_lifecycle.lookups.look_up import Rows, look_up
 
 
-@dataclass
-class FailingCache:
+class FailingCache(LookupCache):
     """A cache that fails on demand. `lost` is called before each refresh that fails; `asked` counts invalidations."""
 
-    inner: LookupCache
-    invalidates: list[bool] = field(default_factory=list[bool])
-    refreshes: list[bool] = field(default_factory=list[bool])
-    short: bool = False
-    away: bool = False
-    asked: int = 0
-    lost: Callable[[], Awaitable[None]] | None = None
+    def __init__(self, inner: LookupCache) -> None:
+        super().__init__(inner.redis)
+        self.inner = inner
+        self.invalidates: list[bool] = []
+        self.refreshes: list[bool] = []
+        self.short = False
+        self.away = False
+        self.asked = 0
+        self.lost: Callable[[], Awaitable[None]] | None = None
 
     async def invalidate(self, keys: Collection[LookupKey]) -> Invalidation:
         """Fail when the next of `invalidates` is False, or while it is `away`."""

@@ -12,7 +12,7 @@ from cryptography.fernet import Fernet
 
 from pallas_runtime.http import bind, listening
 from pallas_runtime.probes import Probes, with_probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 from team_lifecycle.app import build
 from team_lifecycle.settings import TeamLifecycleSettings
 

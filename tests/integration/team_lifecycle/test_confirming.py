@@ -14,7 +14,7 @@ from tests.postgres import PostgresServer
 from pallas_contracts.auth import Record, TeamRecord
 from pallas_contracts.errors import Unavailable
 from pallas_postgres.engine import open_engine
-from team_lifecycle.changes import Changes
+from team_lifecycle.changes.make_changes import Changes
 from team_lifecycle.handlers import teams
 from team_lifecycle.metrics import make_metrics
 from team_lifecycle.model import Who, team_key
@@ -37,7 +37,7 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 @pytest.fixture
 def changes(engine: AsyncEngine, cache: FailingCache, monkeypatch: pytest.MonkeyPatch) -> Changes:
     """Changes over that cache."""
-    monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
+    monkeypatch.setattr("team_lifecycle.changes.make_changes.CONFIRM_PAUSE", 0.001)
     return Changes(engine, cache, make_metrics(CollectorRegistry()), lambda: None)
 
 

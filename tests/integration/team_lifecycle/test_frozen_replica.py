@@ -13,7 +13,7 @@ from tests.postgres import PostgresServer
 from tests.waiting import soon, within
 
 from pallas_postgres.engine import open_engine
-from team_lifecycle.changes import CHANGES_LOCK
+from team_lifecycle.changes.make_changes import CHANGES_LOCK
 
 WAITS = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
 HOLDS = "select state from pg_stat_activity join pg_locks using (pid) where locktype = 'advisory' and granted"

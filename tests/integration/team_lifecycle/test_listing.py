@@ -4,7 +4,7 @@ from sqlalchemy import event
 from tests.integration.team_lifecycle.lab import Lifecycle
 
 from pallas_postgres.engine import open_engine, reading
-from team_lifecycle.listing import list_teams, list_tokens
+from team_lifecycle.handlers.listing import list_teams, list_tokens
 
 
 async def test_a_page_of_tokens_or_teams_takes_two_statements_at_any_length(

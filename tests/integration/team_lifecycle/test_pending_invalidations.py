@@ -26,11 +26,11 @@ from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.opaque import token_digest
 from pallas_postgres.engine import open_engine, reading
-from team_lifecycle.changes import Changes
+from team_lifecycle.changes.make_changes import Changes
 from team_lifecycle.handlers import keys, libraries, memberships, teams, tokens, users
+from team_lifecycle.handlers.signing import Seal
 from team_lifecycle.metrics import make_metrics
 from team_lifecycle.model import Decision, Who, signing_key, team_key, token_key
-from team_lifecycle.signing import Seal
 from team_lifecycle.tables import PendingInvalidation
 
 WHO = Who("test", "a correlation")
@@ -140,8 +140,8 @@ async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
 @pytest.fixture(autouse=True)
 def poll_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry and poll at once."""
-    monkeypatch.setattr("team_lifecycle.changes.CONFIRM_PAUSE", 0.001)
-    monkeypatch.setattr("team_lifecycle.changes.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("team_lifecycle.changes.make_changes.CONFIRM_PAUSE", 0.001)
+    monkeypatch.setattr("team_lifecycle.changes.make_changes.POLL_SECONDS", 0.01)
 
 
 def a_replica(engine: AsyncEngine, cache: FailingCache) -> Changes:
@@ -229,7 +229,7 @@ async def test_changes_are_refused_while_an_earlier_one_cannot_be_confirmed(
 async def test_another_replica_completes_the_invalidations_of_one_killed_after_its_commit(
     engine: AsyncEngine, cache: FailingCache, redis: RedisServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("team_lifecycle.pending.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("team_lifecycle.changes.pending.GRACE_SECONDS", 0.0)
     changes, world = a_replica(engine, cache), World()
     await world.make(changes)
     decide, key = CASES[name](world)

@@ -13,7 +13,7 @@ from tests.postgres import PostgresServer
 
 from pallas_contracts.message import utc_now
 from pallas_postgres.engine import open_engine
-from team_lifecycle.relay import Relay
+from team_lifecycle.changes.relay import Relay
 from team_lifecycle.tables import Change
 
 EVENTS = 25
@@ -22,7 +22,7 @@ EVENTS = 25
 async def test_events_are_sent_when_a_batch_exceeds_the_idle_transaction_timeout(
     postgres: PostgresServer, nats_server: NatsServer, bus: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("team_lifecycle.relay.BATCH_SECONDS", 0.3)
+    monkeypatch.setattr("team_lifecycle.changes.relay.BATCH_SECONDS", 0.3)
     database = await postgres.new_database(like="model")
     idle = {"idle_in_transaction_session_timeout": "1s"}
     engine = open_engine(database, pool=2, service="tests", options=idle)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from tests.hostile import definitions, nested
 
-from health_monitor.fold import Evidence, fold
-from health_monitor.needs import model_key, needs_of
+from health_monitor.judging.fold import Evidence, fold
+from health_monitor.judging.needs import model_key, needs_of
 from pallas_contracts.agents import LARGEST_DEFINITION, AgentDefinition, read_definition
 from pallas_contracts.ids import is_token
-from registry.listing import compile_listing
+from registry.listing.compile_listing import compile_listing
 
 IDS = {"team": "demo", "agent": "harper"}
 GOOD = {**IDS, "title": "Harper", "updated_at": "2026-01-01T00:00:00Z"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from health_monitor.fold import NO_WORKER, Evidence, Verdict, fold
-from health_monitor.needs import model_key, needs_of
+from health_monitor.judging.fold import NO_WORKER, Evidence, Verdict, fold
+from health_monitor.judging.needs import model_key, needs_of
 from pallas_contracts.agents import AgentDefinition, Dependency, ModelDependency, WorkerPresence
 from pallas_contracts.health import ProbeResult
 

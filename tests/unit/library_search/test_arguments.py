@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from library_search.arguments import (
+from library_search.handlers.arguments import (
     Arguments,
     GetChunk,
     GetDocument,

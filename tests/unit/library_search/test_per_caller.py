@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from library_search.entry import per_caller
-from library_search.entry.per_caller import PerCaller
+from library_search.mcp import per_caller
+from library_search.mcp.per_caller import PerCaller
 from pallas_contracts.errors import Unavailable
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
-from registry.entry.conditional import is_fresh
-from registry.listing import Listing, compile_listing
-from registry.paging import page, parse_query
+from registry.http.conditional import is_fresh
+from registry.listing.compile_listing import Listing, compile_listing
+from registry.listing.paging import page, parse_query
 
 AT = datetime(2026, 3, 12, 10, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from argon2 import PasswordHasher
 from fastapi.routing import iter_route_contexts
 
 from pallas_credentials.accounts import Accounts
-from team_lifecycle.entry.front import Front
-from team_lifecycle.entry.http import ADMIN, ADMIN_ACCOUNT, SERVICE_ACCOUNT, TEAMS, make_app
+from team_lifecycle.http.front import Front
+from team_lifecycle.http.routing import ADMIN, ADMIN_ACCOUNT, SERVICE_ACCOUNT, TEAMS, make_app
 
 PUBLIC = {"/openapi.json", "/.well-known/jwks.json"}
 HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("right")

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
@@ -50,7 +49,8 @@ from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
-from pallas_runtime.run import BROKER, Process
+from pallas_runtime.hosts import accepted_hosts
+from pallas_runtime.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,6 @@ EVENTS = frozenset({TURN_LOG.name, DEAD_LETTERS.name})
 """The streams that are kept for `PALLAS_EVENT_DAYS`; content in them expires earlier."""
 
 _DAY = 86_400
-
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass
@@ -89,9 +87,8 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
     access = Access.of(settings)
     async with (
         connect_when_possible(access, GATEWAY, instance=process.instance) as bus,
-        process.without(bus.closed, BROKER),
+        process.uses(bus),
     ):
-        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, *_owned(settings), replicas=settings.stream_replicas)
         async with (
             AsyncExitStack() as stack,
@@ -155,18 +152,11 @@ async def _publish_presence(bus: Bus, settings: GatewaySettings, process: Proces
 
 
 def _security(settings: GatewaySettings) -> TransportSecuritySettings:
-    """Which Host and Origin headers are accepted: loopback, the public address, and what the settings add."""
-    if "*" in settings.allowed_hosts:
+    accepted = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
+    if accepted is None:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    public = urlsplit(settings.public_url).netloc if settings.public_url else None
-    hosts = [*LOOPBACK, *(f"{host}:*" for host in LOOPBACK), *settings.allowed_hosts, *([public] if public else [])]
-    origins = [f"http://{host}" for host in (*LOOPBACK, *(f"{host}:*" for host in LOOPBACK))]
-    if settings.public_url:
-        origins.append(settings.public_url.rstrip("/"))
     return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=hosts,
-        allowed_origins=[*origins, *settings.allowed_origins],
+        enable_dns_rebinding_protection=True, allowed_hosts=accepted.hosts, allowed_origins=accepted.origins
     )
 
 

@@ -11,7 +11,7 @@ from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.streams import declare
 from pallas_contracts.catalog import AGENTS, DEAD_LETTERS, TURN_LOG, TURN_QUEUE, WORKER, WORKERS
 from pallas_executor.executor import Executor, Troubles, execute_turns
-from pallas_runtime.run import BROKER, Process
+from pallas_runtime.process import Process
 
 
 @asynccontextmanager
@@ -20,9 +20,8 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
     access = Access.of(settings)
     async with (
         connect_when_possible(access, WORKER, instance=process.instance) as bus,
-        process.without(bus.closed, BROKER),
+        process.uses(bus),
     ):
-        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         await declare(bus, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         async with execute_turns(

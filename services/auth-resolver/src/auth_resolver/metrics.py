@@ -1,13 +1,15 @@
-"""Metrics: the time of answers by cache verdict, and refusals by reason."""
+"""Metrics of answers: their time by cache verdict, and refusals by reason."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from auth_resolver.lookups import Verdict
-from pallas_contracts.auth import AUTH_FAILURES
+from pallas_contracts.auth import AUTH_FAILURES, ResolveBearer, Resolved
+from pallas_contracts.errors import Denied, PallasError
 from pallas_runtime.metrics import auth_failures
 
 FAILED = "failed"
@@ -35,3 +37,25 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
     )
     verdicts: tuple[str, ...] = (*get_args(Verdict.__value__), FAILED)
     return Metrics(auth_failures(registry, AUTH_FAILURES), {verdict: seconds.labels(verdict) for verdict in verdicts})
+
+
+class Measured:
+    """Counts and times what a resolver answers and refuses."""
+
+    def __init__(self, resolve: Callable[[ResolveBearer], Awaitable[Resolved]], metrics: Metrics) -> None:
+        self._resolve = resolve
+        self._metrics = metrics
+
+    async def __call__(self, question: ResolveBearer) -> Resolved:
+        """Resolve a bearer."""
+        began = time.perf_counter()
+        try:
+            resolved = await self._resolve(question)
+        except Denied as error:
+            self._metrics.failures.labels(error.code).inc()
+            raise
+        except PallasError:
+            self._metrics.seconds[FAILED].observe(time.perf_counter() - began)
+            raise
+        self._metrics.seconds[resolved.cache].observe(time.perf_counter() - began)
+        return resolved

@@ -9,16 +9,23 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
-from health_monitor.measure_depths import measure_depths
+from health_monitor.broker.measure_depths import measure_depths
+from health_monitor.broker.publications import Publications
+from health_monitor.broker.turn_queue import TurnQueue
+from health_monitor.judging.monitor import Monitor
 from health_monitor.metrics import make_metrics
-from health_monitor.monitor import Monitor
+from health_monitor.probes.mcp_probe import McpProbe
+from health_monitor.probes.model_probe import ModelProbe
+from health_monitor.probes.probing import make_http
+from health_monitor.probes.shared_probes import SharedProbes
 from health_monitor.settings import MonitorSettings
+from health_monitor.team_folders import TeamFolders
 from pallas_bus.transport import ask, streams
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.kv import watch
 from pallas_contracts.catalog import AGENTS, CHECK_HEALTH, HEALTH, MONITOR, PROBES, WORKERS
-from pallas_runtime.run import BROKER, Process
+from pallas_runtime.process import Process
 
 
 @dataclass
@@ -39,21 +46,11 @@ class HealthMonitor:
 @asynccontextmanager
 async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[HealthMonitor]:
     """Connect, wait until agents and workers are known, and yield the monitor after its first round."""
-    from health_monitor.adapters.dependencies import Dependencies
-    from health_monitor.adapters.mcp_probe import McpProbe
-    from health_monitor.adapters.model_probe import ModelProbe
-    from health_monitor.adapters.probing import make_http
-    from health_monitor.adapters.publications import Buckets
-    from health_monitor.adapters.team_folders import TeamFolders
-    from health_monitor.adapters.turn_queue import TurnQueue
-    from health_monitor.shared_probes import SharedProbes
-
     metrics = make_metrics(process.probes.metrics)
     async with AsyncExitStack() as stack:
         access = Access.of(settings)
         bus = await stack.enter_async_context(connect(access, MONITOR, instance=process.instance))
-        await stack.enter_async_context(process.without(bus.closed, BROKER))
-        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
+        await stack.enter_async_context(process.uses(bus))
         await streams.declare(bus, HEALTH, PROBES, replicas=settings.stream_replicas)
         agents = await stack.enter_async_context(watch(bus, AGENTS))
         workers = await stack.enter_async_context(watch(bus, WORKERS))
@@ -64,11 +61,11 @@ async def build(settings: MonitorSettings, process: Process) -> AsyncGenerator[H
         http = await stack.enter_async_context(make_http(settings.probe_timeout))
         mcp = McpProbe(http, settings.probe_timeout)
         stack.push_async_callback(mcp.close)
-        publications = Buckets(bus, settings.probe_interval, health, probes)
-        prober = Dependencies(mcp, ModelProbe(http, settings.probe_timeout))
+        publications = Publications(bus, settings.probe_interval, health, probes)
+        model = ModelProbe(http, settings.probe_timeout)
         monitor = Monitor(
             addresses=TeamFolders(settings.teams, os.environ, metrics.folder_read),
-            probes=SharedProbes(prober, publications, metrics),
+            probes=SharedProbes(mcp, model, publications, metrics),
             queue=TurnQueue(bus),
             publications=publications,
             metrics=metrics,

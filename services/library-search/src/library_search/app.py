@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlsplit
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -14,31 +13,30 @@ from mcp.server.transport_security import TransportSecuritySettings
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
-from library_search.adapters.documents import Documents
-from library_search.adapters.indexing import index_by
-from library_search.adapters.libraries import Libraries
-from library_search.adapters.shelves import Shelves
-from library_search.entry.admin import Admin
-from library_search.entry.bearers import Bearers
-from library_search.entry.http import LARGEST_MESSAGE, Http
-from library_search.entry.per_caller import PerCaller
-from library_search.entry.tool_server import ToolServer
-from library_search.entry.tools import make_tools
 from library_search.handlers.follow_libraries import FollowLibraries
 from library_search.handlers.ingest_document import IngestDocument
-from library_search.health import ANSWER_SECONDS, Needs
+from library_search.http.admin import Admin
+from library_search.http.bearers import Bearers
+from library_search.http.routing import LARGEST_MESSAGE, Http
+from library_search.mcp.per_caller import PerCaller
+from library_search.mcp.tool_server import ToolServer
+from library_search.mcp.tools import make_tools
 from library_search.metrics import make_metrics
 from library_search.migrate import MIGRATIONS
 from library_search.reading.reader import Reader
 from library_search.settings import LibrarySearchSettings, languages_of
+from library_search.store.documents import Documents
+from library_search.store.indexing import index_by
+from library_search.store.libraries import Libraries
+from library_search.store.shelves import Shelves
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import RESOLVE, SEARCH
-from pallas_contracts.errors import Unavailable
 from pallas_credentials.accounts import Account
 from pallas_postgres.engine import open_engine, ping
-from pallas_runtime.run import BROKER, Process
+from pallas_runtime.hosts import accepted_hosts
+from pallas_runtime.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +45,8 @@ PLANS = {"plan_cache_mode": "force_custom_plan"}
 
 INDEXING = "reindexing all documents for other search languages"
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_RETRY = 0.5
+ANSWER_SECONDS = 3.0
+"""Time limit of the readiness check. It has a connection of its own, so that queries of callers do not delay it."""
 
 
 @dataclass(frozen=True)
@@ -76,65 +74,43 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         database, pool = settings.postgres_url.get_secret_value(), settings.postgres_pool
         engine = open_engine(database, pool=pool, service="library-search", options=PLANS)
         stack.push_async_callback(engine.dispose)
-        polling = open_engine(database, pool=1, service="library-search", command_seconds=ANSWER_SECONDS)
-        stack.push_async_callback(polling.dispose)
-        needs = Needs(partial(ping, polling))
-        process.probes.checks["postgres"] = needs.missing
-        await _spawn(stack, process, needs.watch(), "readiness check")
-        await _prepare(engine, languages, process)
-        await needs.check()
-        bus = await stack.enter_async_context(connect_when_possible(access, SEARCH, instance=process.instance))
-        await stack.enter_async_context(process.without(bus.closed, BROKER))
-        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
+        checking = open_engine(database, pool=1, service="library-search", command_seconds=ANSWER_SECONDS)
+        stack.push_async_callback(checking.dispose)
+        enter = stack.enter_async_context
+        readiness = await enter(process.needs(postgres=partial(ping, checking)))
+        await MIGRATIONS.prepare(engine, partial(_index, engine, languages, process))
+        await readiness.check()
+        bus = await enter(connect_when_possible(access, SEARCH, instance=process.instance))
+        await enter(process.uses(bus))
         following = FollowLibraries(Libraries(engine))
         process.probes.checks["changes"] = lambda: following.missing
-        await _spawn(stack, process, following.run(bus), "changes of libraries")
+        await enter(process.running(following.run(bus), "changes of libraries"))
         metrics = make_metrics(process.probes.metrics)
-        tools = make_tools(Shelves(engine, languages), needs.missing, lambda: following.missing)
+        database_missing = partial(readiness.missing, "postgres")
+        tools = make_tools(Shelves(engine, languages), database_missing, lambda: following.missing)
         server = ToolServer(tools, metrics, PerCaller(max(1, pool // 3))).server
-        mcp = await _serve_mcp(stack, process, server, _security(settings))
+        mcp = await enter(_serving_mcp(process, server, _security(settings)))
         reader = Reader()
         stack.push_async_callback(reader.close)
         admin = _admin(settings, Documents(engine, languages), reader)
         yield LibrarySearch(Http(mcp, admin, Bearers(partial(ask, bus, RESOLVE), metrics)))
 
 
-async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, None, None], name: str) -> None:
-    """Run `work` until the stack is closed. If it ends before, the process ends."""
-    task = process.vital(asyncio.create_task(work, name=name))
-
-    async def end() -> None:
-        task.cancel()
-        await asyncio.wait({task})
-
-    stack.push_async_callback(end)
-
-
-async def _prepare(engine: AsyncEngine, languages: tuple[str, ...], process: Process) -> None:
-    """Wait for Postgres, migrate the tables, and reindex if the languages have changed."""
+async def _index(engine: AsyncEngine, languages: tuple[str, ...], process: Process) -> None:
+    """Reindex all documents if the languages have changed."""
 
     def begins() -> None:
         process.probes.starting = INDEXING
         log.info(INDEXING, extra={"languages": ",".join(languages)})
 
-    warned = False
-    while True:
-        try:
-            await MIGRATIONS.run(engine)
-            if made := await index_by(engine, languages, begins):
-                log.info("reindexed all documents", extra={"chunks": made, "languages": ",".join(languages)})
-        except Unavailable as error:
-            if not warned:
-                log.warning("waiting for the database", extra={"reason": error.message})
-                warned = True
-            await asyncio.sleep(_RETRY)
-        else:
-            return
+    if made := await index_by(engine, languages, begins):
+        log.info("reindexed all documents", extra={"chunks": made, "languages": ",".join(languages)})
 
 
-async def _serve_mcp(
-    stack: AsyncExitStack, process: Process, server: Server[object], security: TransportSecuritySettings
-) -> ASGIApp:
+@asynccontextmanager
+async def _serving_mcp(
+    process: Process, server: Server[object], security: TransportSecuritySettings
+) -> AsyncGenerator[ASGIApp]:
     """Run the server's session manager, which must start and end in one task."""
     # Tools are fast and send no progress, so answers need no streams.
     manager = StreamableHTTPSessionManager(
@@ -151,9 +127,9 @@ async def _serve_mcp(
             ready.set()
             await asyncio.Event().wait()
 
-    await _spawn(stack, process, live(), "MCP")
-    await ready.wait()
-    return manager.handle_request
+    async with process.running(live(), "MCP"):
+        await ready.wait()
+        yield manager.handle_request
 
 
 def _admin(settings: LibrarySearchSettings, documents: Documents, reader: Reader) -> Admin:
@@ -165,16 +141,11 @@ def _admin(settings: LibrarySearchSettings, documents: Documents, reader: Reader
 
 
 def _security(settings: LibrarySearchSettings) -> TransportSecuritySettings:
-    """Accepted Host and Origin headers: loopback, the public address, and those of the settings."""
-    if "*" in settings.allowed_hosts:
+    accepted = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
+    if accepted is None:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    public = urlsplit(settings.public_url).netloc if settings.public_url else None
-    local = [*LOOPBACK, *(f"{host}:*" for host in LOOPBACK)]
-    origins = [f"http://{host}" for host in local] + ([settings.public_url.rstrip("/")] if settings.public_url else [])
     return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=[*local, *settings.allowed_hosts, *([public] if public else [])],
-        allowed_origins=[*origins, *settings.allowed_origins],
+        enable_dns_rebinding_protection=True, allowed_hosts=accepted.hosts, allowed_origins=accepted.origins
     )
 
 

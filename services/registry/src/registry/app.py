@@ -12,8 +12,9 @@ from pallas_bus.transport.connection import connect
 from pallas_bus.transport.kv import watch
 from pallas_contracts.catalog import AGENTS, GATEWAYS, HEALTH, REGISTRY
 from pallas_contracts.message import utc_now
-from pallas_runtime.run import BROKER, Process
-from registry.catalogue import Catalogue
+from pallas_runtime.process import Process
+from registry.http.routing import make_http
+from registry.listing.catalogue import Catalogue
 from registry.settings import RegistrySettings
 
 TICK = 1.0
@@ -35,17 +36,14 @@ async def build(settings: RegistrySettings, process: Process) -> AsyncGenerator[
 
     Until then the process answers 503: with an empty list callers would believe that all agents are gone.
     """
-    from registry.entry.http import make_http
-
     catalogue = Catalogue(settings.public_url)
     async with (
         connect(Access.of(settings), REGISTRY, instance=process.instance) as bus,
-        process.without(bus.closed, BROKER),
+        process.uses(bus),
         watch(bus, AGENTS) as agents,
         watch(bus, HEALTH) as health,
         watch(bus, GATEWAYS) as gateways,
     ):
-        process.probes.checks["broker"] = lambda: None if bus.connected else "not connected"
         process.probes.checks["tables"] = lambda: _unread(
             agents=agents.synced, health=health.synced, gateways=gateways.synced
         )

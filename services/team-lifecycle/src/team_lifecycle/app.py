@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,30 +12,28 @@ from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import answer, answering
-from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import LIFECYCLE, LOOK_UP
-from pallas_contracts.errors import Rejected, Unavailable
+from pallas_contracts.errors import Rejected
 from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import open_cache
 from pallas_postgres.engine import open_engine, ping
-from pallas_runtime.run import BROKER, Process
+from pallas_runtime.process import BROKER, NOT_CONNECTED, Process
 from pallas_runtime.settings import PREFIX
-from team_lifecycle.changes import Changes
-from team_lifecycle.entry.http import make_http
-from team_lifecycle.entry.lookups import answer_lookups
-from team_lifecycle.entry.parts import Parts
+from team_lifecycle.changes.make_changes import Changes
+from team_lifecycle.changes.relay import Relay, watch_lag
 from team_lifecycle.handlers.keys import ensure_current_key
-from team_lifecycle.health import Needs
+from team_lifecycle.handlers.signing import Seal
+from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.routing import make_http
+from team_lifecycle.lookups.answer_lookups import answer_lookups
 from team_lifecycle.metrics import make_metrics
 from team_lifecycle.migrate import MIGRATIONS
 from team_lifecycle.model import Who
-from team_lifecycle.relay import Relay, watch_lag
 from team_lifecycle.settings import TeamLifecycleSettings
-from team_lifecycle.signing import Seal
 
 log = logging.getLogger(__name__)
 
-RETRY = 0.5
 IDLE_SECONDS = 4
 """After this time Postgres ends an idle transaction. It is less than others wait for a lock, so a replica that freezes
 within a change only delays their changes."""
@@ -67,17 +65,14 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
         idle = {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"}
         engine = open_engine(url, pool=settings.postgres_pool, service="team-lifecycle", options=idle)
         stack.push_async_callback(engine.dispose)
-        cache = await stack.enter_async_context(open_cache(settings.redis_url.get_secret_value()))
-        needs = Needs({"postgres": partial(ping, engine), "redis": cache.check})
-        for word in needs.pings:
-            process.probes.checks[word] = partial(needs.missing, word)
-        await _spawn(stack, process, needs.watch(), "readiness checks")
+        enter = stack.enter_async_context
+        cache = await enter(open_cache(settings.redis_url.get_secret_value()))
+        await enter(process.needs(postgres=partial(ping, engine), redis=cache.check))
         changes = Changes(engine, cache, metrics, committed.set)
-        await _prepare(engine, changes, settings, seal, process)
-        await _spawn(stack, process, changes.process_pending(), "pending invalidations")
-        await _spawn(stack, process, watch_lag(engine, metrics), "lag of events")
-        bus = _use_broker(settings, process, engine, committed)
-        await _spawn(stack, process, bus, "events and look-ups")
+        await MIGRATIONS.prepare(engine, partial(_ensure_key, changes, settings, seal, process))
+        await enter(process.running(changes.process_pending(), "pending invalidations"))
+        await enter(process.running(watch_lag(engine, metrics), "lag of events"))
+        await enter(process.running(_use_broker(settings, process, engine, committed), "events and look-ups"))
         _warn_of_closed_accounts(settings)
         parts = Parts(engine, changes, seal, settings.jwt_algorithm)
         service, admin = settings.service_password_hash, settings.admin_password_hash
@@ -90,49 +85,19 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
         )
 
 
-async def _spawn(stack: AsyncExitStack, process: Process, work: Coroutine[None, None, None], name: str) -> None:
-    """Run `work` until the stack is closed. If it ends before, the process ends."""
-    task = process.vital(asyncio.create_task(work, name=name))
-
-    async def end() -> None:
-        task.cancel()
-        await asyncio.wait({task})
-
-    stack.push_async_callback(end)
-
-
-async def _prepare(
-    engine: AsyncEngine, changes: Changes, settings: TeamLifecycleSettings, seal: Seal, process: Process
-) -> None:
-    """Wait for Postgres, migrate the tables, and make a signing key if there is none."""
-    warned = False
-    while True:
-        try:
-            await MIGRATIONS.run(engine)
-            who = Who("team-lifecycle", process.instance)
-            decide = partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal)
-            await changes.make(who, decide, alone=True)
-        except Unavailable as error:
-            if not warned:
-                log.warning("waiting for the database", extra={"reason": error.message})
-                warned = True
-            await asyncio.sleep(RETRY)
-        else:
-            return
+async def _ensure_key(changes: Changes, settings: TeamLifecycleSettings, seal: Seal, process: Process) -> None:
+    """Make a signing key if there is none."""
+    decide = partial(ensure_current_key, algorithm=settings.jwt_algorithm, seal=seal)
+    await changes.make(Who("team-lifecycle", process.instance), decide, alone=True)
 
 
 async def _use_broker(
     settings: TeamLifecycleSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event
 ) -> None:
     """Answer look-ups and relay events once the broker is there."""
-    connected: list[Bus] = []
-    process.probes.checks["broker"] = lambda: None if connected and connected[0].connected else "not connected"
+    process.probes.checks[BROKER] = lambda: NOT_CONNECTED
     access = Access.of(settings)
-    async with (
-        connect_when_possible(access, LIFECYCLE, instance=process.instance) as bus,
-        process.without(bus.closed, BROKER),
-    ):
-        connected.append(bus)
+    async with connect_when_possible(access, LIFECYCLE, instance=process.instance) as bus, process.uses(bus):
         service = await answering(bus, description="Looks up who may read what")
         await answer(bus, service, LOOK_UP, partial(answer_lookups, engine=engine))
         await Relay(bus, engine, committed, settings.stream_replicas).run()

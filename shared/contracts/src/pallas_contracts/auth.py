@@ -157,6 +157,9 @@ class LifecycleChanged(Message):
     at: datetime
 
 
+LONGEST_BEARER = 8192
+"""Maximum length of a bearer, in characters."""
+
 AUTH_FAILURES: dict[str, str] = {
     "missing": "Authentication required.",
     "malformed": "Invalid MCP token.",

@@ -29,7 +29,7 @@ from pallas_executor.metrics import Metrics
 from pallas_executor.running import Running
 from pallas_executor.slots import Slots
 from pallas_executor.take_turn import CLEAN_UP, TakeTurn
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 log = logging.getLogger(__name__)
 

@@ -5,19 +5,34 @@ One replica migrates, the others wait. If there is nothing to migrate, nothing i
 
 import asyncio
 import logging
+import os
 import sys
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from alembic import command
 from alembic.config import Config
+from pydantic import SecretStr
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_contracts.errors import PallasError
+from pallas_contracts.errors import PallasError, Unavailable
 from pallas_postgres.engine import open_engine, postgres_errors
 
 log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.5
+
+
+class HasPostgres(Protocol):
+    """The settings of a service with a database."""
+
+    @property
+    def postgres_url(self) -> SecretStr:
+        """The address of the database."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,21 @@ class Migrations:
         """
         await self._run_at(engine.url.render_as_string(hide_password=False))
 
+    async def prepare(self, engine: AsyncEngine, then: Callable[[], Awaitable[None]]) -> None:
+        """Wait for Postgres, run the missing revisions, and do `then`; all again when Postgres goes away meanwhile."""
+        warned = False
+        while True:
+            try:
+                await self.run(engine)
+                await then()
+            except Unavailable as error:
+                if not warned:
+                    log.warning("waiting for the database", extra={"reason": error.message})
+                    warned = True
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
+
     async def _run_at(self, url: str) -> None:
         unlimited = open_engine(url, pool=1, service=self.service, command_seconds=None)
         try:
@@ -52,9 +82,10 @@ class Migrations:
                 await connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": self.lock})
             await connection.run_sync(self._upgrade)
 
-    def run_alone(self, url: str) -> int:
-        """Run the migrations as a command. Returns the exit code."""
+    def main(self, settings: Callable[[Mapping[str, str]], HasPostgres]) -> int:
+        """Run the migrations as a command, with the settings of the environment. Returns the exit code."""
         try:
+            url = settings(os.environ).postgres_url.get_secret_value()
             asyncio.run(self._run_at(url))
         except PallasError as error:
             sys.stderr.write(f"{self.service}: {error.message}\n")

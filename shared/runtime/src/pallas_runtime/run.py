@@ -10,9 +10,8 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp
@@ -21,49 +20,13 @@ from pallas_contracts.errors import PallasError, Rejected
 from pallas_runtime.http import bind, listening
 from pallas_runtime.logs import configure_logs
 from pallas_runtime.probes import Probes, with_probes
+from pallas_runtime.process import Process
 from pallas_runtime.settings import Settings
 from pallas_runtime.telemetry import start_tracing
 
 log = logging.getLogger(__name__)
 
-BROKER = "connection to the broker"
-"""For `Process.without`: a connection that the broker has closed for good is not made again."""
-
 _LAST_SECONDS = 1.0
-
-
-@dataclass
-class Process:
-    """What a service gets besides its settings. Setting `failed` ends the process."""
-
-    service: str
-    instance: str
-    port: int
-    probes: Probes
-    failed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def vital[T](self, task: asyncio.Task[T]) -> asyncio.Task[T]:
-        """End the process when `task` ends by itself, and return the task.
-
-        A process with a dead part would look healthy to its supervisor, which could not restart it.
-        """
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled():
-            error = task.exception()
-            log.error("vital work has ended", extra={"work": task.get_name(), "error": type(error).__name__})
-            self.failed.set()
-
-    @asynccontextmanager
-    async def without(self, lost: asyncio.Event, what: str) -> AsyncGenerator[None]:
-        """End the process when `lost` is set inside the block: `what` is lost for good, and needed."""
-        waiting = self.vital(asyncio.create_task(lost.wait(), name=what))
-        try:
-            yield
-        finally:
-            waiting.cancel()
 
 
 class Service(Protocol):

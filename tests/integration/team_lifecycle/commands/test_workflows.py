@@ -21,7 +21,7 @@ from pallas_contracts.auth import ResolveBearer
 from pallas_contracts.catalog import GATEWAY, RESOLVE
 from pallas_contracts.errors import Denied
 from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 type Read = Callable[[str], Awaitable[set[str] | str]]
 

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from agent_gateway.metrics import Metrics
 from agent_gateway.settings import AuthMode
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.auth import AUTH_FAILURES, ResolveBearer, Resolved
+from pallas_contracts.auth import AUTH_FAILURES, LONGEST_BEARER, ResolveBearer, Resolved
 from pallas_contracts.errors import Denied
 from pallas_contracts.turns import Principal
 
 NOT_ALLOWED = "not_allowed"
 """The code with which an identified caller is refused."""
-
-LONGEST = 8192
-"""Characters of the longest bearer that is sent to the resolver; it would refuse longer ones."""
 
 type Resolve = Callable[[ResolveBearer], Awaitable[Resolved]]
 
@@ -43,7 +40,7 @@ class Callers:
             return None
         if not bearer:
             raise self._refused("missing")
-        if len(bearer) > LONGEST:
+        if len(bearer) > LONGEST_BEARER:
             raise self._refused("malformed")
         return bearer
 

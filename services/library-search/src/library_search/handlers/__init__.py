@@ -1,1 +1,1 @@
-"""What is decided."""
+"""What each tool does with its arguments, and how documents and libraries get here."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from library_search.adapters.libraries import Libraries
+from library_search.store.libraries import Libraries
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.follow import follow
 from pallas_bus.transport.reads import Record

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from library_search.answers import Health
+from library_search.handlers.answers import Health
 from pallas_contracts.message import utc_now
 
 

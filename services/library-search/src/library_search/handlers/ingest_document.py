@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from library_search.adapters.documents import Contents, Documents, Done, Place, no_library
 from library_search.reading.files import READER, kind_of
 from library_search.reading.reader import Reader
+from library_search.store.documents import Contents, Documents, Done, Place, no_library
 from library_search.tables import Library
 
 log = logging.getLogger(__name__)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from library_search.adapters.shelves import Line, Shelves
-from library_search.answers import CollectionLine, CollectionList, ItemLine, ItemList, LibraryLine, LibraryList
-from library_search.arguments import ListCollections, ListItems, ListLibraries, cursor_of, key_of
+from library_search.handlers.answers import CollectionLine, CollectionList, ItemLine, ItemList, LibraryLine, LibraryList
+from library_search.handlers.arguments import ListCollections, ListItems, ListLibraries, cursor_of, key_of
 from library_search.model import Readable, narrowed
+from library_search.store.shelves import Line, Shelves
 
 
 async def list_libraries(asked: ListLibraries, readable: Readable, shelves: Shelves) -> LibraryList:

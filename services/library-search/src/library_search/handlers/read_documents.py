@@ -1,9 +1,9 @@
 """Reads documents and chunks. Those that the caller may not read are not found, like unknown ones."""
 
-from library_search.adapters.shelves import Shelves
-from library_search.answers import ChunkAnswer, ChunkText, DocumentAnswer
-from library_search.arguments import GetChunk, GetDocument
+from library_search.handlers.answers import ChunkAnswer, ChunkText, DocumentAnswer
+from library_search.handlers.arguments import GetChunk, GetDocument
 from library_search.model import ChunkId, Readable
+from library_search.store.shelves import Shelves
 from pallas_contracts.errors import NotFound
 
 

@@ -1,10 +1,10 @@
 """Finds passages in the libraries that the caller may read."""
 
-from library_search.adapters.shelves import Shelves
-from library_search.adapters.words import parse_query
-from library_search.answers import Found, Passage
-from library_search.arguments import LARGEST_OFFSET, Search
+from library_search.handlers.answers import Found, Passage
+from library_search.handlers.arguments import LARGEST_OFFSET, Search
 from library_search.model import ChunkId, Readable, narrowed
+from library_search.store.shelves import Shelves
+from library_search.store.words import parse_query
 
 
 async def search(asked: Search, readable: Readable, shelves: Shelves) -> Found:

@@ -1,1 +1,1 @@
-"""What is decided: each handler changes rows within a change's transaction and says what it came to."""
+"""What is decided and answered for each kind of thing, and who may do it."""

@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.auth import KeyPurpose
 from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
-from team_lifecycle.answers import AddedKey, KeyDetail
+from team_lifecycle.handlers.answers import AddedKey, KeyDetail
+from team_lifecycle.handlers.signing import Algorithm, Seal, new_key
 from team_lifecycle.model import Decision, Event, signing_key
-from team_lifecycle.signing import Algorithm, Seal, new_key
 from team_lifecycle.tables import SigningKey
 
 

@@ -9,10 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
-from team_lifecycle.answers import LibraryDetail
+from team_lifecycle.handlers.answers import LibraryDetail
+from team_lifecycle.handlers.roles import check_owner, check_places, check_self
 from team_lifecycle.handlers.users import find_user
 from team_lifecycle.model import Decision, Event, Who, library_key, team_key, token_key
-from team_lifecycle.roles import check_owner, check_places, check_self
 from team_lifecycle.tables import Library, Membership, OpaqueToken, TeamWorkspace, TokenLibrary
 
 

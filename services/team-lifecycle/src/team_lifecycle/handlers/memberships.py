@@ -6,11 +6,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
-from team_lifecycle.answers import MembershipDetail
+from team_lifecycle.handlers.answers import MembershipDetail
 from team_lifecycle.handlers.libraries import find_library
+from team_lifecycle.handlers.roles import check_grants, check_self, scoped_libraries
 from team_lifecycle.handlers.users import find_user
 from team_lifecycle.model import Decision, Event, Role, Who, token_key
-from team_lifecycle.roles import check_grants, check_self, scoped_libraries
 from team_lifecycle.tables import Membership, OpaqueToken, TokenLibrary
 
 

@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import NotFound
 from pallas_contracts.message import utc_now
-from team_lifecycle.answers import UserDetail
+from team_lifecycle.handlers.answers import UserDetail
 from team_lifecycle.model import Decision, Event, token_key
 from team_lifecycle.tables import OpaqueToken, User
 

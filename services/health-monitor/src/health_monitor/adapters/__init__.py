@@ -1,1 +1,0 @@
-"""The monitor's adapters: probes, team folders, buckets, the turn queue."""

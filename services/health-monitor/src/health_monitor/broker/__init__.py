@@ -1,0 +1,1 @@
+"""What the monitor reads from the broker, and what it publishes there."""

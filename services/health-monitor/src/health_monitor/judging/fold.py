@@ -1,0 +1,99 @@
+"""Computes the health of an agent from everything that is known about it. Pure.
+
+Callers do not call an agent in `error`, so nothing that the next turn might repair leads there: unreachable servers,
+however many, and a missing worker are `degraded`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from health_monitor.judging.needs import Needs, model_key
+from pallas_contracts.agents import AgentDefinition, Dependency, ModelDependency, WorkerPresence
+from pallas_contracts.health import HealthStatus, ProbeResult
+
+NO_WORKER = "no worker is running; starts on the next turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known at one moment.
+
+    `probes` are the last results by key. `unknown` are keys of dependencies without an address in the team folders.
+    `workers` are the present ones. `waited` is the seconds that the oldest turn has waited without a worker.
+    """
+
+    probes: Mapping[str, ProbeResult]
+    workers: Sequence[WorkerPresence]
+    unknown: frozenset[str] = frozenset()
+    waited: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An agent's health; `workers` counts those that can run it."""
+
+    status: HealthStatus
+    message: str | None
+    workers: int
+
+
+def running_on(key: str, workers: Sequence[WorkerPresence]) -> list[WorkerPresence]:
+    """The workers that can run the agent `{team}.{agent}`."""
+    return [worker for worker in workers if key in worker.agents and key not in worker.failed]
+
+
+def fold(definition: AgentDefinition, needs: Needs, evidence: Evidence, *, slow: float) -> Verdict:
+    """Judge an agent; a dependency that took longer than `slow` seconds is slow."""
+    key = f"{definition.team}.{definition.agent}"
+    if definition.unusable is not None:
+        return Verdict("error", f"the definition cannot be used: {definition.unusable}", 0)
+    running = running_on(key, evidence.workers)
+    failed = [worker.failed[key] for worker in evidence.workers if key in worker.failed]
+    if failed and not running:
+        return Verdict("error", f"the agent failed to start: {failed[0]}", 0)
+    if not running and evidence.waited is not None and evidence.waited > definition.limits.queue_timeout:
+        return Verdict("error", f"turns have waited {evidence.waited:.0f} s and no worker is running", 0)
+    issues = [issue for server in needs.servers if (issue := _server_issue(server, evidence, running, slow))]
+    issues += [issue for model in needs.models if (issue := _model_issue(model, evidence, slow))]
+    if failed:
+        issues.append(f"the agent failed to start on {len(failed)} of {len(failed) + len(running)} workers")
+    if not running:
+        issues.append(NO_WORKER)
+    notes = [f"{name} not checked (its address is not in the team folders)" for name in _unchecked(needs, evidence)]
+    return Verdict("degraded" if issues else "ok", ", ".join(issues + notes) or None, len(running))
+
+
+def _server_issue(server: Dependency, evidence: Evidence, running: Sequence[WorkerPresence], slow: float) -> str | None:
+    if server.transport == "stdio":
+        error = stdio_error(server.key, running)
+        return f"{server.name} unreachable ({error})" if error else None
+    if server.key in evidence.unknown:
+        return None
+    probe = evidence.probes.get(server.key)
+    if probe is None:
+        return f"{server.name} not checked yet"
+    if probe.error is not None:
+        return f"{server.name} unreachable ({probe.error})"
+    return f"{server.name} slow" if probe.duration_ms > slow * 1000 else None
+
+
+def _model_issue(model: ModelDependency, evidence: Evidence, slow: float) -> str | None:
+    if model.key in evidence.unknown:
+        return None
+    probe = evidence.probes.get(model_key(model))
+    name = f"model provider {model.provider}"
+    if probe is None:
+        return f"{name} not checked yet"
+    if probe.error is not None:
+        return f"{name} failed preflight ({probe.error})"
+    return f"{name} slow" if probe.duration_ms > slow * 1000 else None
+
+
+def stdio_error(key: str, workers: Sequence[WorkerPresence]) -> str | None:
+    """The first error that a worker reports for a stdio server; None without an error or a report."""
+    return next((error for worker in workers if (error := worker.stdio.get(key)) is not None), None)
+
+
+def _unchecked(needs: Needs, evidence: Evidence) -> list[str]:
+    servers = [it.name for it in needs.servers if it.transport == "http" and it.key in evidence.unknown]
+    return servers + [f"model provider {it.provider}" for it in needs.models if it.key in evidence.unknown]

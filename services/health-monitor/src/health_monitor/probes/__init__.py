@@ -1,0 +1,1 @@
+"""Whether a dependency answers: MCP servers and providers of models."""

@@ -1,1 +1,0 @@
-"""Adapters: access to Postgres."""

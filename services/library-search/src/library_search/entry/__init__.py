@@ -1,1 +1,0 @@
-"""What is heard: MCP, and documents from admins."""

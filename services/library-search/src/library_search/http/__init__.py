@@ -1,0 +1,1 @@
+"""HTTP: `/mcp` for callers with a bearer, and documents from admins."""

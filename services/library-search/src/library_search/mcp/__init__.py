@@ -1,0 +1,1 @@
+"""The tools as an MCP server."""

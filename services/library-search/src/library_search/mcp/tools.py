@@ -1,0 +1,93 @@
+"""The list of tools."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from library_search.handlers import answers, arguments
+from library_search.handlers.arguments import Arguments
+from library_search.handlers.get_health import get_health
+from library_search.handlers.list_contents import list_collections, list_items, list_libraries
+from library_search.handlers.read_documents import get_chunk, get_document
+from library_search.handlers.search import search
+from library_search.mcp.tool_server import Tool
+from library_search.model import Readable
+from library_search.store.shelves import Shelves
+
+type Handler[A: Arguments] = Callable[[A, Readable, Shelves], Awaitable[BaseModel]]
+
+
+def make_tools(
+    shelves: Shelves, database: Callable[[], str | None], behind: Callable[[], str | None]
+) -> tuple[Tool[Any], ...]:
+    """All tools. `database` and `behind` say what is wrong with the database and with the changes of libraries."""
+
+    def on_shelves[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
+        async def run(asked: A, readable: Readable) -> BaseModel:
+            return await handler(asked, readable, shelves)
+
+        return run
+
+    async def health(_asked: arguments.GetHealth, _readable: Readable) -> BaseModel:
+        return await get_health(database, behind)
+
+    return (
+        Tool(
+            "search",
+            "Search the libraries",
+            "Searches the libraries that you may read for passages. Returns the best first.",
+            arguments.Search,
+            answers.Found,
+            on_shelves(search),
+        ),
+        Tool(
+            "get_document",
+            "Read a document",
+            "Returns the text of a document, a part at a time, with its library, collection and path.",
+            arguments.GetDocument,
+            answers.DocumentAnswer,
+            on_shelves(get_document),
+        ),
+        Tool(
+            "get_chunk",
+            "Read a passage",
+            "Returns the full text of a passage and, on request, of its neighbours.",
+            arguments.GetChunk,
+            answers.ChunkAnswer,
+            on_shelves(get_chunk),
+        ),
+        Tool(
+            "list_libraries",
+            "List the libraries",
+            "Lists the libraries that you may read.",
+            arguments.ListLibraries,
+            answers.LibraryList,
+            on_shelves(list_libraries),
+        ),
+        Tool(
+            "list_collections",
+            "List collections",
+            "Lists the collections of the libraries that you may read.",
+            arguments.ListCollections,
+            answers.CollectionList,
+            on_shelves(list_collections),
+        ),
+        Tool(
+            "list_items",
+            "List documents",
+            "Lists the documents of the libraries that you may read.",
+            arguments.ListItems,
+            answers.ItemList,
+            on_shelves(list_items),
+        ),
+        Tool(
+            "get_health",
+            "Health",
+            "Returns the health of this service and its dependencies.",
+            arguments.GetHealth,
+            answers.Health,
+            health,
+            limited=False,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""What is in Postgres: libraries, documents, chunks, and the queries."""

@@ -1,0 +1,1 @@
+"""The routes, for any web page to read."""

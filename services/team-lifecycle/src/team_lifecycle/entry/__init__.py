@@ -1,1 +1,0 @@
-"""What the service hears: HTTP, and the question for look-ups."""

@@ -1,0 +1,1 @@
+"""The HTTP API: who sends a request, its fields, the routes and the answers for errors."""

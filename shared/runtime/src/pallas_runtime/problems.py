@@ -1,0 +1,41 @@
+"""Errors as HTTP answers: `{"error": sentence, "code": word}`, and more facts where there are some.
+
+Answers repeat nothing of the request but names and ids.
+"""
+
+import json
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from pallas_contracts.errors import PallasError, find_error
+
+STATUS: Mapping[str, int] = {
+    "rejected": 422,
+    "not_found": 404,
+    "denied": 403,
+    "conflict": 409,
+    "unavailable": 503,
+    "internal": 500,
+}
+"""The HTTP status of each kind of error."""
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status of an error, or of the `PallasError` that caused it."""
+    known = find_error(error)
+    return STATUS[known.kind if known is not None else "internal"]
+
+
+def problem(status: int, sentence: str, code: str, **facts: object) -> Response:
+    """An error answer."""
+    return Response(json.dumps({"error": sentence, "code": code, **facts}), status, media_type="application/json")
+
+
+def problem_of(error: PallasError, *, retry_after: int) -> Response:
+    """A `PallasError` as an answer, with its `field`. A 503 asks to try again in `retry_after` seconds."""
+    facts = {"field": error.facts["field"]} if error.facts.get("field") else {}
+    answer = problem(STATUS[error.kind], error.message, error.code, **facts)
+    if error.kind == "unavailable":
+        answer.headers["retry-after"] = str(retry_after)
+    return answer

@@ -24,7 +24,7 @@ from library_search.model import DocumentText, Section
 from library_search.reading.chunks import chunks_of
 from library_search.reading.files import PLAIN
 from library_search.store.documents import Contents, Documents, Place
-from library_search.store.shelves import Shelves
+from library_search.store.queries import Queries
 from library_search.store.words import parse_query
 from pallas_postgres.engine import open_engine
 
@@ -109,7 +109,7 @@ def _over_mcp(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 async def _postgres_alone(database: str, team: Team, query: str, seconds: float) -> list[float]:
     engine = open_engine(database, pool=1, service="bench", options=PLANS)
-    search = partial(Shelves(engine, LANGUAGES).search, dict.fromkeys(team.libraries), parse_query(query), None)
+    search = partial(Queries(engine, LANGUAGES).search, dict.fromkeys(team.libraries), parse_query(query), None)
     await search(limit=11, offset=0)  # connects
     latencies: list[float] = []
     until = time.perf_counter() + seconds

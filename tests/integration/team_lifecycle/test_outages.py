@@ -140,7 +140,7 @@ async def test_without_postgres_every_request_is_503_until_it_is_back(
 async def test_a_change_that_waits_too_long_for_another_is_refused(
     lifecycle: Lifecycle, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("team_lifecycle.changes.make_changes.TURN_SECONDS", 0.3)
+    monkeypatch.setattr("team_lifecycle.changes.make_changes.WAIT_SECONDS", 0.3)
     team_id, _ = await lifecycle.team()
     url = addresses["postgres_url"]
     engine = open_engine(url, pool=3, service="tests")

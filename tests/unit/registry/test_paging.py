@@ -7,7 +7,7 @@ import pytest
 
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
-from registry.http.conditional import is_fresh
+from registry.http.etags import is_fresh
 from registry.listing.compile_listing import Listing, compile_listing
 from registry.listing.paging import page, parse_query
 

@@ -26,9 +26,9 @@ from library_search.migrate import MIGRATIONS
 from library_search.reading.reader import Reader
 from library_search.settings import LibrarySearchSettings, languages_of
 from library_search.store.documents import Documents
-from library_search.store.indexing import index_by
 from library_search.store.libraries import Libraries
-from library_search.store.shelves import Shelves
+from library_search.store.queries import Queries
+from library_search.store.reindex import reindex
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import connect_when_possible
@@ -87,7 +87,7 @@ async def build(settings: LibrarySearchSettings, process: Process) -> AsyncGener
         await enter(process.running(following.run(bus), "changes of libraries"))
         metrics = make_metrics(process.probes.metrics)
         database_missing = partial(readiness.missing, "postgres")
-        tools = make_tools(Shelves(engine, languages), database_missing, lambda: following.missing)
+        tools = make_tools(Queries(engine, languages), database_missing, lambda: following.missing)
         server = ToolServer(tools, metrics, PerCaller(max(1, pool // 3))).server
         mcp = await enter(_serving_mcp(process, server, _security(settings)))
         reader = Reader()
@@ -103,7 +103,7 @@ async def _index(engine: AsyncEngine, languages: tuple[str, ...], process: Proce
         process.probes.starting = INDEXING
         log.info(INDEXING, extra={"languages": ",".join(languages)})
 
-    if made := await index_by(engine, languages, begins):
+    if made := await reindex(engine, languages, begins):
         log.info("reindexed all documents", extra={"chunks": made, "languages": ",".join(languages)})
 
 

@@ -23,6 +23,12 @@ class TooSlow(Rejected):
     default_code = "too_slow"
 
 
+def declares_more(scope: Scope, limit: int) -> bool:
+    """Whether the headers say that the body is larger than `limit` bytes."""
+    declared = Headers(scope=scope).get("content-length", "0")
+    return declared.isdigit() and int(declared) > limit
+
+
 async def read_body(scope: Scope, receive: Receive, limit: int, *, silent: float = SILENT_SECONDS) -> bytes:
     """Read the whole body.
 
@@ -32,8 +38,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, *, silent: float
         ClientDisconnect: the client has disconnected.
     """
     too_large = TooLarge(f"the body is larger than {limit} bytes")
-    declared = Headers(scope=scope).get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
+    if declares_more(scope, limit):
         raise too_large
     body = bytearray()
     while True:

@@ -5,9 +5,8 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope
+from starlette.types import Message, Receive
 
 _PEEK_LIMIT = 64 * 1024
 
@@ -46,12 +45,6 @@ class Body:
             return pending.pop() if pending else await receive()
 
         return receiving
-
-
-def declares_more(scope: Scope, limit: int) -> bool:
-    """Whether the headers say that the body is larger than `limit` bytes."""
-    declared = Headers(scope=scope).get("content-length", "0")
-    return declared.isdigit() and int(declared) > limit
 
 
 async def read_body(receive: Receive, limit: int) -> Body:

@@ -21,9 +21,9 @@ from agent_gateway.caller import bearer_of, identify, principal_of
 from agent_gateway.dedicated_port import is_released
 from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
-from agent_gateway.http.bodies import Body, declares_more, read_body
+from agent_gateway.http.bodies import Body, read_body
 from agent_gateway.http.coalesce import CoalescedSend
-from agent_gateway.http.drain import UnderWay
+from agent_gateway.http.drain import GatewayRequests
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.peers import Network, name_caller
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
@@ -31,6 +31,7 @@ from agent_gateway.mcp.request import SESSION_HEADER, request_token, session_tok
 from agent_gateway.metrics import Metrics
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
+from pallas_runtime.bodies import declares_more
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.telemetry import tracing
 
@@ -53,7 +54,7 @@ class GatewayHttp:
     trusted_proxies: Sequence[Network] = ()
 
     def __post_init__(self) -> None:
-        self._under_way = UnderWay()
+        self._under_way = GatewayRequests()
         platform, security = self.endpoints.platform, TransportSecurityMiddleware(self.endpoints.security)
         self._resumption = Resumption(platform.calls, platform.key, security)
 
@@ -102,7 +103,7 @@ class GatewayHttp:
         sending = CoalescedSend(send)
         waited_for = dict(scope["headers"]).get(_METHOD) != b"subscriptions/listen"
         try:
-            with endpoint.kept(), self._under_way.serving(waited_for=waited_for):
+            with endpoint.kept(), self._under_way.serving_here(waited_for=waited_for):
                 await self._serve(endpoint, scope, receive, sending)
         except ClientDisconnect:
             self.metrics.clients_gone.inc()

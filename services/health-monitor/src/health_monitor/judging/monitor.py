@@ -71,7 +71,7 @@ class Monitor:
         needs = await self._checked_needs()
         await self.probes.run(self._targets(needs.values()))
         for result in self._stdio_results(needs.values()):
-            await self.probes.note(result)
+            await self.probes.record(result)
         await self._judge_all(needs)
         await self._forget(needs)
 

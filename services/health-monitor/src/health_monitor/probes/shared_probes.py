@@ -23,7 +23,7 @@ class SharedProbes:
     publications: Publications
     metrics: Metrics
     results: dict[str, ProbeResult] = field(default_factory=dict[str, ProbeResult])
-    _under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
+    _running: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
 
     async def run(self, targets: Iterable[Target], *, within: float | None = None) -> None:
         """Probe all targets at once and wait for them, at most `within` seconds; slower probes continue."""
@@ -31,7 +31,7 @@ class SharedProbes:
         if tasks:
             await asyncio.wait(tasks, timeout=within)
 
-    async def note(self, result: ProbeResult) -> None:
+    async def record(self, result: ProbeResult) -> None:
         """Store and publish a result, also one that a worker reported."""
         self.results[result.key] = result
         self.metrics.probed(result)
@@ -45,24 +45,24 @@ class SharedProbes:
 
     async def close(self) -> None:
         """Cancel the running probes."""
-        tasks = list(self._under_way.values())
+        tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, target: Target) -> asyncio.Task[None]:
-        task = self._under_way.get(target.key)
+        task = self._running.get(target.key)
         if task is None:
             task = asyncio.create_task(self._probe(target))
-            self._under_way[target.key] = task
-            task.add_done_callback(lambda _: self._under_way.pop(target.key, None))
+            self._running[target.key] = task
+            task.add_done_callback(lambda _: self._running.pop(target.key, None))
         return task
 
     async def _probe(self, target: Target) -> None:
         started = time.perf_counter()
         error = await self._ask(target)
         duration = (time.perf_counter() - started) * 1000
-        await self.note(
+        await self.record(
             ProbeResult(
                 key=target.key,
                 name=target.name,

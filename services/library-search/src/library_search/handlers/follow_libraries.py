@@ -49,7 +49,7 @@ class FollowLibraries:
             # It stays in the stream. The changes after it must not wait.
             log.error("a change of a library cannot be decoded; skipped", extra={"seq": record.seq})
             event = None
-        if await self.libraries.take(event, self._made, record.seq) and event is not None:
+        if await self.libraries.apply(event, self._made, record.seq) and event is not None:
             log.info("library_changed", extra={"library": event.id, "action": event.action, "number": event.number})
         if event is not None and event.number >= self._awaited:
             self._awaited = 0

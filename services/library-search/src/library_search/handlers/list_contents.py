@@ -5,22 +5,22 @@ from collections.abc import Sequence
 from library_search.handlers.answers import CollectionLine, CollectionList, ItemLine, ItemList, LibraryLine, LibraryList
 from library_search.handlers.arguments import ListCollections, ListItems, ListLibraries, cursor_of, key_of
 from library_search.model import Readable, narrowed
-from library_search.store.shelves import Line, Shelves
+from library_search.store.queries import Line, Queries
 
 
-async def list_libraries(asked: ListLibraries, readable: Readable, shelves: Shelves) -> LibraryList:
+async def list_libraries(asked: ListLibraries, readable: Readable, queries: Queries) -> LibraryList:
     """Libraries by uid.
 
     Raises:
         Rejected: the cursor is not valid.
         Unavailable: Postgres cannot be used right now.
     """
-    rows = await shelves.libraries(readable, key_of(asked.cursor, 1), asked.limit + 1)
+    rows = await queries.libraries(readable, key_of(asked.cursor, 1), asked.limit + 1)
     lines = [LibraryLine.model_validate(row) for row in rows[: asked.limit]]
     return LibraryList(libraries=lines, next_cursor=_behind(rows, asked.limit, "library"))
 
 
-async def list_collections(asked: ListCollections, readable: Readable, shelves: Shelves) -> CollectionList:
+async def list_collections(asked: ListCollections, readable: Readable, queries: Queries) -> CollectionList:
     """Collections by library and name.
 
     Raises:
@@ -28,12 +28,12 @@ async def list_collections(asked: ListCollections, readable: Readable, shelves: 
         Unavailable: Postgres cannot be used right now.
     """
     behind = key_of(asked.cursor, 2)
-    rows = await shelves.collections(_only(asked.library, readable), behind, asked.limit + 1)
+    rows = await queries.collections(_only(asked.library, readable), behind, asked.limit + 1)
     lines = [CollectionLine.model_validate(row) for row in rows[: asked.limit]]
     return CollectionList(collections=lines, next_cursor=_behind(rows, asked.limit, "library", "collection"))
 
 
-async def list_items(asked: ListItems, readable: Readable, shelves: Shelves) -> ItemList:
+async def list_items(asked: ListItems, readable: Readable, queries: Queries) -> ItemList:
     """Documents by library, collection and path.
 
     Raises:
@@ -41,7 +41,7 @@ async def list_items(asked: ListItems, readable: Readable, shelves: Shelves) -> 
         Unavailable: Postgres cannot be used right now.
     """
     behind = key_of(asked.cursor, 3)
-    rows = await shelves.items(_only(asked.library, readable), asked.collection, behind, asked.limit + 1)
+    rows = await queries.items(_only(asked.library, readable), asked.collection, behind, asked.limit + 1)
     lines = [ItemLine.model_validate(row) for row in rows[: asked.limit]]
     return ItemList(items=lines, next_cursor=_behind(rows, asked.limit, "library", "collection", "path"))
 

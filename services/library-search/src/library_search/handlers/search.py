@@ -3,11 +3,11 @@
 from library_search.handlers.answers import Found, Passage
 from library_search.handlers.arguments import LARGEST_OFFSET, Search
 from library_search.model import ChunkId, Readable, narrowed
-from library_search.store.shelves import Shelves
+from library_search.store.queries import Queries
 from library_search.store.words import parse_query
 
 
-async def search(asked: Search, readable: Readable, shelves: Shelves) -> Found:
+async def search(asked: Search, readable: Readable, queries: Queries) -> Found:
     """The best passages. A library that the caller may not read is left out, like an unknown one.
 
     Raises:
@@ -18,7 +18,7 @@ async def search(asked: Search, readable: Readable, shelves: Shelves) -> Found:
     within = readable if asked.libraries is None else narrowed(readable, asked.libraries)
     if not within:
         return Found(results=[])
-    rows = await shelves.search(within, query, asked.collection, limit=asked.limit + 1, offset=asked.offset)
+    rows = await queries.search(within, query, asked.collection, limit=asked.limit + 1, offset=asked.offset)
     results = [
         Passage.model_validate(
             {**row, "chunk": str(ChunkId(row["document"], row["position"])), "score": round(row["score"], 6)}

@@ -13,19 +13,19 @@ from library_search.handlers.read_documents import get_chunk, get_document
 from library_search.handlers.search import search
 from library_search.mcp.tool_server import Tool
 from library_search.model import Readable
-from library_search.store.shelves import Shelves
+from library_search.store.queries import Queries
 
-type Handler[A: Arguments] = Callable[[A, Readable, Shelves], Awaitable[BaseModel]]
+type Handler[A: Arguments] = Callable[[A, Readable, Queries], Awaitable[BaseModel]]
 
 
 def make_tools(
-    shelves: Shelves, database: Callable[[], str | None], behind: Callable[[], str | None]
+    queries: Queries, database: Callable[[], str | None], behind: Callable[[], str | None]
 ) -> tuple[Tool[Any], ...]:
     """All tools. `database` and `behind` say what is wrong with the database and with the changes of libraries."""
 
-    def on_shelves[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
+    def queried[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
         async def run(asked: A, readable: Readable) -> BaseModel:
-            return await handler(asked, readable, shelves)
+            return await handler(asked, readable, queries)
 
         return run
 
@@ -39,7 +39,7 @@ def make_tools(
             "Searches the libraries that you may read for passages. Returns the best first.",
             arguments.Search,
             answers.Found,
-            on_shelves(search),
+            queried(search),
         ),
         Tool(
             "get_document",
@@ -47,7 +47,7 @@ def make_tools(
             "Returns the text of a document, a part at a time, with its library, collection and path.",
             arguments.GetDocument,
             answers.DocumentAnswer,
-            on_shelves(get_document),
+            queried(get_document),
         ),
         Tool(
             "get_chunk",
@@ -55,7 +55,7 @@ def make_tools(
             "Returns the full text of a passage and, on request, of its neighbours.",
             arguments.GetChunk,
             answers.ChunkAnswer,
-            on_shelves(get_chunk),
+            queried(get_chunk),
         ),
         Tool(
             "list_libraries",
@@ -63,7 +63,7 @@ def make_tools(
             "Lists the libraries that you may read.",
             arguments.ListLibraries,
             answers.LibraryList,
-            on_shelves(list_libraries),
+            queried(list_libraries),
         ),
         Tool(
             "list_collections",
@@ -71,7 +71,7 @@ def make_tools(
             "Lists the collections of the libraries that you may read.",
             arguments.ListCollections,
             answers.CollectionList,
-            on_shelves(list_collections),
+            queried(list_collections),
         ),
         Tool(
             "list_items",
@@ -79,7 +79,7 @@ def make_tools(
             "Lists the documents of the libraries that you may read.",
             arguments.ListItems,
             answers.ItemList,
-            on_shelves(list_items),
+            queried(list_items),
         ),
         Tool(
             "get_health",

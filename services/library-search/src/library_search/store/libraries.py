@@ -31,7 +31,7 @@ class Libraries:
                 position.stream, position.place = made, 0
             return position.place, position.number
 
-    async def take(self, event: LifecycleChanged | None, made: str, place: int) -> bool:
+    async def apply(self, event: LifecycleChanged | None, made: str, place: int) -> bool:
         """Apply the event at sequence number `place`, None if it cannot be decoded. Returns whether it was new.
 
         The first replica applies it. A change whose number is not higher than the last one was sent twice.

@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 
 from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_runtime.problems import STATUS
-from registry.http.conditional import is_fresh
-from registry.http.open_web import OpenWeb
+from registry.http.cors import Cors
+from registry.http.etags import is_fresh
 from registry.listing.compile_listing import Listed, Listing, dump
 from registry.listing.paging import LATEST, page, parse_query
 
@@ -24,7 +24,7 @@ _STATUS = {**STATUS, "rejected": 400}
 type Parameter = Annotated[str | None, Query()]
 
 
-def make_http(listing: Callable[[], Listing]) -> OpenWeb:
+def make_http(listing: Callable[[], Listing]) -> Cors:
     """Return the ASGI application; `listing` is called for every request."""
     app = FastAPI(title="Pallas registry", version="0.1", docs_url=None, redoc_url=None)
 
@@ -69,7 +69,7 @@ def make_http(listing: Callable[[], Listing]) -> OpenWeb:
 
     app.add_exception_handler(PallasError, _pallas_error)
     app.add_exception_handler(HTTPException, _http_error)
-    return OpenWeb(app)
+    return Cors(app)
 
 
 def _find(listing: Listing, name: str) -> Listed:

@@ -45,7 +45,7 @@ LEFT_AT_COMMIT = 10.0
 """Seconds that tombstones must have left at the commit: far more than a commit and a refresh take."""
 CONFIRM_TRIES, CONFIRM_PAUSE = 5, 0.2
 """How often look-ups are invalidated after a failed refresh, and the pause between tries in seconds."""
-TURN_SECONDS = 5.0
+WAIT_SECONDS = 5.0
 """How long a change waits for the changes before it."""
 POLL_SECONDS, TIDY_SECONDS = 1.0, 0.05
 """Interval of polling for pending invalidations, and the delay after which those of a completed change are deleted."""
@@ -63,7 +63,7 @@ class Changes:
         self._cache = cache
         self._metrics = metrics
         self._committed = committed
-        self._turn = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
         self._done = set[int]()
         self._some_done = asyncio.Event()
 
@@ -78,14 +78,14 @@ class Changes:
             PallasError: whatever `decide` raises; nothing is changed.
         """
         try:
-            async with asyncio.timeout(TURN_SECONDS):
-                await self._turn.acquire()
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._one_at_a_time.acquire()
         except TimeoutError as error:
             raise Unavailable("too many changes at once; try again", code="busy") from error
         try:
             return await self._make(who, decide, alone=alone)
         finally:
-            self._turn.release()
+            self._one_at_a_time.release()
 
     async def process_pending(self) -> None:
         """Carry out pending invalidations, also of replicas that died, and delete those that are done; for ever."""
@@ -111,7 +111,7 @@ class Changes:
 
     async def _invalidate_overdue(self) -> bool:
         try:
-            await self.make(Who("team-lifecycle", uuid4().hex), _nothing)
+            await self.make(Who("team-lifecycle", uuid4().hex), _change_nothing)
         except Unavailable:
             return False
         return True
@@ -195,5 +195,5 @@ class Changes:
         )
 
 
-async def _nothing(_: AsyncSession) -> Decision[None]:
+async def _change_nothing(_: AsyncSession) -> Decision[None]:
     return Decision(None)

@@ -67,7 +67,7 @@ class Relay:
             position = await session.scalar(select(RelayPosition).with_for_update(skip_locked=True))
             if position is None:
                 return False
-            position.sent = await self._end.stored_of(position.sent)
+            position.sent = await self._end.last_stored(position.sent)
             waiting = select(Change).where(Change.number > position.sent).order_by(Change.number).limit(BATCH)
             batch = (await session.scalars(waiting)).all()
             failed: Unavailable | None = None

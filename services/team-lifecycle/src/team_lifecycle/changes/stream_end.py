@@ -28,7 +28,7 @@ class StreamEnd:
         self._declared = False
         self._lost_behind: int | None = None
 
-    async def stored_of(self, sent: int) -> int:
+    async def last_stored(self, sent: int) -> int:
         """The number of the last change that the stream has. Changes after it are to be sent again.
 
         Raises:

@@ -10,7 +10,7 @@ from pallas_contracts.auth import LookupKey
 from pallas_contracts.errors import Conflict, NotFound
 from pallas_contracts.message import utc_now
 from team_lifecycle.handlers.answers import LibraryDetail
-from team_lifecycle.handlers.roles import check_owner, check_places, check_self
+from team_lifecycle.handlers.roles import check_may_choose_workspace, check_owner, check_self
 from team_lifecycle.handlers.users import find_user
 from team_lifecycle.model import Decision, Event, Who, library_key, team_key, token_key
 from team_lifecycle.tables import Library, Membership, OpaqueToken, TeamWorkspace, TokenLibrary
@@ -27,7 +27,7 @@ async def create_library(
         Conflict: another library has that uid.
     """
     if workspace_id is not None:
-        check_places(who)
+        check_may_choose_workspace(who)
     owner = owner or who.user
     if owner is not None:
         await check_self(session, who, owner)
@@ -68,7 +68,7 @@ async def move_library(session: AsyncSession, who: Who, uid: str, workspace_id: 
         NotFound: there is no such library.
         Denied: the request acts for a user.
     """
-    check_places(who)
+    check_may_choose_workspace(who)
     library = await find_library(session, uid)
     keys = await _readers(session, library.workspace_id) | await _readers(session, workspace_id)
     if library.workspace_id == workspace_id:

@@ -20,7 +20,7 @@ def check_admin(who: Who) -> None:
         raise Denied("only admins may do this, not users", code="admins_only")
 
 
-def check_places(who: Who) -> None:
+def check_may_choose_workspace(who: Who) -> None:
     """Refuse users to choose a workspace: all its teams read the library.
 
     Raises:

@@ -4,6 +4,7 @@ Answers repeat nothing of the request but names and ids.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -33,6 +34,23 @@ class Problem(BaseModel):
     code: str
     field: str | None = None
     faults: list[Fault] | None = None
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": meaning}
+    for status, meaning in {
+        400: "The body is not complete",
+        401: "Name and password are missing or wrong",
+        403: "The acting user may not do this",
+        404: "Not found",
+        408: "The body did not arrive in time",
+        409: "The request conflicts with the current state",
+        413: "The body is too large",
+        422: "Bad input; `field` names the field",
+        503: "Postgres or the cache cannot be used; `Retry-After` says when to try again",
+    }.items()
+}
+"""The refusals that routes document."""
 
 
 def add_error_handlers(app: FastAPI) -> None:

@@ -6,16 +6,13 @@ it is looked up, and bad input where it is created.
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import Depends, Header, Path, Query, Request
+from fastapi import Depends, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from pallas_contracts.errors import NotFound, Rejected
-from team_lifecycle.handlers.roles import check_admin
-from team_lifecycle.http.errors import Problem
-from team_lifecycle.model import Who
 
 MOST_IDS = 1000
 """Maximum number of ids in a list."""
@@ -25,7 +22,7 @@ LONGEST_NAME = 200
 LONGEST_LIFE = timedelta(days=36525)
 
 _ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
-_PLAIN = r"^[A-Za-z0-9_][A-Za-z0-9._:@+-]*$"
+PLAIN = r"^[A-Za-z0-9_][A-Za-z0-9._:@+-]*$"
 
 
 def _not_blank(value: str) -> str:
@@ -44,7 +41,7 @@ type WorkspaceId = Annotated[
     StringConstraints(strict=True, min_length=1, max_length=LONGEST_ID, pattern=_ONE_LINE),
     AfterValidator(_not_blank),
 ]
-type PlainId = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=LONGEST_ID, pattern=_PLAIN)]
+type PlainId = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=LONGEST_ID, pattern=PLAIN)]
 type Uids = Annotated[list[PlainId], Field(max_length=MOST_IDS)]
 
 
@@ -177,7 +174,7 @@ def _uuid(value: str, what: str) -> str:
 
 
 def _plain(value: str, what: str) -> str:
-    if len(value) > LONGEST_ID or not re.fullmatch(_PLAIN, value):
+    if len(value) > LONGEST_ID or not re.fullmatch(PLAIN, value):
         raise _unknown(value, what)
     return value
 
@@ -186,61 +183,10 @@ def _unknown(value: str, what: str) -> NotFound:
     return NotFound(f"there is no {what} {value[:LONGEST_ID]!r}", code=f"no_{what}")
 
 
-def who_asks(request: Request) -> Who:
-    """The sender of the request, whom `Front` has identified."""
-    who: Who = request.state.who
-    return who
-
-
-def who_asks_for(
-    request: Request,
-    acts_for: Annotated[
-        str | None, Header(alias="X-Pallas-User", description="act for this user, with the rights of the user")
-    ] = None,
-) -> Who:
-    """The sender, who may act for a user.
-
-    Raises:
-        Rejected: the header is not a valid user name.
-    """
-    who: Who = request.state.who
-    if acts_for is None:
-        return who
-    if len(acts_for) > LONGEST_ID or not re.fullmatch(_PLAIN, acts_for):
-        raise Rejected("X-Pallas-User: must be a valid user name", field="X-Pallas-User")
-    return Who(who.account, who.correlation, acts_for)
-
-
-def who_administers(who: Annotated[Who, Depends(who_asks_for)]) -> None:
-    """Refuse requests that act for a user.
-
-    Raises:
-        Denied: the request acts for a user.
-    """
-    check_admin(who)
-
-
 type TeamId = Annotated[str, Depends(team_id_of)]
 type TokenId = Annotated[str, Depends(token_id_of)]
-type Asking = Annotated[Who, Depends(who_asks)]
-type Acting = Annotated[Who, Depends(who_asks_for)]
 type UserName = Annotated[str, Depends(user_of)]
 type LibraryUid = Annotated[str, Depends(library_of)]
 type Kid = Annotated[str, Depends(kid_of)]
 type After = Annotated[str, Query(max_length=256, pattern=r"^[^\x00]*$", description="`next` of the previous page")]
 type Limit = Annotated[int, Query(ge=1, le=1000)]
-
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": meaning}
-    for status, meaning in {
-        400: "The body is not complete",
-        401: "Name and password are missing or wrong",
-        403: "The acting user may not do this",
-        404: "Not found",
-        408: "The body did not arrive in time",
-        409: "The request conflicts with the current state",
-        413: "The body is too large",
-        422: "Bad input; `field` names the field",
-        503: "Postgres or the cache cannot be used; `Retry-After` says when to try again",
-    }.items()
-}

@@ -9,8 +9,10 @@ from team_lifecycle.handlers import keys
 from team_lifecycle.handlers.answers import AddedKey, KeyDetail, Page
 from team_lifecycle.handlers.listing import list_keys
 from team_lifecycle.handlers.roles import check_admin
-from team_lifecycle.http.fields import REFUSALS, Acting, Kid, NewKey
+from team_lifecycle.http.errors import REFUSALS
+from team_lifecycle.http.fields import Kid, NewKey
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import Acting
 
 
 def keys_router(parts: Parts) -> APIRouter:

@@ -10,18 +10,10 @@ from team_lifecycle.handlers import libraries
 from team_lifecycle.handlers.answers import LibraryDetail, Page
 from team_lifecycle.handlers.listing import list_libraries
 from team_lifecycle.handlers.roles import check_admin
-from team_lifecycle.http.fields import (
-    REFUSALS,
-    Acting,
-    After,
-    LibraryUid,
-    Limit,
-    NewLibrary,
-    NewName,
-    NewWorkspace,
-    WorkspaceId,
-)
+from team_lifecycle.http.errors import REFUSALS
+from team_lifecycle.http.fields import After, LibraryUid, Limit, NewLibrary, NewName, NewWorkspace, WorkspaceId
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import Acting
 
 
 def libraries_router(parts: Parts) -> APIRouter:

@@ -8,8 +8,10 @@ from pallas_postgres.engine import reading
 from team_lifecycle.handlers.answers import ChangeDetail, Page, TeamDetail
 from team_lifecycle.handlers.listing import list_changes, list_teams
 from team_lifecycle.handlers.roles import check_admin
-from team_lifecycle.http.fields import REFUSALS, Acting, After, Limit, optional_uuid
+from team_lifecycle.http.errors import REFUSALS
+from team_lifecycle.http.fields import After, Limit, optional_uuid
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import Acting
 
 
 def lists_router(parts: Parts) -> APIRouter:

@@ -10,8 +10,10 @@ from team_lifecycle.handlers import memberships
 from team_lifecycle.handlers.answers import MembershipDetail, Page
 from team_lifecycle.handlers.listing import list_memberships
 from team_lifecycle.handlers.roles import check_admin
-from team_lifecycle.http.fields import REFUSALS, Acting, After, LibraryUid, Limit, PlainId, UserName
+from team_lifecycle.http.errors import REFUSALS
+from team_lifecycle.http.fields import After, LibraryUid, Limit, PlainId, UserName
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import Acting
 from team_lifecycle.model import Role
 
 

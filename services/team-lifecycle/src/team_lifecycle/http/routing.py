@@ -13,14 +13,14 @@ from pallas_contracts.errors import NotFound
 from pallas_credentials.accounts import Accounts
 from pallas_postgres.engine import reading
 from team_lifecycle.handlers.signing import public_jwk
-from team_lifecycle.http.errors import add_error_handlers
-from team_lifecycle.http.fields import REFUSALS, who_administers
+from team_lifecycle.http.errors import REFUSALS, add_error_handlers
 from team_lifecycle.http.front import Front
 from team_lifecycle.http.keys import keys_router
 from team_lifecycle.http.libraries import libraries_router
 from team_lifecycle.http.lists import lists_router
 from team_lifecycle.http.memberships import memberships_router
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import require_admin
 from team_lifecycle.http.teams import teams_router
 from team_lifecycle.http.tokens import tokens_router
 from team_lifecycle.http.users import users_router
@@ -34,7 +34,7 @@ TEAMS = "/mcp_server/api/teams"
 ADMIN = "/admin/api"
 
 
-class For(HTTPBasic):
+class RequireAccount(HTTPBasic):
     """Restricts a router to one account. `Front` has checked the password."""
 
     def __init__(self, account: str) -> None:
@@ -62,8 +62,8 @@ def make_http(parts: Parts, *, service_hash: str | None, admin_hash: str | None)
 def make_app(parts: Parts) -> FastAPI:
     """The routes. The state of a request must have `who`."""
     app = FastAPI(title="Pallas team lifecycle", version="0.1", docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.include_router(teams_router(parts), prefix=TEAMS, dependencies=[Depends(For(SERVICE_ACCOUNT))])
-    app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=[Depends(For(ADMIN_ACCOUNT))])
+    app.include_router(teams_router(parts), prefix=TEAMS, dependencies=[Depends(RequireAccount(SERVICE_ACCOUNT))])
+    app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=[Depends(RequireAccount(ADMIN_ACCOUNT))])
     app.include_router(_public_router(parts))
     add_error_handlers(app)
     return app
@@ -74,7 +74,7 @@ def _admin_router(parts: Parts) -> APIRouter:
     for routes in (lists_router, users_router, libraries_router, memberships_router, tokens_router, keys_router):
         router.include_router(routes(parts))
     # Daedalus uses the same routes. Here a request may act for a user, who must not manage teams.
-    router.include_router(teams_router(parts), prefix="/teams", dependencies=[Depends(who_administers)])
+    router.include_router(teams_router(parts), prefix="/teams", dependencies=[Depends(require_admin)])
     return router
 
 

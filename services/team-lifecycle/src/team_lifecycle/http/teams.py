@@ -7,8 +7,10 @@ from fastapi import APIRouter, Response
 from pallas_postgres.engine import reading
 from team_lifecycle.handlers import teams
 from team_lifecycle.handlers.answers import CreatedTeam, RotatedTeam, TeamDetail, Workspaces
-from team_lifecycle.http.fields import REFUSALS, Asking, NewTeam, NewWorkspaces, TeamId
+from team_lifecycle.http.errors import REFUSALS
+from team_lifecycle.http.fields import NewTeam, NewWorkspaces, TeamId
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import Sender
 
 
 def teams_router(parts: Parts) -> APIRouter:
@@ -17,7 +19,7 @@ def teams_router(parts: Parts) -> APIRouter:
     make = parts.changes.make
 
     @router.post("/", status_code=201, responses={200: {"model": TeamDetail, "description": "It existed already"}})
-    async def create_team(body: NewTeam, who: Asking, response: Response) -> CreatedTeam | TeamDetail:
+    async def create_team(body: NewTeam, who: Sender, response: Response) -> CreatedTeam | TeamDetail:
         """Create a team. Only this answer has its JWT."""
         answer = await make(who, partial(teams.create_team, team_id=str(body.id), name=body.name, seal=parts.seal))
         if isinstance(answer, TeamDetail):
@@ -31,17 +33,17 @@ def teams_router(parts: Parts) -> APIRouter:
             return await teams.show_team(session, team_id)
 
     @router.delete("/{team_id}/", status_code=204)
-    async def delete_team(team_id: TeamId, who: Asking) -> None:
+    async def delete_team(team_id: TeamId, who: Sender) -> None:
         """Make a team inactive. Its JWT is refused from now on."""
         await make(who, partial(teams.delete_team, team_id=team_id))
 
     @router.put("/{team_id}/workspaces/")
-    async def replace_workspaces(team_id: TeamId, body: NewWorkspaces, who: Asking) -> Workspaces:
+    async def replace_workspaces(team_id: TeamId, body: NewWorkspaces, who: Sender) -> Workspaces:
         """Replace the workspaces that a team is attached to."""
         return await make(who, partial(teams.replace_workspaces, team_id=team_id, workspace_ids=body.workspace_ids))
 
     @router.post("/{team_id}/rotate/")
-    async def rotate_team(team_id: TeamId, who: Asking) -> RotatedTeam:
+    async def rotate_team(team_id: TeamId, who: Sender) -> RotatedTeam:
         """Create a new JWT for a team. The old one is refused from now on."""
         return await make(who, partial(teams.rotate_team, team_id=team_id, seal=parts.seal))
 

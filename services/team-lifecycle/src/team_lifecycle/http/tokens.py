@@ -10,18 +10,10 @@ from team_lifecycle.handlers import tokens
 from team_lifecycle.handlers.answers import CreatedToken, Page, TokenDetail
 from team_lifecycle.handlers.listing import list_tokens
 from team_lifecycle.handlers.roles import check_admin, check_self
-from team_lifecycle.http.fields import (
-    REFUSALS,
-    Acting,
-    After,
-    AllowedLibraries,
-    Limit,
-    NewToken,
-    PlainId,
-    TokenId,
-    optional_uuid,
-)
+from team_lifecycle.http.errors import REFUSALS
+from team_lifecycle.http.fields import After, AllowedLibraries, Limit, NewToken, PlainId, TokenId, optional_uuid
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import Acting
 
 
 def tokens_router(parts: Parts) -> APIRouter:

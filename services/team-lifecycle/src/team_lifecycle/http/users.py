@@ -9,8 +9,10 @@ from team_lifecycle.handlers import users
 from team_lifecycle.handlers.answers import Page, UserDetail
 from team_lifecycle.handlers.listing import list_users
 from team_lifecycle.handlers.roles import check_admin, check_self, scoped_libraries
-from team_lifecycle.http.fields import REFUSALS, Acting, After, Limit, NewUser, UserChange, UserName
+from team_lifecycle.http.errors import REFUSALS
+from team_lifecycle.http.fields import After, Limit, NewUser, UserChange, UserName
 from team_lifecycle.http.parts import Parts
+from team_lifecycle.http.senders import Acting
 
 
 def users_router(parts: Parts) -> APIRouter:

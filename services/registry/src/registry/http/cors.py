@@ -14,7 +14,7 @@ _PREFLIGHT = [
 ]
 
 
-class OpenWeb:
+class Cors:
     """The ASGI application around `inner`, which sees GET requests only."""
 
     def __init__(self, inner: ASGIApp) -> None:

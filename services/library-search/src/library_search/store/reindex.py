@@ -14,7 +14,7 @@ from pallas_contracts.errors import Rejected
 from pallas_postgres.engine import open_engine, postgres_errors
 
 
-async def index_by(engine: AsyncEngine, languages: tuple[str, ...], begins: Callable[[], None]) -> int:
+async def reindex(engine: AsyncEngine, languages: tuple[str, ...], begins: Callable[[], None]) -> int:
     """Reindex all chunks if they were indexed in other languages. Returns how many chunks were.
 
     Calls `begins` before it reindexes.

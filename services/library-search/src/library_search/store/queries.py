@@ -45,7 +45,7 @@ _FACTS = (
 _MORE_FACTS = (Document.media_type, Document.chunks, Document.characters, Document.updated_at)
 
 
-class Shelves:
+class Queries:
     """Queries the tables. `languages` are those in which the chunks are indexed.
 
     All methods raise `Unavailable` when Postgres cannot be used right now.

@@ -1,6 +1,6 @@
 """Reads rows from Redis, and those that it does not have from team-lifecycle (the truth).
 
-Reads of one moment share one question to team-lifecycle. Nothing is kept in this process.
+Concurrent reads share one question to team-lifecycle. Nothing is kept in this process.
 """
 
 import asyncio

@@ -58,14 +58,14 @@ class Parts:
     """The parts of a JWT, not verified.
 
     `purpose` is the purpose that its key must have. `rows` are the rows to judge it by: the key, and the team if it
-    claims to be a team JWT. `passed` are its claims once they were found valid: from then on they can only expire.
+    claims to be a team JWT. `checked` are its claims once they were found valid: from then on they can only expire.
     """
 
     kid: str
     claims: JsonObject
     purpose: KeyPurpose
     rows: tuple[LookupKey, ...]
-    passed: TeamClaims | TurnClaims | None = None
+    checked: TeamClaims | TurnClaims | None = None
 
 
 def take_apart(text: str) -> Parts | None:
@@ -94,11 +94,11 @@ def check_claims(parts: Parts, now: float, *, per_turn: bool = True) -> TeamClai
     Raises:
         Denied: with the reason.
     """
-    if parts.passed is None:
-        parts.passed = _check_all(parts.claims, now, per_turn=per_turn)
-    elif now > parts.passed.expires_at + LEEWAY:
+    if parts.checked is None:
+        parts.checked = _check_all(parts.claims, now, per_turn=per_turn)
+    elif now > parts.checked.expires_at + LEEWAY:
         raise refused("expired")
-    return parts.passed
+    return parts.checked
 
 
 def _check_all(claims: JsonObject, now: float, *, per_turn: bool) -> TeamClaims | TurnClaims:
@@ -144,12 +144,12 @@ def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     """An object without duplicate names, of which parsers would take different values."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return found
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _is_name(value: object) -> TypeIs[str]:

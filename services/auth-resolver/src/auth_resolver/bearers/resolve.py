@@ -1,6 +1,6 @@
 """Resolves a bearer to a principal and its libraries (auth contract, sections 3.2, 5.3 and 6).
 
-A bearer with a wrong form or signature causes no question to the truth. An empty set of libraries is a valid answer.
+A bearer of a wrong form is refused without any look-up. An empty set of libraries is a valid answer.
 """
 
 import asyncio

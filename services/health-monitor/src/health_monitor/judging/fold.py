@@ -1,7 +1,7 @@
 """Computes the health of an agent from everything that is known about it. Pure.
 
-Callers do not call an agent in `error`, so nothing that the next turn might repair leads there: unreachable servers,
-however many, and a missing worker are `degraded`.
+Callers do not call an agent in `error`. So what the next turn might repair is only `degraded`: unreachable servers,
+however many, and a missing worker.
 """
 
 from collections.abc import Mapping, Sequence

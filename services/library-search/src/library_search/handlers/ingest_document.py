@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from library_search.reading.files import READER, kind_of
 from library_search.reading.reader import Reader
-from library_search.store.documents import Contents, Documents, Done, Place, no_library
+from library_search.store.documents import Contents, Documents, Place, Status, no_library
 from library_search.tables import Library
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class Ingested:
     """The result of ingesting a file."""
 
     document: str
-    status: Done
+    status: Status
     chunks: int
 
 
@@ -68,7 +68,7 @@ class IngestDocument:
             title = (read.title or PurePosixPath(place.path).stem)[:300]
             contents = Contents(title, kind, digest, len(content), read.text, read.chunks)
             document = await self._documents.put(place, contents)
-        status: Done = "updated" if found else "created"
+        status: Status = "updated" if found else "created"
         facts = {"library": place.library, "document": document, "chunks": len(read.chunks), "status": status}
         log.info("document_ingested", extra=facts)
         return Ingested(document, status, len(read.chunks))

@@ -19,9 +19,9 @@ type Handler[A: Arguments] = Callable[[A, Readable, Queries], Awaitable[BaseMode
 
 
 def make_tools(
-    queries: Queries, database: Callable[[], str | None], behind: Callable[[], str | None]
+    queries: Queries, database: Callable[[], str | None], changes: Callable[[], str | None]
 ) -> tuple[Tool[Any], ...]:
-    """All tools. `database` and `behind` say what is wrong with the database and with the changes of libraries."""
+    """All tools. `database` and `changes` say what is wrong with the database and with the changes of libraries."""
 
     def queried[A: Arguments](handler: Handler[A]) -> Callable[[A, Readable], Awaitable[BaseModel]]:
         async def run(asked: A, readable: Readable) -> BaseModel:
@@ -30,7 +30,7 @@ def make_tools(
         return run
 
     async def health(_asked: arguments.GetHealth, _readable: Readable) -> BaseModel:
-        return await get_health(database, behind)
+        return await get_health(database, changes)
 
     return (
         Tool(

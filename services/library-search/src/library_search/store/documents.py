@@ -16,7 +16,7 @@ from library_search.tables import Document, Library
 from pallas_contracts.errors import NotFound
 from pallas_postgres.engine import postgres_errors, reading
 
-type Done = Literal["created", "updated", "unchanged"]
+type Status = Literal["created", "updated", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from tests.integration.real_parts import until
 from tests.waiting import PATIENCE
 
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 
 _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
 _KINDS = {value: name.removeprefix("SPAN_KIND_").lower() for name, value in trace_pb2.Span.SpanKind.items()}

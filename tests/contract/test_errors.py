@@ -9,7 +9,7 @@ import pytest
 
 from pallas_bus.transport import ask
 from pallas_contracts.errors import PallasError, find_error
-from pallas_runtime.problems import status_of
+from pallas_runtime.http.problems import status_of
 
 
 def kinds(of: type[PallasError] = PallasError) -> Iterator[type[PallasError]]:

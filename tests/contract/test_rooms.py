@@ -9,6 +9,7 @@ from tests.contract.tree import ROOT, packages
 
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_bus": (("transport",), ("turnlog",), ("history", "rights")),
+    "pallas_runtime": (("http",), ("",)),
     "pallas_calls": (("",), ("admission", "keyed"), ("service",)),
     "pallas_executor": (("",), ("functions",)),
     "pallas_cli": (

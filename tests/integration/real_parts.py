@@ -18,7 +18,7 @@ from agent_gateway.settings import GatewaySettings
 from agent_worker.app import build as build_worker
 from agent_worker.settings import WorkerSettings
 from pallas_executor.executor import Executor
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 

@@ -25,7 +25,7 @@ from tests.runtimes import DemoServer
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.reads import read
 from pallas_contracts.catalog import CLI, TURN_OBJECTS
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 
 BEARER, COOKIE, QUERY = "bearer-7f3a", "cookie-91bc", "query-44de"
 ARGUMENT, IDEMPOTENCY, FOLDER_KEY = "argument-c05f", "again-5e21", "folder-key-30d7"

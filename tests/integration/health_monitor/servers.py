@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.embedded import free_port
 
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED, RESOLVE
 from pallas_contracts.errors import Denied, PallasError, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import Principal
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 

@@ -20,7 +20,7 @@ from pallas_contracts.agents import AgentDefinition, GatewayPresence
 from pallas_contracts.catalog import AGENTS, GATEWAY, GATEWAYS, HEALTH, MONITOR, WORKER, WORKERS
 from pallas_contracts.health import AgentHealth
 from pallas_contracts.message import utc_now
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 from registry.app import build

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from tests.waiting import eventually, soon
 
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 type Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -80,7 +80,7 @@ async def ended(connection: Connection) -> bool:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A time limit of 0.2 s for headers."""
-    monkeypatch.setattr("pallas_runtime.http.HEADER_SECONDS", 0.2)
+    monkeypatch.setattr("pallas_runtime.http.listener.HEADER_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("short")

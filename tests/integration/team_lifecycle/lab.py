@@ -10,7 +10,7 @@ import httpx
 from argon2 import PasswordHasher
 from cryptography.fernet import Fernet
 
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 from team_lifecycle.app import build

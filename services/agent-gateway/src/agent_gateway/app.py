@@ -49,7 +49,7 @@ from pallas_contracts.contract import Bucket, Stream
 from pallas_contracts.errors import PallasError
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
-from pallas_runtime.hosts import accepted_hosts
+from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
 
 log = logging.getLogger(__name__)

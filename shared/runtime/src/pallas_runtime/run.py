@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from starlette.types import ASGIApp
 
 from pallas_contracts.errors import PallasError, Rejected
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.logs import configure_logs
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process

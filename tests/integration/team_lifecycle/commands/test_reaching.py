@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from tests.integration.team_lifecycle.commands.conftest import Pallas
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, Lifecycle
 
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 
 _RUN = "import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
 IRREVOCABLE: dict[tuple[str, ...], str] = {

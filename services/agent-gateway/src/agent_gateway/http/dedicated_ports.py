@@ -15,7 +15,7 @@ from agent_gateway.dedicated_port import DedicatedPort
 from pallas_bus.transport.kv import Table
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
-from pallas_runtime.http import bind, listening
+from pallas_runtime.http.listener import bind, listening
 
 log = logging.getLogger(__name__)
 

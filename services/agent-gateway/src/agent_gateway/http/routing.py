@@ -31,8 +31,8 @@ from agent_gateway.mcp.request import SESSION_HEADER, request_token, session_tok
 from agent_gateway.metrics import Metrics
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
-from pallas_runtime.bodies import declares_more
 from pallas_runtime.caller_trace import of_caller
+from pallas_runtime.http.bodies import declares_more
 from pallas_runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)

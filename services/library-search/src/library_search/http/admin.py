@@ -18,8 +18,8 @@ from library_search.model import is_document_id
 from library_search.store.documents import Documents, Place
 from pallas_contracts.errors import NotFound, PallasError, Rejected
 from pallas_credentials.accounts import Account
-from pallas_runtime.bodies import TooLarge, TooSlow, read_body
-from pallas_runtime.problems import problem, problem_of
+from pallas_runtime.http.bodies import TooLarge, TooSlow, read_body
+from pallas_runtime.http.problems import problem, problem_of
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from library_search.http.bearers import Bearers
 from library_search.http.refusals import mcp_error, unauthorized, unavailable
 from library_search.mcp.tool_server import CALLER, READABLE
 from pallas_contracts.errors import Denied, PallasError
-from pallas_runtime.bodies import TooLarge, TooSlow, read_body, replayed
 from pallas_runtime.caller_trace import of_caller
-from pallas_runtime.under_way import UnderWay
+from pallas_runtime.http.bodies import TooLarge, TooSlow, read_body, replayed
+from pallas_runtime.http.under_way import UnderWay
 
 LARGEST_MESSAGE = 1024 * 1024
 

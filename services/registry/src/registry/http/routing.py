@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_runtime.problems import STATUS
+from pallas_runtime.http.problems import STATUS
 from registry.http.cors import Cors
 from registry.http.etags import is_fresh
 from registry.listing.compile_listing import Listed, Listing, dump

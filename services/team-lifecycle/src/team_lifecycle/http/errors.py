@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from pallas_contracts.errors import PallasError, find_error
-from pallas_runtime.problems import problem, problem_of
+from pallas_runtime.http.problems import problem, problem_of
 from team_lifecycle.model import STRANGER
 
 RETRY_AFTER_SECONDS = 2

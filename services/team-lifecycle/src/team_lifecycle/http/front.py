@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pallas_contracts.errors import Unavailable
 from pallas_credentials.accounts import Accounts
-from pallas_runtime.bodies import TooLarge, read_body, replayed
+from pallas_runtime.http.bodies import TooLarge, read_body, replayed
+from pallas_runtime.http.problems import problem, problem_of
 from pallas_runtime.logs import log_context
-from pallas_runtime.problems import problem, problem_of
 from team_lifecycle.http.errors import RETRY_AFTER_SECONDS
 from team_lifecycle.model import STRANGER, Who
 

@@ -53,7 +53,8 @@ class Process:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             error = task.exception()
-            log.error("vital work has ended", extra={"work": task.get_name(), "error": type(error).__name__})
+            extra = {"work": task.get_name(), "error": type(error).__name__}
+            log.error("vital work has ended", extra=extra, exc_info=error)
             self.failed.set()
 
     @asynccontextmanager

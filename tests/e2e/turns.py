@@ -11,7 +11,7 @@ from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.reads import Record, read
 from pallas_bus.turnlog.claims import watch_claims
-from pallas_bus.turnlog.feed import Said
+from pallas_bus.turnlog.feed import FeedItem
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_QUEUE
@@ -43,10 +43,10 @@ class Turns:
         """The address in the log of a claim's turn."""
         return TurnRef(message.team, message.agent, message.turn_id)
 
-    async def story(self, ref: TurnRef, within: float = 30.0) -> list[Said]:
+    async def story(self, ref: TurnRef, within: float = 30.0) -> list[FeedItem]:
         """All valid messages of a turn, once it has ended. The outcome is the last."""
 
-        async def read() -> list[Said]:
+        async def read() -> list[FeedItem]:
             feed = await self.feeds.resume(ref)
             try:
                 return [message async for message in feed]

@@ -29,7 +29,7 @@ def during(monkeypatch: pytest.MonkeyPatch) -> During:
         await nak(bus, delivery)
 
     monkeypatch.setattr(worker_liveness, "nak", slowly)
-    monkeypatch.setattr(worker_liveness, "BEAT", 0.02)
+    monkeypatch.setattr(worker_liveness, "HEARTBEAT_SECONDS", 0.02)
     monkeypatch.setattr(worker_liveness, "SILENCE", 0.08)
     return actions.append
 

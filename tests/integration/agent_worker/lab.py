@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE, Collected, eventually, soon
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import claim
-from pallas_bus.turnlog.feed import Said, TurnFeed
+from pallas_bus.turnlog.feed import FeedItem, TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.puller import TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer, submit
@@ -115,7 +115,7 @@ class Followed:
 
     request: TurnRequested
     feed: TurnFeed
-    messages: list[Said] = field(default_factory=list[Said])
+    messages: list[FeedItem] = field(default_factory=list[FeedItem])
 
     @property
     def ref(self) -> TurnRef:

@@ -20,7 +20,7 @@ from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.catalog import GATEWAY, KEPT_REQUEST, TURN_CONTENT, TURN_LOG, TURN_OBJECTS
 from pallas_contracts.message import utc_now
 
-LOOK = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two polls of the tests' gateways."""
 
 
@@ -73,7 +73,7 @@ async def test_content_is_readable_until_it_expires_and_removed_at_once_then(
     nats_server: NatsServer, turns: Declaring, team: str
 ) -> None:
     bus = await turns(nats_server.url)
-    line = bus.spawn(expire_content(bus, look=LOOK))
+    line = bus.spawn(expire_content(bus, every=POLL_SECONDS))
     writer = await ended_turn(bus, team, keep=2)
     outcome = await stored_outcome(bus, writer.ref)
     assert outcome is not None
@@ -107,7 +107,7 @@ async def test_content_that_is_kept_long_does_not_delay_the_removal_of_other_con
     bus = await turns(nats_server.url)
     long = await ended_turn(bus, team, keep=3600)
     short = await ended_turn(bus, team, keep=1)
-    line = bus.spawn(expire_content(bus, look=LOOK))
+    line = bus.spawn(expire_content(bus, every=POLL_SECONDS))
     await until_content_gone(bus, short.ref)
     assert await content(bus, long.ref) >= 4
     await until_outcomes_wait(bus, 1)
@@ -119,11 +119,11 @@ async def test_another_gateway_removes_the_content_that_a_dead_one_was_to_remove
 ) -> None:
     bus = await turns(nats_server.url)
     async with connect(nats_server.url, GATEWAY) as first:
-        first.spawn(expire_content(first, look=LOOK))
+        first.spawn(expire_content(first, every=POLL_SECONDS))
         writer = await ended_turn(bus, team, keep=3)
         await until_outcomes_wait(bus, 1)
     assert await content(bus, writer.ref) >= 4
-    line = bus.spawn(expire_content(bus, look=LOOK))
+    line = bus.spawn(expire_content(bus, every=POLL_SECONDS))
     await until_content_gone(bus, writer.ref)
     await until_outcomes_wait(bus, 0)
     line.cancel()
@@ -133,7 +133,7 @@ async def test_pending_removals_survive_a_crash_of_the_broker(
     nats_server: NatsServer, turns: Declaring, team: str
 ) -> None:
     bus = await turns(nats_server.url)
-    line = bus.spawn(expire_content(bus, look=LOOK))
+    line = bus.spawn(expire_content(bus, every=POLL_SECONDS))
     writer = await ended_turn(bus, team, keep=3)
     outcome = await stored_outcome(bus, writer.ref)
     await until_outcomes_wait(bus, 1)

@@ -14,10 +14,10 @@ from tests.waiting import Collected, soon, within
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import (
     Table,
-    beat,
     delete,
     get,
     put,
+    put_nowait,
     watch,
 )
 from pallas_bus.transport.streams import bucket_subject, declare
@@ -119,11 +119,11 @@ async def test_presence_expires_when_it_is_no_longer_written(bus: Connecting) ->
     tester, bucket = await bus("tester"), a_bucket(HealthAsked, ttl=1.0)
     await declare(tester, bucket)
     async with watching(tester, bucket) as (table, changes):
-        await beat(tester, bucket, asked("one"), key="k")
+        await put_nowait(tester, bucket, asked("one"), key="k")
         async with within(4.0):
             await changes.until(lambda items: items == [("k", asked("one")), ("k", None)])
         assert "k" not in table
-        await beat(tester, bucket, asked("one"), key="k")
+        await put_nowait(tester, bucket, asked("one"), key="k")
         await changes.until(lambda items: items[2:] == [("k", asked("one"))])
     assert await get(tester, bucket, key="k") == asked("one")
 

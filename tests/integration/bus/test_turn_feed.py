@@ -33,7 +33,7 @@ from pallas_bus.transport.streams import live_subject
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import MAX_UNREAD
-from pallas_bus.turnlog.feeds import GAP_PATIENCE
+from pallas_bus.turnlog.feeds import GAP_SECONDS
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CONTENT, TURN_EVENT, TURN_LOG
 from pallas_contracts.turns import (
@@ -227,7 +227,7 @@ async def test_a_feed_waits_for_messages_that_the_replica_of_the_log_does_not_ha
         not_read_yet = {"Nats-Sequence": str(writer.fence + 1)}
         await gateway.send(live, early.model_dump_json().encode(), not_read_yet)
         with pytest.raises(TimeoutError):
-            await soon(anext(feed), within=5 * GAP_PATIENCE)
+            await soon(anext(feed), within=5 * GAP_SECONDS)
         writer.emit(step(1))
         writer.emit(step(2))
         await writer.conclude(turn_outcome(request, events=writer.last_event))

@@ -16,6 +16,7 @@ from tests.waiting import eventually, soon
 from pallas_bus.transport.connection import Bus, connect
 from pallas_bus.transport.errors import Stored
 from pallas_bus.transport.reads import Record, read
+from pallas_bus.transport.retry import RETRYING
 from pallas_bus.turnlog import writer
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.errors import Unavailable
@@ -162,7 +163,7 @@ async def test_only_the_turn_whose_put_timed_out_reads_the_log(
         remote.link.swallow()
         remote.writer.emit(step(2))
         starting = asyncio.create_task(remote.writer.tool_starting(TOOL))
-        await eventually(lambda: "a tool waits for the broker" in caplog.messages)
+        await eventually(lambda: RETRYING in caplog.messages)
         remote.link.forward()
         await soon(starting)
         assert await other.conclude(turn_outcome(request, events=1))

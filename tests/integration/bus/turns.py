@@ -8,7 +8,7 @@ from tests.waiting import soon
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read
 from pallas_bus.turnlog.claims import claim, claim_state
-from pallas_bus.turnlog.feed import Said, TurnFeed
+from pallas_bus.turnlog.feed import FeedItem, TurnFeed
 from pallas_bus.turnlog.feeds import TurnFeeds, follow_turns
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.writer import TurnWriter
@@ -65,21 +65,21 @@ async def numbers(bus: Bus, ref: TurnRef) -> list[int]:
     return sorted(event.seq for record in records for event in TurnEvents.model_validate_json(record.data).events)
 
 
-async def read_to_end(feed: TurnFeed) -> list[Said]:
+async def read_to_end(feed: TurnFeed) -> list[FeedItem]:
     """All messages of a feed, to its end."""
 
-    async def read_it() -> list[Said]:
+    async def read_it() -> list[FeedItem]:
         return [messages async for messages in feed]
 
     return await soon(read_it())
 
 
-def summary_of(messages: list[Said]) -> list[str]:
+def summary_of(messages: list[FeedItem]) -> list[str]:
     """One short text for each message, which tests compare."""
     return [_word(each) for each in messages]
 
 
-def _word(messages: Said) -> str:
+def _word(messages: FeedItem) -> str:
     match messages:
         case Claimed(attempt=attempt):
             return f"claimed {attempt}"

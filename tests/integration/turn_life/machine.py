@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE, soon
 
 from pallas_bus.transport import kv
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.feed import Said, TurnFeed
+from pallas_bus.turnlog.feed import FeedItem, TurnFeed
 from pallas_bus.turnlog.queue import ensure_consumer, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
@@ -339,7 +339,7 @@ class TurnLife(RuleBasedStateMachine):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
-    def _check(self, messages: list[Said]) -> None:
+    def _check(self, messages: list[FeedItem]) -> None:
         """A feed has attempts in order, all content of the concluding one, and one outcome."""
         *before, outcome = messages
         assert isinstance(outcome, TurnOutcome)

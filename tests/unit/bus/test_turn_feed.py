@@ -38,17 +38,17 @@ async def test_events_are_yielded_in_order_whatever_the_order_of_arrival(order: 
     outcome = ("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode())
     messages = [*(("event", batch.model_dump_json().encode()) for batch in THREE), outcome]
     for cursor in order:
-        feed.hear(*messages[cursor])
-        feed.hear(*messages[cursor])
+        feed.on_message(*messages[cursor])
+        feed.on_message(*messages[cursor])
     assert await step_numbers(feed) == [1, 2, 3]
 
 
 async def test_a_feed_gives_up_a_gap_only_as_far_as_the_log_was_read() -> None:
     feed = TurnFeed(TurnRef.of(REQUEST))
-    feed.hear("event", THREE[1].model_dump_json().encode())
+    feed.on_message("event", THREE[1].model_dump_json().encode())
     known = feed.known
     assert (feed.waits_for_gap, known) == (True, (1, 2))
-    feed.hear("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode())
+    feed.on_message("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode())
     feed.give_up_gaps(known)
     assert (feed.waits_for_gap, feed.ended) == (True, False)
     feed.give_up_gaps(feed.known)
@@ -57,35 +57,35 @@ async def test_a_feed_gives_up_a_gap_only_as_far_as_the_log_was_read() -> None:
 
 async def test_a_late_claim_is_yielded_before_its_events() -> None:
     feed = TurnFeed(TurnRef.of(REQUEST))
-    feed.hear("event", THREE[0].model_dump_json().encode())
+    feed.on_message("event", THREE[0].model_dump_json().encode())
     assert feed.waits_for_gap
-    feed.hear("claim", claim(1))
-    feed.hear("claim", claim(1))
-    feed.hear("event", THREE[1].model_dump_json().encode())
-    feed.hear("outcome", turn_outcome(REQUEST, events=2).model_dump_json().encode())
+    feed.on_message("claim", claim(1))
+    feed.on_message("claim", claim(1))
+    feed.on_message("event", THREE[1].model_dump_json().encode())
+    feed.on_message("outcome", turn_outcome(REQUEST, events=2).model_dump_json().encode())
     assert [type(item) async for item in feed] == [Claimed, Step, Step, TurnOutcome]
 
 
 async def test_a_feed_does_not_wait_for_a_claim_that_the_log_lacks() -> None:
     feed = TurnFeed(TurnRef.of(REQUEST))
-    feed.hear("event", THREE[0].model_dump_json().encode())
+    feed.on_message("event", THREE[0].model_dump_json().encode())
     feed.give_up_gaps(feed.known)
     assert not feed.waits_for_gap
-    feed.hear("claim", claim(1))
-    feed.hear("outcome", turn_outcome(REQUEST, events=1).model_dump_json().encode())
+    feed.on_message("claim", claim(1))
+    feed.on_message("outcome", turn_outcome(REQUEST, events=1).model_dump_json().encode())
     assert [type(item) async for item in feed] == [Step, TurnOutcome]
 
 
 async def test_nothing_is_yielded_after_the_outcome() -> None:
     feed = TurnFeed(TurnRef.of(REQUEST))
-    feed.hear("outcome", turn_outcome(REQUEST).model_dump_json().encode())
-    feed.hear("claim", claim(2))
+    feed.on_message("outcome", turn_outcome(REQUEST).model_dump_json().encode())
+    feed.on_message("claim", claim(2))
     assert [type(item) async for item in feed] == [TurnOutcome]
 
 
 async def test_message_kinds_of_a_later_release_are_ignored() -> None:
     feed = TurnFeed(TurnRef.of(REQUEST))
-    feed.hear("something_new", b"{}")
+    feed.on_message("something_new", b"{}")
     assert not feed.waits_for_gap
 
 
@@ -99,5 +99,5 @@ async def test_an_event_of_a_later_release_is_yielded_in_order() -> None:
         ("event", THREE[0].model_dump_json().encode()),
         ("outcome", turn_outcome(REQUEST, events=3).model_dump_json().encode()),
     ):
-        feed.hear(kind, data)
+        feed.on_message(kind, data)
     assert [type(item) async for item in feed] == [Claimed, Step, UnknownEvent, Step, TurnOutcome]

@@ -8,14 +8,17 @@ from pydantic import ValidationError
 from pallas_contracts.turns import (
     AnyEvent,
     ContentEvent,
+    Fault,
     FinalEvent,
+    InputRequired,
     KnownEvent,
     LogEvent,
+    Result,
     Step,
     TurnEvent,
     TurnEvents,
     UnknownEvent,
-    types_of,
+    events_of,
 )
 
 KNOWN: tuple[type[TurnEvent], ...] = get_args(KnownEvent.__value__)
@@ -34,9 +37,9 @@ def leaves(kind: type[TurnEvent]) -> set[type[TurnEvent]]:
 
 def test_every_event_class_is_known_and_is_either_log_or_content() -> None:
     assert leaves(TurnEvent) - {UnknownEvent} == set(KNOWN)
-    assert types_of(LogEvent) | types_of(ContentEvent) == types_of(TurnEvent)
-    assert not types_of(LogEvent) & types_of(ContentEvent)
-    assert types_of(FinalEvent) == {"result", "input_required", "fault"}
+    assert events_of(LogEvent) | events_of(ContentEvent) == set(KNOWN)
+    assert not events_of(LogEvent) & events_of(ContentEvent)
+    assert events_of(FinalEvent) == {Result, InputRequired, Fault}
 
 
 def test_an_event_of_a_later_release_keeps_its_place_among_the_others() -> None:

@@ -12,7 +12,7 @@ from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.content.claim_checks import offload_request
-from pallas_bus.turnlog.feed import Said
+from pallas_bus.turnlog.feed import FeedItem
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
@@ -110,7 +110,7 @@ async def _hosted(bus: Bus, key: str) -> bool:
     return any(key in presence.agents for presence in (await kv.snapshot(bus, WORKERS)).values())
 
 
-def _line_of(item: Said) -> str | None:
+def _line_of(item: FeedItem) -> str | None:
     match item:
         case Claimed() | CancelRequested():
             return claim_text(item)

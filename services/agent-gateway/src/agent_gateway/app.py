@@ -144,7 +144,7 @@ async def _publish_presence(bus: Bus, settings: GatewaySettings, process: Proces
         presence = GatewayPresence(
             gateway=bus.instance, url=url, host=settings.host, ports=dict(ports.bound), at=utc_now()
         )
-        await kv.beat(bus, GATEWAYS, presence, gateway=bus.instance)
+        await kv.put_nowait(bus, GATEWAYS, presence, gateway=bus.instance)
         with suppress(TimeoutError):
             async with asyncio.timeout(PRESENCE_TTL / 3):
                 await ports.rebound.wait()

@@ -1,1 +1,1 @@
-"""How things are said over NATS JetStream. The only importer of nats."""
+"""Messages of Pallas over NATS JetStream. The only package that imports nats."""

@@ -1,7 +1,7 @@
-"""What each service may say to the broker and hear from it: derived from the catalogue, and from how this package asks.
+"""The rights of each service at the broker: the subjects that it may publish and subscribe to.
 
-What a service of some teams may do is named by team, and where an agent's consumer is meant, by agent: a wildcard
-stands for a whole token, and the name of a consumer is one.
+They are derived from the catalogue, and from the requests that this package makes. The rights of a worker name its
+teams, and for consumers its agents: a wildcard stands for a whole token, and the name of a consumer is one token.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ API = "$JS.API"
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Subjects, with wildcards. `never` counts more than `publish`; who `answers` may reply to what it was asked."""
+    """Subjects, with wildcards. `never` overrides `publish`. With `answers`, replies to requests are allowed."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
@@ -46,7 +46,7 @@ class Rights:
 
 
 def rights_of(service: str, hosted: Hosted | None = None) -> Rights:
-    """The rights of a service without its inbox; of one that serves some teams, for those that are `hosted`.
+    """The rights of a service, without its inbox. A service of some teams gets rights for those in `hosted`.
 
     None stands for every team.
     """
@@ -57,23 +57,22 @@ def rights_of(service: str, hosted: Hosted | None = None) -> Rights:
     subscribe = {subject for question in answered for subject in _filters(question.template, scopes)}
     if answered:
         subscribe |= {"$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*"}
-    publish = {*_said(service, scopes), *_managed(service), *_read(service, scopes), *_consumed(service, hosted)}
+    publish = {*_published(service, scopes), *_managed(service), *_read(service, scopes), *_consumed(service, hosted)}
     never = _consumers_of_others() if service in PER_TEAM else ()
-    return Rights(
-        tuple(sorted(publish)), tuple(sorted(subscribe | {*_heard(service, scopes)})), never, answers=bool(answered)
-    )
+    subscribe |= {*_subscribed(service, scopes)}
+    return Rights(tuple(sorted(publish)), tuple(sorted(subscribe)), never, answers=bool(answered))
 
 
 def _operator() -> Rights:
-    """People may do whatever no service does: they publish recorded messages again wherever they like."""
-    own = {*_said(CLI, _EVERY)}
+    """Operators may publish on every subject that no service publishes on: replays go to subjects of their choice."""
+    own = {*_published(CLI, _EVERY)}
     stored = [(thing.template, thing.owners) for thing in (*CONTRACTS, *BLOBS)]
-    said = {subject for template, _ in stored for subject in _filters(template, _EVERY)}
-    said |= {bucket_subject(bucket, ">") for bucket in BUCKETS if CLI not in bucket.writers}
-    said |= {subject for question in QUESTIONS for subject in _filters(question.template, _EVERY)}
+    published = {subject for template, _ in stored for subject in _filters(template, _EVERY)}
+    published |= {bucket_subject(bucket, ">") for bucket in BUCKETS if CLI not in bucket.writers}
+    published |= {subject for question in QUESTIONS for subject in _filters(question.template, _EVERY)}
     made = (f"{API}.STREAM.{verb}.*" for verb in ("CREATE", "UPDATE", "DELETE", "SNAPSHOT", "RESTORE"))
     used = (f"{API}.CONSUMER.{verb}.>" for verb in ("CREATE", "DURABLE.CREATE", "MSG.NEXT"))
-    never = {*(said - own), *made, *used, f"{LIVE_PREFIX}.>", "$JS.ACK.>", "_INBOX.>"}
+    never = {*(published - own), *made, *used, f"{LIVE_PREFIX}.>", "$JS.ACK.>", "_INBOX.>"}
     return Rights((">",), (f"{LIVE_PREFIX}.>",), tuple(sorted(never)))
 
 
@@ -92,8 +91,8 @@ def _filters(template: Template, scopes: Iterable[_Scope]) -> Iterator[str]:
         yield template.filter(**{name: value for name, value in scope.items() if name in template.fields})
 
 
-def _said(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
-    """Where it publishes: what it says, writes and asks."""
+def _published(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+    """Where it publishes: messages, entries of buckets, questions."""
     for thing in (*CONTRACTS, *BLOBS):
         if service in thing.owners:
             yield from _filters(thing.template, scopes)
@@ -106,7 +105,7 @@ def _said(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
 
 
 def _managed(service: str) -> Iterator[str]:
-    """How it declares, waits for, counts and clears streams."""
+    """The API requests to declare, find, count and clear streams."""
     yield f"{API}.STREAM.NAMES"
     for thing in (*STREAMS, *BUCKETS):
         if thing.owner == service:
@@ -121,7 +120,7 @@ def _managed(service: str) -> Iterator[str]:
 
 
 def _read(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
-    """How it reads what is stored: whole streams, or where it serves some teams, what the request's subject names."""
+    """The API requests to read: direct reads of whole streams, or for a service of some teams, scoped reads."""
     for name, template, subject in _readable(service, scopes):
         if service not in PER_TEAM:
             yield from (f"{API}.{verb}.{name}" for verb in ("DIRECT.GET", "STREAM.MSG.GET", "STREAM.INFO"))
@@ -130,7 +129,7 @@ def _read(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
 
 
 def _readable(service: str, scopes: tuple[_Scope, ...]) -> Iterator[tuple[str, Template, str]]:
-    """Stream, template and subject of everything stored that it may read."""
+    """Stream, template and subject of all stored messages that it may read."""
     stored: list[_Stored] = [*CONTRACTS, *BLOBS]
     for thing in stored:
         if thing.stream is not None and service in thing.readers:
@@ -141,8 +140,8 @@ def _readable(service: str, scopes: tuple[_Scope, ...]) -> Iterator[tuple[str, T
                 yield _stream_name(bucket), bucket.key, bucket_subject(bucket, key)
 
 
-def _heard(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
-    """Where it listens: what is stored as it is published again, and what is not stored at all."""
+def _subscribed(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
+    """Where it subscribes: to stored messages as they are republished, and to messages that are not stored."""
     for contract in CONTRACTS:
         if service not in contract.readers:
             continue
@@ -159,7 +158,7 @@ def _heard(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
 
 
 def _whole_nouns(service: str, stream: Stream) -> Iterator[str]:
-    """`turn.>` for one that hears all there is of turns: in one subscription the order of messages is kept."""
+    """`turn.>` for a service that reads all messages of turns: one subscription keeps their order."""
     by_noun: dict[str, set[bool]] = {}
     for contract in CONTRACTS:
         if contract.stream is stream:
@@ -170,7 +169,7 @@ def _whole_nouns(service: str, stream: Stream) -> Iterator[str]:
 
 
 def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
-    """How it takes what is handed out: turns from their queue, and outcomes whose content is due."""
+    """The API requests to pull from consumers: turns of the queue, and outcomes whose content may be due."""
     if service in PER_TEAM:
         for name, subject in _queues(hosted):
             yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.{subject}"
@@ -180,11 +179,11 @@ def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
         yield f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.{TURN_OUTCOME.template.filter()}"
         yield f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}"
         yield f"$JS.ACK.{TURN_LOG.name}.{CONTENT_EXPIRY}.>"
-        yield f"$JS.ACK.{TURN_QUEUE.name}.>"  # it gives back what a lost worker held
+        yield f"$JS.ACK.{TURN_QUEUE.name}.>"  # it naks the deliveries of lost workers
 
 
 def _queues(hosted: Hosted | None) -> Iterator[tuple[str, str]]:
-    """Consumer and filter of every agent that is hosted."""
+    """The name and filter of the consumer of each hosted agent."""
     if hosted is None:
         yield "*", TURN_REQUESTED.template.filter()
     else:
@@ -194,7 +193,7 @@ def _queues(hosted: Hosted | None) -> Iterator[tuple[str, str]]:
 
 
 def _consumers_of_others() -> tuple[str, ...]:
-    """Consumers with a name that can be known, on streams where it may make some of its own."""
+    """Consumers of other services with a known name, on streams where this service may create consumers."""
     return (
         f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.>",
         f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}",

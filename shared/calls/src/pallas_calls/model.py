@@ -4,7 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
-from pallas_contracts.turns import ClientContext, Fault, InputRequired, JsonObject, Principal, Result, TurnOutcome
+from pallas_contracts.turns import (
+    ClientContext,
+    Fault,
+    InputRequired,
+    JsonObject,
+    Principal,
+    Result,
+    TurnError,
+    TurnOutcome,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +30,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended. `said` is its answer, None when the content has expired; `cursor` is behind the last event."""
+    """How a turn ended. `answer` is None when the content has expired; `cursor` is the one of the last event."""
 
     outcome: TurnOutcome
-    said: Result | InputRequired | Fault | None
+    answer: Result | InputRequired | Fault | None
     cursor: Cursor = BEGINNING
 
 
@@ -35,13 +44,13 @@ one caller), the broker's store is full, or the broker does not answer."""
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a call is not executed, as a tool error for its caller. `code` is one of `TURN_ERRORS`.
+    """Why a call is not executed, as a tool error for its caller.
 
     `turn_id` is set when the turn may be in its queue: it is cancelled, or with an idempotency key left for the grace
     time. `limit` is set when the code is `busy`.
     """
 
-    code: str
+    code: TurnError
     message: str
     retry_after_ms: int | None = None
     turn_id: str | None = None

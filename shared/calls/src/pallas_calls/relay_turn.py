@@ -42,7 +42,7 @@ class FollowedTurn(Protocol):
 @tracer.start_as_current_span("relay_turn")
 async def relay_turn(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> TurnEnd:
     """Return how the turn ended."""
-    said: Result | InputRequired | Fault | None = None
+    answer: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
     await observer.on_followed()
     async with _reporting_queue(observer, claimed, turn):
@@ -51,12 +51,12 @@ async def relay_turn(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> 
             claimed.set()
             match item:
                 case Result() | InputRequired() | Fault():
-                    said = item
+                    answer = item
                 case TurnOutcome():
                     trace.get_current_span().set_attribute("pallas.outcome", item.code or item.status)
-                    return TurnEnd(item, said, feed.cursor)
+                    return TurnEnd(item, answer, feed.cursor)
                 case Claimed():
-                    said = None
+                    answer = None
                     turn.on_claim(item)
                     if item.attempt > 1 and Cursor(item.attempt) > feed.behind and not item.ends:
                         await observer.on_attempt(item.attempt)

@@ -27,6 +27,7 @@ from pallas_contracts.ids import new_turn_id
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
+    KNOWN_EVENTS,
     FinalEvent,
     JsonObject,
     LogMessage,
@@ -34,7 +35,7 @@ from pallas_contracts.turns import (
     TextDelta,
     TurnEvent,
     TurnRequested,
-    types_of,
+    events_of,
 )
 from pallas_runtime.telemetry import tracer
 
@@ -47,10 +48,10 @@ _TRY = 1.0
 _PAUSE = 0.1
 """Seconds of one attempt, and between two."""
 
-_NOT_RELAYED = types_of(TextDelta, ModelCalled)
+_NOT_RELAYED = events_of(TextDelta, ModelCalled)
 """Events that no caller gets: a model's text and its cost stay in the log."""
 
-ONLY_THE_END = types_of(TurnEvent) - types_of(FinalEvent, LogMessage)
+ONLY_THE_END = KNOWN_EVENTS - events_of(FinalEvent, LogMessage)
 """Events that a caller without a progress token does not get."""
 
 
@@ -96,8 +97,8 @@ def make_request(
     )
 
 
-def not_relayed(*, progress: bool) -> frozenset[str]:
-    """The types of events that a caller does not get, by whether it wants progress."""
+def not_relayed(*, progress: bool) -> frozenset[type[TurnEvent]]:
+    """The classes of events that a caller does not get, by whether it wants progress."""
     return _NOT_RELAYED if progress else ONLY_THE_END
 
 

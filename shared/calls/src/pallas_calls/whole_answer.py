@@ -9,7 +9,7 @@ from pallas_bus.turnlog.content.claim_checks import whole_result
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.model import TurnEnd
 from pallas_contracts.errors import NotFound, Rejected
-from pallas_contracts.turns import Result
+from pallas_contracts.turns import Result, turn_error
 
 log = logging.getLogger(__name__)
 
@@ -19,16 +19,16 @@ async def whole_answer(bus: Bus, end: TurnEnd) -> TurnEnd:
 
     When the answer is gone or damaged there is no answer, and the outcome has that as its code.
     """
-    if not isinstance(said := end.said, Result):
+    if not isinstance(answer := end.answer, Result):
         return end
     outcome = end.outcome
     ref = TurnRef(outcome.team, outcome.agent, outcome.turn_id)
     facts = {"turn": outcome.turn_id}
     try:
         whole = await retry_while_unavailable(
-            lambda: whole_result(bus, ref, said), "read the answer", deadline=None, facts=facts
+            lambda: whole_result(bus, ref, answer), "read the answer", deadline=None, facts=facts
         )
     except (NotFound, Rejected) as error:
         log.warning("the answer cannot be read", extra={**facts, "reason": error.message})
-        return replace(end, outcome=outcome.model_copy(update={"code": error.code}), said=None)
-    return replace(end, said=whole)
+        return replace(end, outcome=outcome.model_copy(update={"code": turn_error(error.code)}), answer=None)
+    return replace(end, answer=whole)

@@ -16,14 +16,14 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.heartbeats import BEAT, watch_heartbeats
+from pallas_bus.turnlog.heartbeats import HEARTBEAT_SECONDS, watch_heartbeats
 from pallas_bus.turnlog.queue import nak
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Claimed
 
 log = logging.getLogger(__name__)
 
-SILENCE = 4 * BEAT
+SILENCE = 4 * HEARTBEAT_SECONDS
 """Seconds without a heartbeat after which a worker counts as lost."""
 
 
@@ -75,8 +75,8 @@ class WorkerLiveness:
         """Nak the turns of lost workers, for ever. A late round skips this: this process was late, not the workers."""
         while True:
             began = time.monotonic()
-            await asyncio.sleep(BEAT)
-            if not self.bus.connected or time.monotonic() - began > 2 * BEAT:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            if not self.bus.connected or time.monotonic() - began > 2 * HEARTBEAT_SECONDS:
                 self.reset()
             else:
                 await self._nak_lost_turns()

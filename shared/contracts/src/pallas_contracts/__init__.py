@@ -1,1 +1,1 @@
-"""What is said between the parts of Pallas. Needs pydantic and nothing else."""
+"""The messages between the parts of Pallas, with their subjects. Needs pydantic and nothing else."""

@@ -1,7 +1,7 @@
-"""What can be called: an agent's definition, and who is alive to execute it.
+"""What can be called: definitions of agents, and the presence of workers and gateways.
 
-A definition is all the gateway and the registry know about an agent. It names tools, prompts and resources with their
-schemas and says nothing of how they are executed, so every kind of agent looks the same from the front.
+A definition is all that gateway and registry know about an agent: its tools, prompts and resources with their schemas.
+It does not say how they are executed, so callers see no difference between kinds of agents.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ class ToolDefinition(Message):
 
 
 class PromptDefinition(Message):
-    """A prompt as MCP lists it. `messages` answers it without asking the owner (an empty tuple is an answer)."""
+    """A prompt as MCP lists it. With `messages` (also empty) no worker is asked for it."""
 
     name: Name
     title: Line | None = None
@@ -76,7 +76,7 @@ class ResourceDefinition(Message):
 
 
 class Capabilities(Message):
-    """What the agent's model can do (interface contract section 1, `capabilities`)."""
+    """What the agent's model can do (interface contract section 1, `capabilities`). Sizes are in tokens."""
 
     model: Name
     vision: bool = False
@@ -93,10 +93,9 @@ class Icon(Message):
 
 
 class Dependency(Message):
-    """A downstream MCP server an agent needs.
+    """A downstream MCP server that an agent needs.
 
-    `key` is a digest of address and credential: agents that share it share one probe and one pooled connection, and
-    nothing of either can be read back from it.
+    `key` is a digest of address and credential: agents with the same key share one probe and one pooled connection.
     """
 
     name: Name
@@ -115,8 +114,8 @@ class ModelDependency(Message):
 class Limits(Message):
     """How much of the platform turns of this agent may use. Times are seconds, rates turns per second.
 
-    `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn goes on without its caller when
-    that had sent an idempotency key.
+    `max_queued` turns may wait, half of them of one caller. `grace` is how long a turn with an idempotency key
+    goes on after its last caller has left.
     """
 
     turn_timeout: Seconds = 600.0
@@ -132,7 +131,7 @@ class Limits(Message):
 class Allow(Message):
     """Who may use an agent: a caller of one of these types, one of these teams, or one of these opaque tokens, by id.
 
-    With nothing in it nobody may. Ids, because names are neither unique nor fixed.
+    If it is empty, nobody may. It has ids, because names are neither unique nor permanent.
     """
 
     types: tuple[Name, ...] = Field(default=(), max_length=FEW)
@@ -145,8 +144,8 @@ class AgentDefinition(Message):
 
     `kind` is informative. `revision` is a digest of the definition without `updated_at`, which therefore only moves
     when the agent really changed. `retry` says whether a turn may be executed again after a tool had started. Without
-    `allow` every caller whom the gateway serves may use it. `unusable` is why the agent cannot be called:
-    readers set it where they cannot read what is in the bucket, and workers where a definition breaks a bound.
+    `allow` every caller whom the gateway serves may use it. `unusable` is why the agent cannot be called: readers set
+    it when they cannot read the entry in the bucket, and workers when a definition breaks a bound.
     """
 
     team: Token
@@ -187,16 +186,16 @@ class AgentDefinition(Message):
 
 
 def unusable(team: str, agent: str, reason: str) -> AgentDefinition:
-    """What stands for a definition that cannot be used: an agent with nothing but its name and the reason."""
+    """The replacement of a definition that cannot be used: only the agent's name and the reason."""
     never = datetime.fromtimestamp(0, UTC)
     return AgentDefinition(team=team, agent=agent, title=agent, unusable=reason[:1000], updated_at=never)
 
 
 def read_definition(ids: Mapping[str, str], data: bytes) -> AgentDefinition:
-    """The definition under a key of the bucket, an `unusable` one where there is none that can be used.
+    """The definition under a key of the bucket; an `unusable` one if it cannot be used.
 
     Raises:
-        ValidationError: the key is no agent's.
+        ValidationError: the key's ids are not tokens.
     """
     if len(data) > LARGEST_DEFINITION:
         return unusable(**ids, reason=f"it is larger than {LARGEST_DEFINITION} bytes")
@@ -210,14 +209,14 @@ def read_definition(ids: Mapping[str, str], data: bytes) -> AgentDefinition:
 
 
 def reason_of(error: ValidationError) -> str:
-    """The first fault of a definition: its field and what is wrong with it, without the value."""
+    """The first fault of a definition: its field and the reason, without the value."""
     fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part)[:64] for part in fault["loc"]) or "definition"
     return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
 
 
 class WorkerPresence(Message):
-    """A living worker and what it hosts (KV bucket `workers`, key `{worker}`, gone `PRESENCE_TTL` after the last beat).
+    """The presence of a worker (KV bucket `workers`, key `{worker}`). It expires `PRESENCE_TTL` after its last write.
 
     `agents` are `{team}.{agent}`; `failed` maps an agent that could not be started to the reason; `stdio` maps the key
     of a stdio dependency to None when it answers, else to what is wrong with it.
@@ -233,13 +232,13 @@ class WorkerPresence(Message):
 
 
 class WorkerAlive(Message):
-    """A worker's process lives: said several times a second, beside its work, so that its death is noticed quickly."""
+    """A heartbeat of a worker's process, sent several times a second, so that a lost worker is noticed quickly."""
 
     worker: Token
 
 
 class GatewayPresence(Message):
-    """A living gateway (KV bucket `gateways`, key `{gateway}`). `ports` maps `{team}.{agent}` to a bound port."""
+    """The presence of a gateway (KV bucket `gateways`, key `{gateway}`). `ports`: bound port by `{team}.{agent}`."""
 
     gateway: Token
     url: str
@@ -249,7 +248,7 @@ class GatewayPresence(Message):
 
 
 class AgentRead(Message):
-    """A read that only the agent's owner can answer: a prompt, a resource or a completion.
+    """A read that only a worker of the agent can answer: a prompt, a resource or a completion.
 
     `params` and the answer are the MCP params and result of `method`.
     """

@@ -39,13 +39,13 @@ CLI = "cli"
 
 SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH)
 SPEAKERS = (*SERVICES, CLI)
-"""Whoever has a user of its own at the broker; the CLI stands for people."""
+"""All that have a user at the broker. The CLI is the user of operators."""
 
 PER_TEAM = frozenset({WORKER})
-"""Services of which each process serves some teams and may know of no others."""
+"""Services of which each process serves some teams, and may read the data of these teams only."""
 
 PRESENCE_TTL = 6.0
-"""Seconds after the last beat at which a worker or gateway counts as gone; they beat three times in it."""
+"""Seconds after which the presence of a worker or gateway expires; they write it three times in that time."""
 
 TURN_QUEUE = Stream(
     "TURN_QUEUE",
@@ -76,7 +76,7 @@ TURN_LOG = Stream(
     live="pallas.v1.live",
     removers=(GATEWAY, CLI),
     counters=(MONITOR,),
-    summary="The truth about every turn: claims, events, content (which expires earlier) and the outcome.",
+    summary="The log of all turns: claims, events, content (which expires earlier) and outcomes.",
 )
 
 DEAD_LETTERS = Stream(
@@ -108,7 +108,7 @@ TURN_OBJECTS = Stream(
     max_per_subject=1,
     removers=(GATEWAY, CLI),
     counters=(MONITOR,),
-    summary="What is too big for a message, in parts; it goes with the turn's content, at last a day after its time.",
+    summary="Offloaded content, in parts. It is removed with the turn's content, at most a day later.",
 )
 
 STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES, TURN_OBJECTS)
@@ -120,7 +120,7 @@ TURN_REQUESTED = Contract(
     owners=(GATEWAY, CLI),
     readers=(GATEWAY, WORKER, CLI),
     stream=TURN_QUEUE,
-    summary="A caller wants a tool of an agent called. `caller` is the token of its principal.",
+    summary="A caller calls a tool of an agent. `caller` is the token of its principal.",
 )
 TURN_CLAIM = Contract(
     "turn.claim",
@@ -129,7 +129,7 @@ TURN_CLAIM = Contract(
     owners=(WORKER, GATEWAY, CLI),
     readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
-    summary="A worker takes the turn, or somebody cancels it. The last one counts; nothing follows a cancel.",
+    summary="A worker claims the turn, or somebody cancels it. The last one decides; no claim follows a cancel.",
 )
 TURN_EVENT = Contract(
     "turn.event",
@@ -138,7 +138,7 @@ TURN_EVENT = Contract(
     owners=(WORKER,),
     readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
-    summary="What happened in an attempt, without content.",
+    summary="Events of an attempt, without content.",
 )
 TURN_CONTENT = Contract(
     "turn.content",
@@ -147,7 +147,7 @@ TURN_CONTENT = Contract(
     owners=(WORKER,),
     readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
-    summary="What was said in an attempt; expires earlier than the rest.",
+    summary="Content of an attempt; expires earlier than the rest.",
 )
 TURN_OUTCOME = Contract(
     "turn.outcome",
@@ -156,7 +156,7 @@ TURN_OUTCOME = Contract(
     owners=(WORKER, GATEWAY, CLI),
     readers=(GATEWAY, WORKER, CLI),
     stream=TURN_LOG,
-    summary="How the turn ended, once: only the attempt that has the turn can write it.",
+    summary="How the turn ended, once. Only the attempt with the last claim can write it.",
 )
 TURN_JOINED = Contract(
     "turn.joined",
@@ -174,7 +174,7 @@ TURN_LEFT = Contract(
     owners=(GATEWAY,),
     readers=(GATEWAY, CLI),
     stream=TURN_LOG,
-    summary="A caller with an idempotency key has gone; its turn is cancelled when nobody joins in time.",
+    summary="A caller with an idempotency key has left; its turn is cancelled unless somebody joins in time.",
 )
 KEPT_REQUEST = Contract(
     "kept.request",
@@ -220,7 +220,7 @@ WORKER_ALIVE = Contract(
     owners=(WORKER,),
     readers=(GATEWAY,),
     stream=None,
-    summary="A worker's process lives. Lossy on purpose: its absence is the message.",
+    summary="A heartbeat of a worker's process. Not stored: a missing heartbeat is what counts.",
 )
 
 CONTRACTS: tuple[
@@ -271,7 +271,7 @@ class LegacyCall(Message):
 
 
 class LegacySession(Message):
-    """What a handshake-era session has told for its later requests. `log_level` is the least level it wants."""
+    """What a handshake-era session has set for its later requests. `log_level` is the least level it wants."""
 
     log_level: str | None = None
 
@@ -283,7 +283,7 @@ AGENTS = Bucket(
     owner=GATEWAY,
     writers=(WORKER, CLI),
     readers=(GATEWAY, WORKER, REGISTRY, MONITOR, CLI),
-    summary="What can be called. An agent stays when no worker is alive; it leaves when its team says so.",
+    summary="Definitions: what can be called. They stay while no worker runs, until the team retires them.",
     reads=read_definition,
 )
 WORKERS = Bucket(
@@ -294,7 +294,7 @@ WORKERS = Bucket(
     writers=(WORKER,),
     readers=(GATEWAY, WORKER, MONITOR, CLI),
     ttl=PRESENCE_TTL,
-    summary="Who is alive to execute turns.",
+    summary="The presence of workers.",
 )
 GATEWAYS = Bucket(
     "gateways",
@@ -304,7 +304,7 @@ GATEWAYS = Bucket(
     writers=(GATEWAY,),
     readers=(GATEWAY, REGISTRY, CLI),
     ttl=PRESENCE_TTL,
-    summary="Who is alive to terminate MCP, and which agents' own ports it has bound.",
+    summary="The presence of gateways, with the dedicated ports that each has bound.",
 )
 PROBES = Bucket(
     "probes",
@@ -342,7 +342,7 @@ SESSIONS = Bucket(
     writers=(GATEWAY,),
     readers=(GATEWAY, CLI),
     ttl=86_400.0,
-    summary="What handshake-era sessions have told for their later requests, whichever replica those come to.",
+    summary="Settings of handshake-era sessions, which hold for later requests at any replica.",
 )
 
 BUCKETS: tuple[
@@ -364,7 +364,7 @@ READ_AGENT = Question(
     askers=(GATEWAY,),
     answerer=WORKER,
     timeout=10.0,
-    summary="A prompt, resource or completion that only the agent's owner knows.",
+    summary="A prompt, resource or completion, which a worker of the agent answers.",
 )
 CHECK_HEALTH = Question(
     "health.check",
@@ -385,7 +385,7 @@ LOOK_UP = Question(
     askers=(RESOLVER,),
     answerer=LIFECYCLE,
     timeout=3.0,
-    summary="Rows of the truth about keys, teams and tokens.",
+    summary="Look-ups of keys, teams and tokens, from Postgres.",
 )
 RESOLVE = Question(
     "auth.resolve",
@@ -395,7 +395,7 @@ RESOLVE = Question(
     askers=(GATEWAY, SEARCH),
     answerer=RESOLVER,
     timeout=5.0,
-    summary="Whose a bearer is, and which libraries it may read.",
+    summary="The principal of a bearer, and the libraries that it may read.",
 )
 
 QUESTIONS: tuple[

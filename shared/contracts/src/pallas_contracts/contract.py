@@ -1,4 +1,4 @@
-"""One entry of the catalogue: where a message goes, what it is, who may say it.
+"""One entry of the catalogue: the subject of a message, its type, and the services that may publish it.
 
 Subjects are built and parsed here and nowhere else; every id in one is checked as a token first.
 """
@@ -57,8 +57,8 @@ class Template:
 class Stream:
     """A JetStream stream. Times are seconds.
 
-    `owner` declares it; every other service waits for it. `live` names the prefix under which stored messages are
-    published again to whoever listens right now. `removers` take messages out of it, `counters` ask how many there are.
+    `owner` declares it; every other service waits until it exists. `live` is the prefix under which stored messages are
+    republished. `removers` may remove messages from it, `counters` may ask how many there are.
     """
 
     name: str
@@ -79,8 +79,8 @@ class Stream:
 class Bucket[M: Message]:
     """A KV bucket whose keys follow `key` and whose values are `message`; `ttl` in seconds makes entries expire.
 
-    Only `writers` may write it and only `readers` read it. `reads` makes a value of a key's ids and its bytes
-    where that is more than to validate them.
+    Only `writers` may write it, and only `readers` may read it. `reads` makes a value of a key's ids and its bytes;
+    None: the bytes are validated as `message`.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Bucket[M: Message]:
         """The value under a key.
 
         Raises:
-            ValidationError: it is none.
+            ValidationError: the bytes are not a valid value.
         """
         if self.reads is None:
             return self.message.model_validate_json(data)
@@ -106,7 +106,7 @@ class Bucket[M: Message]:
 
 @dataclass(frozen=True)
 class Contract[M: Message]:
-    """One thing that is said: only `owners` say it and only `readers` hear it; no `stream` means lossy on purpose."""
+    """One kind of message: only `owners` publish it and only `readers` read it. Without `stream` it may be lost."""
 
     name: str
     template: Template
@@ -119,7 +119,7 @@ class Contract[M: Message]:
 
 @dataclass(frozen=True)
 class Blob:
-    """Bytes that are stored as they are, not a message: their readers know from a message what they are."""
+    """Bytes in a stream that are not a message. Their readers know from a message what they are."""
 
     name: str
     template: Template
@@ -131,7 +131,7 @@ class Blob:
 
 @dataclass(frozen=True)
 class Question[Q: Message, A: Message]:
-    """Something that is asked and answered at once: `answerers` listen on the subject as one group."""
+    """A request with a reply. `askers` send it, and one replica of `answerer` answers within `timeout` seconds."""
 
     name: str
     template: Template

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class PallasError(Exception):
-    """Something went wrong that the other side has to be told about.
+    """An error that is reported to the other side of a boundary.
 
     `code` is the stable word callers may branch on, `facts` are the values behind the sentence.
     """
@@ -46,7 +46,7 @@ class Denied(PallasError):
 
 
 class Conflict(PallasError):
-    """The state of the world contradicts the request."""
+    """The present state contradicts the request."""
 
     kind = "conflict"
     default_code = "conflict"
@@ -59,7 +59,7 @@ class Superseded(Conflict):
 
 
 class Unavailable(PallasError):
-    """Something needed is not there right now; trying again may work."""
+    """Something that is needed is unavailable now; a retry may succeed."""
 
     kind = "unavailable"
     default_code = "unavailable"

@@ -6,6 +6,7 @@ ends with code 1 when a file is not what it would be. Both are for the workspace
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,12 +27,12 @@ _DAY = 86_400
 
 
 def messages() -> tuple[type[Message], ...]:
-    """The types of everything that is said: in contracts, buckets and questions, in that order, each once."""
-    said: list[type[Message]] = [contract.message for contract in CONTRACTS]
-    said += [bucket.message for bucket in BUCKETS]
+    """The message types of contracts, buckets and questions, in that order, each once."""
+    found: list[type[Message]] = [contract.message for contract in CONTRACTS]
+    found += [bucket.message for bucket in BUCKETS]
     for question in QUESTIONS:
-        said += [question.question, question.answer]
-    return tuple(dict.fromkeys(said))
+        found += [question.question, question.answer]
+    return tuple(dict.fromkeys(found))
 
 
 def parts(types: Iterable[type[Message]]) -> tuple[type[Message], ...]:
@@ -108,7 +109,7 @@ def _streams() -> Iterator[str]:
 def _per_subject(stream: Stream) -> str:
     if stream.max_per_subject is None:
         return "no limit"
-    return f"{stream.max_per_subject}, then {'refused' if stream.refuse_when_full else 'the oldest goes'}"
+    return f"{stream.max_per_subject}, then {'refused' if stream.refuse_when_full else 'the oldest is removed'}"
 
 
 def _contracts() -> Iterator[str]:
@@ -125,7 +126,7 @@ def _contracts() -> Iterator[str]:
         for contract in CONTRACTS
     ]
     yield from _table(
-        "Messages on streams", ("contract", "subject", "message", "said by", "heard by", "stream", ""), rows
+        "Messages on streams", ("contract", "subject", "message", "published by", "read by", "stream", ""), rows
     )
 
 
@@ -141,7 +142,7 @@ def _blobs() -> Iterator[str]:
         )
         for blob in BLOBS
     ]
-    yield from _table("Bytes on streams", ("blob", "subject", "said by", "read by", "stream", ""), rows)
+    yield from _table("Bytes on streams", ("blob", "subject", "published by", "read by", "stream", ""), rows)
 
 
 def _buckets() -> Iterator[str]:
@@ -214,6 +215,7 @@ def _type(annotation: object) -> str:
     if isinstance(annotation, TypeAliasType) or (isinstance(annotation, type) and not get_args(annotation)):
         return f"`{annotation.__name__}`"
     text = str(annotation).replace("typing.", "").replace("datetime.datetime", "datetime")
+    text = re.sub(r"Optional\[Annotated\[(\w+), .*", r"\1 | None", text)
     return f"`{text}`".replace("|", "\\|")
 
 

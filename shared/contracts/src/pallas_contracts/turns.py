@@ -1,20 +1,57 @@
 """A turn, from request to outcome.
 
-What happened (`TurnEvents` on `turn.event`, claims, the outcome) holds no content; what was said (`TurnEvents` on
-`turn.content`) does, and is kept for a shorter time. Both share one numbering per attempt, so a reader that knows the
-outcome's `events` knows whether it has seen everything.
+Events (`TurnEvents` on `turn.event`), claims and the outcome hold no content. `TurnEvents` on `turn.content` do, and
+are kept for a shorter time. Both are numbered together within an attempt, so a reader that knows the outcome's `events`
+knows whether it has all of them.
 """
 
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, GetPydanticSchema
 
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 
 type JsonObject = dict[str, Any]
+
+type TurnError = (
+    Annotated[Literal["model_failed"], "The model could not be called or answered with an error."]
+    | Annotated[Literal["unknown_model"], "The agent cannot be executed with the model that was asked for."]
+    | Annotated[Literal["context_overflow"], "Message and history do not fit the model's context window."]
+    | Annotated[Literal["vision_required"], "Images were sent to a model that cannot see."]
+    | Annotated[Literal["turn_timeout"], "The turn ran longer than its agent allows."]
+    | Annotated[Literal["iterations_exceeded"], "The agent's loop took more steps than its agent allows."]
+    | Annotated[Literal["tool_unavailable"], "A downstream server could not be reached at all."]
+    | Annotated[Literal["worker_lost"], "The worker died and the turn cannot safely be executed again."]
+    | Annotated[Literal["cancelled"], "The turn was cancelled."]
+    | Annotated[Literal["busy"], "Too many turns are waiting."]
+    | Annotated[Literal["agent_failed"], "The agent could not be started, or its definition cannot be used."]
+    | Annotated[Literal["invalid_arguments"], "The arguments do not fit the tool's schema."]
+    | Annotated[Literal["result_too_large"], "The answer is larger than the platform takes."]
+    | Annotated[Literal["undecodable"], "The turn's message could not be read; it is kept as a dead letter."]
+    | Annotated[Literal["content_expired"], "The content of the turn has expired."]
+    | Annotated[Literal["content_damaged"], "The offloaded content of the turn is damaged."]
+    | Annotated[Literal["key_reused"], "The idempotency key was used before, for another call."]
+    | Annotated[Literal["internal"], "Something in Pallas went wrong; the log has it under the turn's id."]
+)
+"""The stable code of a failed turn or refused call, each with its meaning."""
+
+TURN_ERRORS: Mapping[TurnError, str] = {
+    get_args(code.__origin__)[0]: code.__metadata__[0] for code in get_args(TurnError.__value__)
+}
+"""What each code of `TurnError` means, as a sentence for the caller."""
+
+_AS_STRING = GetPydanticSchema(lambda _code, schema_of: schema_of(str))
+"""Readers take every string as a code: a later release may add one."""
+
+
+def turn_error(word: str) -> TurnError:
+    """The code that a word stands for; `internal` for a word that is none."""
+    codes: dict[str, TurnError] = {code: code for code in TURN_ERRORS}
+    return codes.get(word, "internal")
 
 
 class Principal(Message):
@@ -26,15 +63,15 @@ class Principal(Message):
 
     @property
     def token(self) -> str:
-        """The caller as it may stand in a subject; nothing of who it is can be read back from it."""
+        """The caller as a token for subjects: a digest, from which the principal cannot be read."""
         return hashlib.sha256(f"{self.type}:{self.id}".encode()).hexdigest()[:16]
 
 
 class Offloaded(Message):
-    """A claim check: JSON of `size` bytes that was too big for its message lies in `object.part`.
+    """A claim check: JSON of `size` bytes that was too big for its message is stored in `object.part`.
 
-    It lies there under the turn's id in `parts` parts, of which `name` tells those of its request from those of its
-    answer. `sha256` is the digest of the whole in hex.
+    It is stored under the turn's id and `name` (of a request, or of an attempt's result) in `parts` parts. `sha256` is
+    the digest of the whole in hex.
     """
 
     name: Token
@@ -55,12 +92,12 @@ class ClientContext(Message):
 class TurnRequested(Message):
     """One call of one tool of one agent (subject `turn.requested`, removed when the turn is concluded).
 
-    `input_responses` and `request_state` come back from a caller that was asked for more input (`InputRequired`).
-    `stowed` is where the arguments, `input_responses` and `request_state` are, as one object, when they are too big to
-    travel here; arguments that are here nevertheless belong to them. `correlation` is the caller's own word for its
-    conversation, `conversation` what the log keeps of it: a keyed hash. `digest` is a keyed digest of what was
-    called, when the caller sent an idempotency key. `replay_of` is the turn that this one executes again, `model` the
-    model that it shall be executed with instead of the agent's.
+    `input_responses` and `request_state` come from a caller that was asked for more input (`InputRequired`). `stowed`
+    is the claim check of the arguments, `input_responses` and `request_state`, as one object, if they are too big for
+    the message; arguments in the message are then added to those of the object. `correlation` is the caller's id of its
+    conversation, `conversation` a keyed hash of it, which the log keeps. `digest` is a keyed digest of the call, if the
+    caller sent an idempotency key. `replay_of` is the turn that this one executes again, `model` the model to execute
+    it with instead of the agent's.
     """
 
     turn_id: Token
@@ -83,11 +120,11 @@ class TurnRequested(Message):
 
 
 class Claimed(Message):
-    """A worker takes the turn. The stream refuses it unless it follows the claim it supersedes.
+    """A worker's claim of the turn. The stream refuses it unless it directly follows the claim that it supersedes.
 
-    With `ends` it does not execute the turn, which cannot be executed again, but says how it ends. `delivery` is where
-    the worker's delivery is settled: whoever finds the worker dead gives it back there. What follows it repeats the
-    request, which leaves its queue when the turn ends, without its content.
+    With `ends` the worker does not execute the turn, which cannot be executed again, but only ends it. `delivery` is
+    the reply subject of the worker's delivery: a gateway that finds the worker lost naks it there. The fields from
+    `tool` to `requested_at` repeat the request without its content, since the request is removed at the turn's end.
     """
 
     type: Literal["claimed"] = "claimed"
@@ -105,7 +142,7 @@ class Claimed(Message):
 
 
 class CancelRequested(Message):
-    """The turn's tombstone. It takes the place of a claim and nothing may follow it, so a cancel sticks."""
+    """A cancel. It is written in the place of a claim, and no claim may follow it, so the turn stays cancelled."""
 
     type: Literal["cancelled"] = "cancelled"
     reason: str
@@ -122,9 +159,9 @@ class TurnClaim(Message):
 
 
 class TurnJoined(Message):
-    """A caller that had sent an idempotency key follows the turn, through this gateway (subject `turn.joined`).
+    """A caller that sent an idempotency key follows the turn, through this gateway (subject `turn.joined`).
 
-    Said when its call has made the turn or joined it, and in answer to a `TurnLeft` when it is still there.
+    Published when its call has made or joined the turn, and in answer to a `TurnLeft` if it still follows the turn.
     """
 
     turn_id: Token
@@ -135,9 +172,9 @@ class TurnJoined(Message):
 
 
 class TurnLeft(Message):
-    """A caller that had sent an idempotency key does not follow the turn any more (subject `turn.left`).
+    """A caller that sent an idempotency key does not follow the turn any more (subject `turn.left`).
 
-    When the agent's grace time is over, the gateway that said it cancels the turn, unless a `TurnJoined` is behind it.
+    After the agent's grace time the gateway that published it cancels the turn, unless a `TurnJoined` is behind it.
     """
 
     turn_id: Token
@@ -155,19 +192,19 @@ class TurnEvent(Message):
 
 
 class LogEvent(TurnEvent):
-    """What happened, without content: it is kept as long as the log."""
+    """An event without content: it is kept as long as the log."""
 
 
 class ContentEvent(TurnEvent):
-    """Content: what was said. It is kept for the time of content."""
+    """Content. It is kept for the time of content (`PALLAS_CONTENT_SECONDS` after the turn's end)."""
 
 
 class FinalEvent(ContentEvent):
-    """Content: what the caller gets; the last event of a turn that was not cancelled."""
+    """Content: the answer, which the caller gets. It is the last event of a turn that was not cancelled."""
 
 
 class Step(LogEvent):
-    """The loop of an agent moves on: a model turn or a tool step (interface contract section 5)."""
+    """A step of an agent's loop begins: a call of the model or of its tools (interface contract section 5)."""
 
     type: Literal["step"] = "step"
     agent: str
@@ -196,7 +233,7 @@ class ToolCompleted(LogEvent):
 
 
 class ToolFailed(LogEvent):
-    """The tool answered with an error or could not be called. `code` is a word, never the tool's text."""
+    """The tool answered with an error or could not be called. `code` never holds text of the tool."""
 
     type: Literal["tool_failed"] = "tool_failed"
     call: str
@@ -207,7 +244,7 @@ class ToolFailed(LogEvent):
 
 
 class ModelCalled(LogEvent):
-    """A model answered: what it cost."""
+    """A model answered; its duration and tokens."""
 
     type: Literal["model_called"] = "model_called"
     agent: str
@@ -230,7 +267,7 @@ class ToolProgress(ContentEvent):
 
 
 class Progress(ContentEvent):
-    """Content: a function reported its own progress, passed on as it is."""
+    """Content: a function reported its own progress, which is passed on unchanged."""
 
     type: Literal["progress"] = "progress"
     progress: float
@@ -248,7 +285,7 @@ class LogMessage(ContentEvent):
 
 
 class TextDelta(ContentEvent):
-    """Content: a piece of a model's text. It stays in the log."""
+    """Content: a piece of a model's text. Callers do not get it."""
 
     type: Literal["text_delta"] = "text_delta"
     agent: str
@@ -258,7 +295,7 @@ class TextDelta(ContentEvent):
 class Result(FinalEvent):
     """Content: the turn's answer as an MCP tool result (`content` blocks, camelCase as on the wire).
 
-    `stowed` is where `content`, `structured` and `meta` are, as one object, when they are too big to travel here.
+    `stowed` is the claim check of `content`, `structured` and `meta`, as one object, if they are too big.
     """
 
     type: Literal["result"] = "result"
@@ -301,24 +338,27 @@ type KnownEvent = (
     | Fault
 )
 
-_KNOWN: tuple[type[TurnEvent], ...] = get_args(KnownEvent.__value__)
+KNOWN_EVENTS: frozenset[type[TurnEvent]] = frozenset(get_args(KnownEvent.__value__))
+"""The class of every event of this release."""
+
+_KNOWN_TYPES = frozenset(event.model_fields["type"].default for event in KNOWN_EVENTS)
 
 
-def types_of(*kinds: type[TurnEvent]) -> frozenset[str]:
-    """The `type` of every event that is of one of these classes."""
-    return frozenset(event.model_fields["type"].default for event in _KNOWN if issubclass(event, kinds))
+def events_of(*kinds: type[TurnEvent]) -> frozenset[type[TurnEvent]]:
+    """The classes of `KNOWN_EVENTS` that are subclasses of one of `kinds`."""
+    return frozenset(event for event in KNOWN_EVENTS if issubclass(event, kinds))
 
 
 def _later(type_: str) -> str:
-    if type_ in types_of(TurnEvent):
+    if type_ in _KNOWN_TYPES:
         raise ValueError("an event of this type has other fields")
     return type_
 
 
 class UnknownEvent(TurnEvent):
-    """An event of a type that a later release has added. It keeps its number; its meaning is skipped.
+    """An event of a type that a later release has added. It keeps its number, and readers skip it.
 
-    A new type therefore never changes what other events mean.
+    So a new type must not change the meaning of other events.
     """
 
     type: Annotated[Token, AfterValidator(_later)]
@@ -339,19 +379,23 @@ class TurnEvents(Message):
     events: tuple[AnyEvent, ...]
 
 
-class TurnOutcome(Message):
-    """How the turn ended (subject `turn.outcome`; only the attempt that has the turn can write it, once).
+TurnStatus = Literal["completed", "failed", "cancelled", "input_required"]
+"""How a turn ended."""
 
-    `events` is the number of the attempt's last event. `code` is a word of `TURN_ERRORS` when the status is failed.
-    `content_until` is when content that was written before the turn's end has to go; None when there is none.
+
+class TurnOutcome(Message):
+    """How the turn ended (subject `turn.outcome`). Only the attempt with the last claim can write it, once.
+
+    `events` is the number of the attempt's last event. `code` is set when the status is failed or cancelled.
+    `content_until` is when content that was written before the turn's end is removed; None when there is none.
     """
 
     turn_id: Token
     team: Token
     agent: Token
     attempt: int
-    status: Literal["completed", "failed", "cancelled", "input_required"]
-    code: str | None = None
+    status: TurnStatus
+    code: Annotated[TurnError, _AS_STRING] | None = None
     retryable: bool = False
     events: int = 0
     requested_at: datetime
@@ -363,7 +407,7 @@ class TurnOutcome(Message):
 class DeadLetter(Message):
     """A turn that could not be handled, without its content (subject `dead.letter`).
 
-    `subject` is where it lay, `code` one of `TURN_ERRORS`, `turn_id` None when not even that could be read.
+    `subject` is the subject of its message, `turn_id` is None if not even that could be read.
     """
 
     letter: Token
@@ -371,40 +415,17 @@ class DeadLetter(Message):
     agent: Token
     turn_id: Token | None = None
     subject: str
-    code: str
+    code: Annotated[TurnError, _AS_STRING]
     reason: str
     attempts: int = 0
     at: datetime
 
 
 class DeadOriginal(Message):
-    """Content: the message of a dead letter as it was (subject `dead.original`); `data` is its body in base64."""
+    """Content: the original message of a dead letter (subject `dead.original`); `data` is its body in base64."""
 
     letter: Token
     team: Token
     agent: Token
     headers: dict[str, str] = Field(default_factory=dict[str, str])
     data: str
-
-
-TURN_ERRORS: dict[str, str] = {
-    "model_failed": "The model could not be called or answered with an error.",
-    "unknown_model": "The model that was asked for is none that the agent can be executed with.",
-    "context_overflow": "Message and history do not fit the model's context window.",
-    "vision_required": "Images were sent to a model that cannot see.",
-    "turn_timeout": "The turn ran longer than its agent allows.",
-    "iterations_exceeded": "The agent's loop took more steps than its agent allows.",
-    "tool_unavailable": "A downstream server could not be reached at all.",
-    "worker_lost": "The worker died and the turn cannot safely be executed again.",
-    "cancelled": "The turn was cancelled.",
-    "busy": "Too many turns are waiting.",
-    "agent_failed": "The agent could not be started, or its definition cannot be used.",
-    "invalid_arguments": "The arguments do not fit the tool's schema.",
-    "result_too_large": "The answer is larger than the platform takes.",
-    "undecodable": "The turn's message could not be read; it is kept as a dead letter.",
-    "content_expired": "What was said in the turn is not kept any more.",
-    "content_damaged": "What was kept of the turn's content is not what was put there.",
-    "key_reused": "The idempotency key was used before, for another call.",
-    "internal": "Something in Pallas went wrong; the log has it under the turn's id.",
-}
-"""The stable codes of failed turns, with what each means."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
-from pallas_contracts.turns import ClientContext, InputRequired, KnownEvent, Result, ToolStarted
+from pallas_contracts.turns import ClientContext, InputRequired, KnownEvent, Result, ToolStarted, TurnError
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The turn ended without an answer. `code` is one of `TURN_ERRORS`; the message is for the caller.
+    """The turn ended without an answer; the message is for the caller.
 
     `protocol_code` makes the gateway answer a JSON-RPC error instead of a tool error.
     """
 
-    code: str
+    code: TurnError
     message: str
     retryable: bool = False
     protocol_code: int | None = None

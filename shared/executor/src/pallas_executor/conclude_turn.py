@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Literal
 
 from opentelemetry import trace
 
@@ -13,7 +12,7 @@ from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import TURN_ERRORS, Fault, TurnOutcome, TurnRequested
+from pallas_contracts.turns import TURN_ERRORS, Fault, TurnError, TurnOutcome, TurnRequested, TurnStatus
 from pallas_executor.agent_runtime import (
     Completed,
     Failed,
@@ -23,8 +22,6 @@ from pallas_executor.agent_runtime import (
 from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
-
-type Status = Literal["completed", "failed", "cancelled", "input_required"]
 
 
 @tracer.start_as_current_span("conclude_turn")
@@ -77,7 +74,7 @@ async def _offloaded(writer: TurnWriter, outcome: Outcome | None) -> Outcome | N
 
 
 def _not_stored(error: Rejected) -> Failed:
-    code = "result_too_large" if error.code == "too_large" else "internal"
+    code: TurnError = "result_too_large" if error.code == "too_large" else "internal"
     return Failed(code, TURN_ERRORS[code])
 
 
@@ -119,7 +116,7 @@ def _facts(written: TurnOutcome, first: bool) -> dict[str, object]:
     }
 
 
-def _summary(outcome: Outcome | None) -> tuple[Status, str | None, bool]:
+def _summary(outcome: Outcome | None) -> tuple[TurnStatus, TurnError | None, bool]:
     match outcome:
         case None:
             return "cancelled", "cancelled", False

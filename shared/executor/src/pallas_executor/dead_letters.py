@@ -2,11 +2,11 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Literal
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.dead_letters import dead_letter, keep_letter
 from pallas_bus.turnlog.queue import Delivery
+from pallas_contracts.turns import TurnError
 from pallas_executor.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class DeadLetters:
         team: str,
         agent: str,
         turn_id: str | None,
-        code: Literal["undecodable", "worker_lost"],
+        code: TurnError,
         reason: str,
         *,
         attempts: int = 0,

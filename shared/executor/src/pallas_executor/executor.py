@@ -167,7 +167,7 @@ class Executor:
                 stdio=troubles.stdio(),
                 at=utc_now(),
             )
-            await kv.beat(self.bus, WORKERS, presence, worker=self.bus.instance)
+            await kv.put_nowait(self.bus, WORKERS, presence, worker=self.bus.instance)
             await asyncio.sleep(PRESENCE_TTL / 3)
 
 

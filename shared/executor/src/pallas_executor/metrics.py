@@ -5,7 +5,7 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from pallas_contracts.turns import TurnRequested
+from pallas_contracts.turns import TurnError, TurnRequested
 from pallas_executor.slots import Slots
 from pallas_runtime.metrics import AGENT, TURN_SECONDS, AgentSeries, ByAgent, EndedTurns, count, seconds_between
 
@@ -34,7 +34,7 @@ class Metrics:
         if attempt == 1 and (waited := self._waited.of(*agent)) is not None:
             waited.observe(seconds_between(request.requested_at, at))
 
-    def letter_kept(self, team: str, agent: str, code: str) -> None:
+    def letter_kept(self, team: str, agent: str, code: TurnError) -> None:
         """Count a dead letter."""
         count(self._letters.of(team, agent, code))
 

@@ -10,7 +10,7 @@ from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.content.claim_checks import whole_request
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.errors import NotFound, Rejected, Superseded
-from pallas_contracts.turns import TURN_ERRORS, TurnRequested
+from pallas_contracts.turns import TURN_ERRORS, TurnRequested, turn_error
 from pallas_executor.agent_runtime import (
     Failed,
     HostedAgent,
@@ -68,7 +68,8 @@ async def _whole(bus: Bus, request: TurnRequested) -> TurnRequested | Failed:
         return await retry_while_unavailable(lambda: whole_request(bus, request), "read the arguments", deadline=None)
     except (NotFound, Rejected) as error:
         log.warning("the arguments cannot be read", extra={"reason": error.message})
-        return Failed(error.code, f"The turn was not executed. {TURN_ERRORS.get(error.code, _INTERNAL)}")
+        code = turn_error(error.code)
+        return Failed(code, f"The turn was not executed. {TURN_ERRORS[code]}")
 
 
 def _turn(request: TurnRequested, attempt: int, remaining: float) -> Turn:

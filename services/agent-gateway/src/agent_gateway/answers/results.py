@@ -5,14 +5,14 @@ protocol error. Every tool error has its code in `_meta`, and the id of the turn
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.errors import NotFound, PallasError, Rejected
-from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result
+from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnError
 
 ERROR_META = "pallas/error"
 TURN_META = "pallas/turn"
@@ -33,14 +33,14 @@ def result_of(end: TurnEnd, *, modern: bool) -> WireResult:
         MCPError: the tool answered with a protocol error.
     """
     turn_id = end.outcome.turn_id
-    match end.said:
-        case Result() as said:
-            return _completed(said, turn_id)
-        case InputRequired() as said if modern:
+    match end.answer:
+        case Result() as answer:
+            return _completed(answer, turn_id)
+        case InputRequired() as answer if modern:
             return {
                 "resultType": "input_required",
-                "inputRequests": said.input_requests,
-                "requestState": said.request_state,
+                "inputRequests": answer.input_requests,
+                "requestState": answer.request_state,
             }
         case InputRequired():
             return tool_error("input_required", "This tool asks for input; use MCP revision 2026-07-28.", turn_id)
@@ -60,15 +60,15 @@ def content_expired(turn_id: str) -> WireResult:
     return tool_error("content_expired", TURN_ERRORS["content_expired"], turn_id)
 
 
-def _completed(said: Result, turn_id: str) -> WireResult:
+def _completed(answer: Result, turn_id: str) -> WireResult:
     result: WireResult = {
         **COMPLETE,
-        "content": list(said.content),
-        "isError": said.is_error,
-        "_meta": {**(said.meta or {}), TURN_META: turn_id},
+        "content": list(answer.content),
+        "isError": answer.is_error,
+        "_meta": {**(answer.meta or {}), TURN_META: turn_id},
     }
-    if said.structured is not None:
-        result["structuredContent"] = said.structured
+    if answer.structured is not None:
+        result["structuredContent"] = answer.structured
     return result
 
 
@@ -93,7 +93,12 @@ def read_error(error: PallasError, method: str, asked: Mapping[str, Any], *, mod
 
 
 def tool_error(
-    code: str, message: str, turn_id: str | None, *, retryable: bool = False, retry_after_ms: int | None = None
+    code: TurnError | Literal["input_required"],
+    message: str,
+    turn_id: str | None,
+    *,
+    retryable: bool = False,
+    retry_after_ms: int | None = None,
 ) -> WireResult:
     """A tool error: a message for people and models, a code for programs."""
     facts: dict[str, Any] = {"code": code, "retryable": retryable or retry_after_ms is not None}

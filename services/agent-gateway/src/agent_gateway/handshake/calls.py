@@ -23,7 +23,7 @@ _OVERTAKEN = 0.2
 async def remember_call(bus: Bus, session: str, request: str, ref: TurnRef) -> None:
     """Store which turn a handshake-era request became."""
     call = LegacyCall(team=ref.team, agent=ref.agent, turn_id=ref.turn_id)
-    await kv.beat(bus, CALLS, call, session=session, request=request)
+    await kv.put_nowait(bus, CALLS, call, session=session, request=request)
 
 
 async def cancel_call(bus: Bus, session: str, request: str) -> None:

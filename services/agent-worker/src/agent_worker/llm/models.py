@@ -13,9 +13,11 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
 from pallas_contracts.errors import Rejected
+from pallas_contracts.turns import TurnError
 from pallas_teams.model import AgentConfig, ModelCapabilities, ModelRef, ProviderConfig
 from pallas_teams.providers import OFFLINE, PROVIDERS, parse_model
 
+UNKNOWN_MODEL: TurnError = "unknown_model"
 _NO_KEY = "none"
 _TIMEOUT = httpx2.Timeout(600.0, connect=10.0)
 _LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
@@ -98,10 +100,10 @@ class TeamModels:
         """
         named = parse_model(text)
         if named is None:
-            raise Rejected(f"{text!r} is not a model: use 'offline' or PROVIDER.NAME", code="unknown_model")
+            raise Rejected(f"{text!r} is not a model: use 'offline' or PROVIDER.NAME", code=UNKNOWN_MODEL)
         provider = ProviderConfig(OFFLINE) if named.provider == OFFLINE else providers.get(named.provider)
         if provider is None:
-            raise Rejected(f"the team has not configured the provider of {text!r}", code="unknown_model")
+            raise Rejected(f"the team has not configured the provider of {text!r}", code=UNKNOWN_MODEL)
         return self.make(replace(agent, model=named), provider)
 
     def _make(self, agent: AgentConfig, config: ProviderConfig) -> AgentModel:

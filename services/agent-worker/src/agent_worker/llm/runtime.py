@@ -13,13 +13,13 @@ from pydantic_ai.exceptions import AgentRunError
 from agent_worker.downstream.server import DownstreamServer
 from agent_worker.llm.failures import RunFailed, run_failure
 from agent_worker.llm.loop import AgentLoop
-from agent_worker.llm.models import AgentModel
+from agent_worker.llm.models import UNKNOWN_MODEL, AgentModel
 from agent_worker.llm.scope import TurnScope
 from agent_worker.llm.seed import Seed, read_seed
 from agent_worker.llm.tools import AgentTools, AskAgent, SubAgent
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import NotFound, Rejected
-from pallas_contracts.turns import Result
+from pallas_contracts.turns import Result, turn_error
 from pallas_executor.agent_runtime import (
     Completed,
     Emitter,
@@ -50,7 +50,7 @@ class LlmRuntime:
             seed = read_seed(turn.arguments, vision=self.vision)
             model = await self._model(turn.model)
         except Rejected as error:
-            return Failed(error.code, error.message)
+            return Failed(turn_error(error.code), error.message)
         scope = TurnScope(emit)
         limit = asyncio.timeout(turn.remaining)
         try:
@@ -81,7 +81,7 @@ class LlmRuntime:
         if named is None:
             return self.model
         if self.instead is None:
-            raise Rejected(f"agent {self.name!r} cannot use another model", code="unknown_model")
+            raise Rejected(f"agent {self.name!r} cannot use another model", code=UNKNOWN_MODEL)
         return await asyncio.to_thread(self.instead, named)  # importing a provider's library takes seconds
 
     async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel) -> str:

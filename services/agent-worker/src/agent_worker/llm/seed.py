@@ -13,8 +13,12 @@ from typing import Literal, cast
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
+from pallas_contracts.turns import TurnError
 
 log = logging.getLogger(__name__)
+
+_INVALID: TurnError = "invalid_arguments"
+_NO_VISION: TurnError = "vision_required"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,10 @@ def read_seed(arguments: JsonObject, *, vision: bool) -> Seed:
     """
     message = arguments.get("message")
     if not isinstance(message, str):
-        raise Rejected("'message' must be a string", code="invalid_arguments")
+        raise Rejected("'message' must be a string", code=_INVALID)
     sent = cast("Sequence[object]", arguments.get("images") or ())
     if sent and not vision:
-        raise Rejected("this agent's model cannot see images; send the message without them", code="vision_required")
+        raise Rejected("this agent's model cannot see images; send the message without them", code=_NO_VISION)
     history = arguments.get("history") or ()
     return Seed(message, _read_call_images(sent), read_history(cast("Sequence[object]", history), vision=vision))
 
@@ -64,7 +68,7 @@ def _read_call_images(sent: Sequence[object]) -> tuple[Image, ...]:
     try:
         return tuple(_read_image(image) for image in sent)
     except ValueError as error:
-        raise Rejected(f"an image of 'images' {error}", code="invalid_arguments") from error
+        raise Rejected(f"an image of 'images' {error}", code=_INVALID) from error
 
 
 def read_history(rows: Sequence[object], *, vision: bool) -> tuple[Row, ...]:

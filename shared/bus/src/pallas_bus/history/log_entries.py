@@ -1,4 +1,4 @@
-"""What a stored message says of a turn, for people who look on."""
+"""Decodes stored messages of turns, for the commands that show them."""
 
 import logging
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _MESSAGES: dict[str, type[Entry]] = {
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One message about a turn: its position in its stream, its contract's name and what it says."""
+    """One message of a turn: its position in its stream, the name of its contract, and the decoded message."""
 
     position: int
     contract: str
@@ -40,7 +40,7 @@ class LogEntry:
 
 
 def entry_of(message: Recorded) -> LogEntry | None:
-    """Read a stored message; None when it is none of a turn or cannot be read."""
+    """Decode a stored message; None if it is no message of a turn or cannot be decoded."""
     contract = ".".join(message.record.subject.split(".")[2:4])
     try:
         return LogEntry(message.record.seq, contract, _MESSAGES[contract].model_validate_json(message.record.data))

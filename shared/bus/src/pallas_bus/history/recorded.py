@@ -1,6 +1,6 @@
-"""What was recorded: the messages of all streams of the catalogue, by the time at which they were stored.
+"""Recorded messages: the stored messages of all streams of the catalogue, ordered by the time of storing.
 
-They are read without a consumer, a batch at a time, so a span may be larger than the memory.
+They are read in batches, so a span of time may hold more than fits into memory.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,14 +18,14 @@ from pallas_contracts.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A stored message and the stream that it lies in."""
+    """A stored message and the name of its stream."""
 
     stream: str
     record: Record
 
 
 def streams_of(subject: str) -> tuple[Stream, ...]:
-    """The streams of the catalogue that may hold messages, not bytes, on `subject` (wildcards allowed)."""
+    """The streams of the catalogue that may hold messages (not blobs) on `subject` (wildcards allowed)."""
     bytes_only = {blob.stream.name for blob in BLOBS}
     streams = [stream for stream in STREAMS if stream.name not in bytes_only]
     return tuple(stream for stream in streams if any(overlap(subject, each) for each in stream.subjects))
@@ -34,9 +34,9 @@ def streams_of(subject: str) -> tuple[Stream, ...]:
 async def recorded(
     bus: Bus, subject: str, *, since: datetime, until: datetime | None = None
 ) -> AsyncGenerator[Recorded]:
-    """Yield what was stored on `subject` from `since` up to `until`, over all streams, by time.
+    """Yield the messages that were stored on `subject` from `since` to `until`, of all streams, by time.
 
-    What is stored while this reads may be among it. A stream that nobody has declared yet holds nothing.
+    Messages that are stored meanwhile may be included. A stream that does not exist yet is left out.
 
     Raises:
         Unavailable: the broker does not answer.

@@ -1,6 +1,6 @@
-"""Recorded messages, published again: where to, and what is said of where they come from.
+"""Publishes recorded messages again, to another subject, with headers that name their origin.
 
-They must not be taken for what happens: nothing of it is stored, and nobody listens there who would act on it.
+They must not be mistaken for new messages. So a target is refused if a stream stores it, or if Pallas subscribes to it.
 """
 
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from pallas_contracts.errors import Rejected
 
 PREFIX = f"{ROOT}replayed"
 STREAM, SUBJECT, POSITION, TIME = "Pallas-Stream", "Pallas-Subject", "Pallas-Position", "Pallas-Time"
-"""The headers that say where a message was recorded and when; the time is ISO 8601."""
+"""The headers that name where and when a message was recorded; the time is ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where replayed messages go: one subject, or below a prefix when it ends in `.>`."""
+    """The target of replayed messages: one subject, or a prefix if it ends in `.>`."""
 
     text: str = f"{PREFIX}.>"
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """Check a target that somebody typed.
+        """Parse and check a target.
 
         Raises:
-            Rejected: it is no subject to publish to, or one where messages would be stored or taken for real.
+            Rejected: it is not a subject to publish to, or messages on it would be stored or acted on.
         """
         parts = text.split(".")
         if not all(parts) or any(character.isspace() for character in text):
@@ -46,15 +46,15 @@ class Target:
         return cls(text)
 
     def subject(self, original: str) -> str:
-        """Where a message goes that was on `original`."""
+        """The subject for a message that was recorded on `original`."""
         return f"{self.text[:-1]}{original.removeprefix(ROOT)}" if self.text.endswith(".>") else self.text
 
 
 async def check_unstored(bus: Bus, target: Target) -> None:
-    """Make sure that no stream of the broker would store what goes to the target.
+    """Check that no stream of the broker stores messages on the target.
 
     Raises:
-        Rejected: one would, and which.
+        Rejected: a stream does; the message names it.
         Unavailable: the broker does not answer.
     """
     answer = await bus.api("STREAM.NAMES", {"subject": target.text})
@@ -63,7 +63,7 @@ async def check_unstored(bus: Bus, target: Target) -> None:
 
 
 async def publish_again(bus: Bus, target: Target, recorded: Recorded) -> None:
-    """Publish a recorded message to the target: the body as it was, the headers with where it comes from.
+    """Publish a recorded message to the target: the same body, and headers that also name its origin.
 
     Raises:
         Rejected: with these headers it is larger than the broker accepts (`too_large`).
@@ -74,7 +74,7 @@ async def publish_again(bus: Bus, target: Target, recorded: Recorded) -> None:
 
 
 def origin(stream: str, record: Record) -> dict[str, str]:
-    """The headers of a replayed message that say where it comes from."""
+    """The headers of a replayed message that name its origin."""
     return {
         STREAM: stream,
         SUBJECT: record.subject,

@@ -1,7 +1,8 @@
-"""Which turns there are, the latest first, without reading more of the log than the answer takes.
+"""Lists turns, the latest first, without reading more of the log than necessary.
 
-What waits or runs is in the queue. The rest is looked for backwards, a window of the log at a time: by claims when the
-question is who asked, by outcomes when it is how turns ended. What a found turn lacks is read by its own subjects.
+Turns that wait or run are in the queue. The log is scanned backwards, in windows, for the others: for claims if the
+filter is about the caller, for outcomes if it is about the state. The rest of a turn that was found is read by its own
+subjects.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -18,8 +19,10 @@ from pallas_contracts.contract import Contract
 from pallas_contracts.turns import TurnClaim, TurnOutcome
 
 _FIRST_WINDOW = 10_000
+"""Positions in the first window; each further window is twice as large."""
+
 _MOST = 400
-"""Subjects that are asked for at once; the broker answers for 1024 at most."""
+"""Subjects in one request; the broker answers for 1024 at most."""
 
 _NEVER = datetime.fromtimestamp(0, UTC)
 
@@ -28,10 +31,10 @@ type _Scanned = Contract[TurnClaim] | Contract[TurnOutcome]
 
 @dataclass(frozen=True, slots=True)
 class TurnFilter:
-    """Which turns are wanted; None leaves it open.
+    """Which turns are wanted. None in a field matches all.
 
-    `caller` is a part of `type:id`, `conversation` the keyed hash. A turn that is over is wanted when its claim or its
-    outcome was stored in the span, one that waits or runs when it was asked for before `until`.
+    `caller` is a part of `type:id`, `conversation` the keyed hash. A turn that is over matches if its claim or outcome
+    was stored between `since` and `until`; one that waits or runs, if it was requested before `until`.
     """
 
     team: str | None = None
@@ -43,7 +46,7 @@ class TurnFilter:
     until: datetime | None = None
 
     def matches(self, turn: TurnHistory) -> bool:
-        """Whether the turn is wanted, whenever it was."""
+        """Whether the turn matches, apart from its time."""
         return (
             self.state in (None, turn.state)
             and self.conversation in (None, turn.conversation)
@@ -52,12 +55,12 @@ class TurnFilter:
 
     @property
     def ids(self) -> dict[str, str]:
-        """The parts of a subject that are given."""
+        """The ids of the filter that are part of subjects."""
         return {name: value for name, value in (("team", self.team), ("agent", self.agent)) if value is not None}
 
     @property
     def scanned(self) -> tuple[_Scanned, ...]:
-        """What tells turns that are wanted from others."""
+        """The messages that are scanned for wanted turns."""
         if self.state in ("waiting", "running"):
             return ()
         if self.caller is not None or self.conversation is not None:
@@ -66,7 +69,7 @@ class TurnFilter:
 
     @property
     def needle(self) -> bytes:
-        """What a scanned message has to hold, so that most need not be parsed."""
+        """Bytes that a scanned message of a wanted turn contains, so that most messages need not be parsed."""
         if self.conversation is not None:
             return self.conversation.encode()
         word = self.caller.rpartition(":")[2] if self.caller is not None else self.state or ""
@@ -74,13 +77,13 @@ class TurnFilter:
 
 
 async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHistory]:
-    """The turns that are wanted, at most `limit`, the latest; by the time they were asked for, without their events.
+    """The latest `limit` turns that match, ordered by the time of their request; without events.
 
-    Of a turn that was attempted several times the last attempt may be the only one that is there.
+    Of the attempts of a turn, only the last may be included.
 
     Raises:
         Unavailable: the broker does not answer.
-        Rejected: a team or agent is no token.
+        Rejected: a team or agent is not a token (`bad_token`).
     """
     found = await _queued(bus, wanted)
     if wanted.scanned:
@@ -95,7 +98,7 @@ async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHi
 
 
 async def _queued(bus: Bus, wanted: TurnFilter) -> dict[str, TurnHistory]:
-    """The wanted turns that wait or run, and those that ended a moment ago."""
+    """The wanted turns in the queue: those that wait or run, and some that have just ended."""
     turns = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**wanted.ids))])
     if wanted.until is not None:
         turns = {name: turn for name, turn in turns.items() if (turn.requested_at or _NEVER) <= wanted.until}
@@ -104,7 +107,7 @@ async def _queued(bus: Bus, wanted: TurnFilter) -> dict[str, TurnHistory]:
 
 
 async def _windows(bus: Bus, wanted: TurnFilter) -> AsyncGenerator[list[Record]]:
-    """What was stored in the span of what tells turns apart, from its end to its beginning, in ever larger pieces."""
+    """The scanned messages between `since` and `until`, in windows of growing size, the latest window first."""
     state = (await bus.api(f"STREAM.INFO.{TURN_LOG.name}", {}))["state"]
     begin: int = state["first_seq"]
     end: int = state["last_seq"] + 1
@@ -130,14 +133,14 @@ async def _window(bus: Bus, wanted: TurnFilter, contract: _Scanned, start: int, 
 
 
 async def _position(bus: Bus, moment: datetime, *, otherwise: int) -> int:
-    """The position of the first message that was stored then or later."""
+    """The position of the first message that was stored at `moment` or later."""
     async with aclosing(read(bus, TURN_LOG.name, ">", since=moment, batch=1)) as records:
         first = await anext(records, None)
     return first.seq if first is not None else otherwise
 
 
 async def _complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
-    """Read the last claim and the outcome of turns that lack them; of a cancelled turn, the claim before that."""
+    """Read the last claim and the outcome of turns that lack them; of a cancelled turn, also the claim before."""
     await _take(bus, turns, TURN_CLAIM, [turn for turn in turns.values() if not turn.attempts])
     await _take(bus, turns, TURN_OUTCOME, [turn for turn in turns.values() if turn.outcome is None])
     for turn in turns.values():

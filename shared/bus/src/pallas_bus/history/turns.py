@@ -1,6 +1,6 @@
-"""What the log says of turns that may be long over: read once, folded into one picture of each.
+"""The history of turns, folded from their stored messages: read once, not followed.
 
-Nothing here follows a turn; a turn that still runs looks like what has been stored of it so far.
+The history of a turn that still runs has what has been stored so far.
 """
 
 from collections.abc import Iterable
@@ -25,19 +25,20 @@ from pallas_contracts.turns import (
     TurnJoined,
     TurnOutcome,
     TurnRequested,
+    TurnStatus,
 )
 
 _OF_ITS_TRACE = frozenset({"requested", "outcome"})
-"""Messages in the trace of the turn itself, as are claims of workers; others may be in that of a caller who joins it,
-or who cancels it by a request of its own.
+"""Messages in the trace of the turn, as workers' claims are. Others may be in the trace of a later request, by a caller
+who joins or cancels the turn.
 """
 
-type State = Literal["waiting", "running", "completed", "failed", "cancelled", "input_required"]
+type State = Literal["waiting", "running"] | TurnStatus
 
 
 @dataclass
 class AttemptHistory:
-    """One attempt: who claimed it when, and its events by number."""
+    """One attempt: its claim, and its events by number."""
 
     claim: Claimed
     events: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
@@ -49,9 +50,10 @@ class AttemptHistory:
 
 @dataclass
 class TurnHistory:
-    """One turn as the log has it. `request` is there while the turn is in its queue, at `position` of that stream.
+    """One turn as the log has it.
 
-    `kept` is what it was asked, once it has ended and while that is kept. `trace` is the id of its trace.
+    `request` and `position` are those of its message in the queue, while it is there. `kept` is the kept request of a
+    turn that has ended. `trace` is the id of its trace. `attempts` are by number.
     """
 
     team: str
@@ -68,19 +70,19 @@ class TurnHistory:
 
     @property
     def ref(self) -> TurnRef:
-        """Where the turn lives in the log."""
+        """The identity of the turn."""
         return TurnRef(self.team, self.agent, self.turn_id)
 
     @property
     def state(self) -> State:
-        """Where the turn is in its life."""
+        """Whether the turn waits, runs, or how it ended."""
         if self.outcome is not None:
             return self.outcome.status
         return "running" if self.attempts else "waiting"
 
     @property
     def requested_at(self) -> datetime | None:
-        """When the caller asked; None for a turn whose beginning the log does not have."""
+        """When the caller made the request; None if the log does not have it."""
         if self.request is not None:
             return self.request.requested_at
         if self.outcome is not None:
@@ -89,34 +91,34 @@ class TurnHistory:
 
     @property
     def tool(self) -> str | None:
-        """What was called."""
+        """The tool that was called; None if the log does not have it."""
         if self.request is not None:
             return self.request.tool
         return next((attempt.claim.tool for attempt in self.attempts.values()), None)
 
     @property
     def caller(self) -> str | None:
-        """Who called, as `type:id`."""
+        """The caller as `type:id`; None if the log does not have it."""
         principals = [attempt.claim.principal for attempt in self.attempts.values()]
         principal = self.request.principal if self.request is not None else next(iter(principals), None)
         return f"{principal.type}:{principal.id}" if principal is not None else None
 
     @property
     def conversation(self) -> str | None:
-        """The keyed hash of the caller's conversation id; None when it gave none, or was gone before a claim."""
+        """The keyed hash of the caller's conversation id; None if it gave none, or the log does not have it."""
         if self.request is not None:
             return self.request.conversation
         return next((attempt.claim.conversation for attempt in self.attempts.values()), None)
 
     @property
     def replay_of(self) -> str | None:
-        """The turn that this one executes again."""
+        """The id of the turn that this one executes again, or None."""
         if self.request is not None:
             return self.request.replay_of
         return next((attempt.claim.replay_of for attempt in self.attempts.values()), None)
 
     def take(self, record: Record) -> None:
-        """Add one message of the turn; what cannot be read is left out."""
+        """Add one message of the turn. A message that cannot be decoded is left out."""
         kind = record.subject.split(".")[3]
         if kind in _OF_ITS_TRACE:
             self.trace = self.trace or trace_of(record.headers)
@@ -153,7 +155,7 @@ class TurnHistory:
 
 
 def fold(records: Iterable[Record]) -> dict[str, TurnHistory]:
-    """Make the histories of all turns that the records, in the order of the log, belong to; by turn id."""
+    """The histories of all turns that the records belong to, by turn id. `records` are in the order of the log."""
     turns: dict[str, TurnHistory] = {}
     for record in records:
         turn_id = _turn_id(record)
@@ -177,10 +179,10 @@ def _turn_id(record: Record) -> str | None:
 
 
 async def read_turn(bus: Bus, turn_id: str) -> TurnHistory | None:
-    """Read everything that is stored of one turn, or None when nothing is.
+    """Read all stored messages of one turn; None if there are none.
 
     Raises:
-        Rejected: that is no turn's id.
+        Rejected: `turn_id` is not a token (`bad_token`).
         Unavailable: the broker does not answer.
     """
     check_token(turn_id, "turn")
@@ -200,9 +202,9 @@ async def read_turn(bus: Bus, turn_id: str) -> TurnHistory | None:
 async def read_turns(
     bus: Bus, *, since: datetime | None = None, team: str | None = None, agent: str | None = None
 ) -> list[TurnHistory]:
-    """Read how all turns stand that wait, or of which something was stored after `since`; without their events.
+    """Read the turns in the queue, and those with a claim or outcome that was stored after `since`; without events.
 
-    `since` None reads the whole log.
+    `since` None reads the whole log. The result is ordered by turn id.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -216,7 +218,7 @@ async def read_turns(
 
 
 async def read_conversation(bus: Bus, conversation: str) -> list[TurnHistory]:
-    """Read how all turns of a conversation stand, known by its keyed hash (`LogKey.conversation`); without events.
+    """Read all turns of a conversation, given by its keyed hash (`LogKey.conversation`); without events.
 
     Raises:
         Unavailable: the broker does not answer.

@@ -1,7 +1,7 @@
-"""How a process reaches the broker: where it is, which user it is there, and whose certificate the broker must show.
+"""How a process connects to the broker: the servers, its user, and the certificates that it trusts.
 
-A seed is the private half of an nkey. Its public half names the user in the broker's configuration, and the inboxes on
-which the user hears answers, so no service can listen to another's.
+A seed is the private half of an nkey. Its public half is the user's name in the broker's configuration and the prefix
+of its inboxes, so no service can read another's answers.
 """
 
 import secrets
@@ -16,27 +16,27 @@ from pallas_contracts.errors import Rejected
 
 
 class AccessSettings(Protocol):
-    """What of a process's settings is about the broker."""
+    """The settings of a process for its connection to the broker."""
 
     @property
     def nats_url(self) -> SecretStr:
-        """The servers, separated by commas."""
+        """The addresses of the servers, separated by commas."""
         ...
 
     @property
     def nats_seed(self) -> SecretStr | None:
-        """The seed of its user's nkey."""
+        """The seed of the user's nkey; None: no user."""
         ...
 
     @property
     def nats_ca(self) -> str | None:
-        """The certificates, PEM, of which one must have signed the broker's."""
+        """Certificates (PEM), one of which must have signed the broker's; None: no TLS."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Without `seed` the process is nobody in particular. With `ca`, nothing is said before TLS is."""
+    """How to connect. Without `seed` the process has no user. With `ca`, the connection begins with TLS."""
 
     url: str = field(repr=False)
     seed: SecretStr | None = None
@@ -44,14 +44,14 @@ class Access:
 
     @classmethod
     def of(cls, settings: AccessSettings) -> Self:
-        """What the settings of a process say."""
+        """The access that the settings of a process describe."""
         return cls(settings.nats_url.get_secret_value(), settings.nats_seed, settings.nats_ca)
 
     def options(self, service: str) -> dict[str, Any]:
-        """What the connection of `service` is made with.
+        """The options of nats-py for the connection of `service`.
 
         Raises:
-            Rejected: the seed is none, or the certificates are none.
+            Rejected: the seed or the certificates cannot be read (`bad_settings`).
         """
         servers = [server.strip() for server in self.url.split(",")]
         options: dict[str, Any] = {"servers": servers, "inbox_prefix": f"_INBOX.{service}"}
@@ -64,12 +64,12 @@ class Access:
 
 
 def inbox_prefix(user: str) -> str:
-    """Where the user with that public key hears answers."""
+    """The prefix of the inboxes of the user with that public key."""
     return f"_INBOX.{user}"
 
 
 def make_seed() -> str:
-    """The seed of a new user."""
+    """Make the seed of a new user."""
     return nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER).decode()
 
 
@@ -77,7 +77,7 @@ def public_key(seed: str) -> str:
     """The public half of a seed.
 
     Raises:
-        Rejected: it is no seed of a user.
+        Rejected: it is not the seed of a user (`bad_settings`).
     """
     try:
         public = nkeys.from_seed(bytearray(seed.strip().encode())).public_key.decode()

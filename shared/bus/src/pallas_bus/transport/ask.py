@@ -1,9 +1,10 @@
-"""Questions that are answered at once, over `nats.micro`: one of the answerers replies, whoever it is."""
+"""Questions and answers (request and reply) over `nats.micro`. One of the replicas that answer a question replies."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from nats.micro.request import Request
@@ -29,7 +30,7 @@ _FACTS = TypeAdapter(dict[str, Any])
 
 
 class _Endpoint(Endpoint):
-    """What a question is heard on. Unlike its base it loses nothing of what has arrived when it stops."""
+    """The subscription for a question. Unlike its base class, it handles what it has received before it stops."""
 
     async def open(self) -> None:
         await self._start()
@@ -41,36 +42,37 @@ class _Endpoint(Endpoint):
 
 
 class Answering(Service):
-    """This process, announced as a service that answers questions."""
+    """This process as a service that answers questions. Made by `answering`."""
 
     _endpoints: list[Endpoint]
 
     def __init__(self, bus: Bus, config: ServiceConfig) -> None:
         super().__init__(bus.client, config)
-        self._under_way = 0
+        self._in_progress = 0
         self._one_answered = asyncio.Event()
 
-    async def hear(self, config: EndpointConfig) -> None:
+    async def open(self, config: EndpointConfig) -> None:
         """Add an endpoint."""
         endpoint = _Endpoint(self, config)
         await endpoint.open()
         self._endpoints.append(endpoint)
 
     async def finish(self) -> None:
-        """Take no more questions, and return when those under way are answered."""
+        """Accept no more questions, and return when all accepted ones are answered."""
         await self.stop()
-        while self._under_way:
+        while self._in_progress:
             self._one_answered.clear()
             await self._one_answered.wait()
 
-    def heard(self) -> None:
-        """A question is under way."""
-        self._under_way += 1
-
-    def answered(self) -> None:
-        """It is no more."""
-        self._under_way -= 1
-        self._one_answered.set()
+    @contextmanager
+    def in_progress(self) -> Generator[None]:
+        """A question is being answered inside the block."""
+        self._in_progress += 1
+        try:
+            yield
+        finally:
+            self._in_progress -= 1
+            self._one_answered.set()
 
 
 type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
@@ -79,7 +81,7 @@ _KINDS: dict[str, type[PallasError]] = {kind.kind: kind for kind in (Rejected, N
 
 
 def kind_of(word: str) -> type[PallasError]:
-    """The error that the word of a kind stands for; a word nobody knows is an internal error."""
+    """The class of the errors of a kind; `PallasError` (internal) for an unknown word."""
     return _KINDS.get(word, PallasError)
 
 
@@ -93,10 +95,10 @@ async def answering(bus: Bus, *, version: str = "0.1.0", description: str = "") 
 async def answer[Q: Message, A: Message](
     bus: Bus, service: Answering, question: Question[Q, A], handler: Answer[Q, A], **ids: str
 ) -> None:
-    """Answer `question` for `ids` (an id left out means all of them) with `handler`, each in a task of its own.
+    """Answer `question` for `ids` (an id that is left out means all) with `handler`, each in a task of its own.
 
-    When this returns, whoever asks is answered. What the handler raises travels to the asker as its kind, code and
-    facts; anything else as `internal`.
+    When this returns, the subscription is active. A `PallasError` of the handler is sent to the asker with its kind,
+    code, message and facts, any other error as `internal`.
     """
 
     async def reply(request: Request) -> None:
@@ -108,44 +110,42 @@ async def answer[Q: Message, A: Message](
             await respond(request, span)
 
     async def respond(request: Request, span: Span) -> None:
-        service.heard()
-        try:
-            answered = await handler(_decoded(question, request.data))
-            body = answered.model_dump_json().encode()
-            if len(body) > bus.max_payload:
-                raise Rejected(f"the answer to {question.name} is larger than the broker accepts", code="too_large")
-        except Exception as error:
-            known = find_error(error)
-            if known is None:
-                log.exception("a request failed", extra={"question": question.name})
-                known = PallasError(f"{question.name} failed with {type(error).__name__}")
-            _failed(span, known.code)
-            # The sentence travels in a header, which is one line.
-            facts = json.dumps(known.facts, default=str).encode()
-            await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()), facts)
-        else:
-            await request.respond(body)
-        finally:
-            service.answered()
+        with service.in_progress():
+            try:
+                answered = await handler(_decoded(question, request.data))
+                body = answered.model_dump_json().encode()
+                if len(body) > bus.max_payload:
+                    raise Rejected(f"the answer to {question.name} is larger than the broker accepts", code="too_large")
+            except Exception as error:
+                known = find_error(error)
+                if known is None:
+                    log.exception("a request failed", extra={"question": question.name})
+                    known = PallasError(f"{question.name} failed with {type(error).__name__}")
+                _failed(span, known.code)
+                # The message is sent in a header, which is one line.
+                facts = json.dumps(known.facts, default=str).encode()
+                await request.respond_error(f"{known.kind}:{known.code}", " ".join(known.message.split()), facts)
+            else:
+                await request.respond(body)
 
     async def handle(request: Request) -> None:
         bus.spawn(reply(request) if traced else respond(request, INVALID_SPAN), at_once=True)
 
     traced = is_traced()
     name = "-".join([question.name.replace(".", "-"), *ids.values()])
-    await service.hear(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
-    await asyncio.sleep(0)  # nats-py writes a subscription behind what it flushes in the same pass
+    await service.open(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
+    await asyncio.sleep(0)  # in the same pass of the loop, nats-py would flush before it writes the subscription
     await bus.client.flush()
 
 
 async def ask[Q: Message, A: Message](
     bus: Bus, question: Question[Q, A], body: Q, *, timeout: float | None = None, **ids: str
 ) -> A:
-    """Ask and wait for the answer.
+    """Ask and wait for the answer, for `timeout` seconds (default: the question's own timeout).
 
     Raises:
-        Unavailable: nobody answers (`no_responders`), or not within `timeout` (default: the question's own) seconds.
-        PallasError: whatever the answerer raised, of the same kind and code.
+        Unavailable: no process answers the question (`no_responders`), or there was no answer in time.
+        PallasError: the answer cannot be decoded (`undecodable`), or what the handler raised, with its kind and code.
     """
     subject = question.template.subject(**ids)
     about = _about(question, subject, "send")
@@ -159,11 +159,16 @@ async def ask[Q: Message, A: Message](
             _failed(span, word)
             sentence = headers.get("Nats-Service-Error", "no reason given")
             raise kind_of(kind)(sentence, code=word or None, **_facts(message.data))
-        return question.answer.model_validate_json(message.data)
+        try:
+            return question.answer.model_validate_json(message.data)
+        except ValidationError as error:
+            _failed(span, "undecodable")
+            reason = f"the answer to {question.name} cannot be decoded: {error.error_count()} invalid fields"
+            raise PallasError(reason, code="undecodable") from error
 
 
 def _about[Q: Message, A: Message](question: Question[Q, A], subject: str, operation: str) -> dict[str, str]:
-    """What a span of a question says of it."""
+    """The attributes of a question's span."""
     names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
     return SYSTEM | names | {"messaging.destination.name": subject, "pallas.question": question.name}
 

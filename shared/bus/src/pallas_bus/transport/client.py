@@ -1,4 +1,4 @@
-"""The client of nats-py, which leaves no socket open: not at its end, and not behind a try that was refused."""
+"""A client of nats-py that leaves no socket open, neither when it closes nor after a refused reconnect."""
 
 import asyncio
 from contextlib import suppress
@@ -13,7 +13,7 @@ _CLOSE_SECONDS = 2.0
 
 
 class _Transport(TcpTransport):
-    """A transport that drops its connection before it makes another, which nats-py only puts in its place."""
+    """A transport that closes its connection before it opens another. nats-py's own would leave it open."""
 
     @override
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
@@ -31,7 +31,7 @@ class _Transport(TcpTransport):
 
 
 class ClosingClient(Client):
-    """A client whose `close` comes to an end and leaves no socket open."""
+    """A client whose `close` ends in bounded time and leaves no socket open."""
 
     @override
     async def _connect_to_server(self, s: Srv) -> None:
@@ -41,10 +41,10 @@ class ClosingClient(Client):
 
     @override
     async def close(self) -> None:
-        """Close the connection; whether the other side takes part is not waited for long.
+        """Close the connection; wait `_CLOSE_SECONDS` at most for the broker.
 
-        One whose TLS handshake was cut short never says that it has closed. One that is closed while nats-py closes a
-        try that was refused takes itself for closed already, with its socket open.
+        After an interrupted TLS handshake nats-py's `close` would wait for ever. During the clean-up of a refused
+        connection it would return at once, with the socket open.
         """
         try:
             with suppress(NatsError, TimeoutError, OSError):

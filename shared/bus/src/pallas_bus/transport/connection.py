@@ -1,7 +1,7 @@
-"""One connection of one service to NATS, which survives restarts of the server.
+"""A service's connection to NATS. It survives restarts of the server.
 
-Everything that must be re-issued after a reconnect (pulls, watches, cursors) registers itself with `on_reconnect`;
-nats-py by itself leaves consumers blind for many seconds. Handlers never see any of this.
+What must be repeated after a reconnect (pulls, reads of what was missed) is registered with `on_reconnect`. nats-py
+alone would notice only after many seconds that a consumer gets nothing any more.
 """
 
 import asyncio
@@ -39,16 +39,17 @@ log = logging.getLogger(__name__)
 
 _IN_FLIGHT_PAUSE = 0.005
 _HEADER_FRAME = 16
-"""Bytes that a block of headers takes besides their names and values."""
+"""Bytes of a block of headers in addition to their names and values."""
 _REFUSED = "authorization violation"
 PENDING_BYTES = 64 * 1024 * 1024
+"""Bytes that are buffered, of messages to send while reconnecting, and of received messages for each subscription."""
 
 
 @dataclass
 class Bus:
     """The connection, with acknowledged publishing. Made by `connect`.
 
-    `service` is the catalogue's name of who speaks; `instance` tells replicas apart.
+    `service` is the name of the service in the catalogue, `instance` that of the replica. `timeout` is in seconds.
     """
 
     service: str
@@ -64,19 +65,22 @@ class Bus:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     breaks: int = 0
-    """How often the connection has broken: what was sent without waiting may be lost whenever this moves.
+    """How often the connection has broken. Each time, messages that were sent without waiting may be lost.
 
-    A put that times out does not move it. The broker may be slow, and only who put it is unsure what has become of it.
+    A put that times out is not counted: the broker may be slow, and only that message is uncertain.
     """
 
     @property
     def connected(self) -> bool:
-        """Whether the broker can be spoken to right now."""
+        """Whether there is a connection now."""
         return self.client.is_connected
 
     @property
     def per_team(self) -> bool:
-        """Whether this may read only what the subjects of its requests name, which the broker can check."""
+        """Whether this service may read the data of some teams only.
+
+        Its reads name what they read in the subject of the request, which the broker checks (`scoped_reads`).
+        """
         return self.service in PER_TEAM
 
     @property
@@ -85,7 +89,7 @@ class Bus:
         return self.client.max_payload
 
     def on_reconnect(self, action: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-        """Run `action` after every reconnect, until it works (`poll_now`); returns what takes it off again."""
+        """Run `action` after every reconnect, retrying until it succeeds. Returns a function that removes it."""
         self._on_reconnect.append(action)
 
         def remove() -> None:
@@ -97,10 +101,10 @@ class Bus:
     def spawn(
         self, work: Coroutine[Any, Any, None], *, at_once: bool = False, context: Context | None = None
     ) -> asyncio.Task[None]:
-        """Run `work` as a task that is kept alive, logged when it fails and cancelled when the bus closes.
+        """Run `work` in a task. Its failure is logged, and it is cancelled when the bus closes.
 
-        `at_once` it begins before this returns, which saves a round of the event loop. `context` is given when the work
-        is about something else than what is done here: its log lines and messages are of that turn and trace.
+        `at_once`: it begins before this returns, which saves a pass of the event loop. `context` is the one of the turn
+        and trace that the work belongs to, if that is not the caller's.
         """
         task = asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=at_once, context=context)
         self._tasks.add(task)
@@ -115,11 +119,11 @@ class Bus:
     async def send(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        """Publish without waiting for anything.
+        """Publish without waiting for the broker.
 
         Raises:
             Unavailable: the connection is closed, or its buffer is full while it reconnects.
-            Rejected: payload and headers are over the broker's limit, for which it would end the connection.
+            Rejected: payload and headers exceed the broker's limit (`too_large`); it would close the connection.
         """
         block = _HEADER_FRAME + sum(len(name) + len(value) + 4 for name, value in headers.items()) if headers else 0
         if len(payload) + block > self.max_payload:
@@ -130,7 +134,7 @@ class Bus:
             raise translated(error, f"publish to {subject!r}") from error
 
     async def flush(self) -> None:
-        """Wait until the broker has taken what was published so far.
+        """Wait until the broker has received everything that was published so far.
 
         Raises:
             Unavailable: it does not answer.
@@ -143,9 +147,10 @@ class Bus:
     async def put(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> Stored:
-        """Publish to the stream of `subject` and wait until the broker has stored it.
+        """Publish to the stream of `subject` and wait until the broker has stored the message.
 
-        A replicated stream may ask to wait for another message with the same expectation; that is done here.
+        `timeout` is in seconds. While a replicated stream stores another message with the same expectation, this
+        retries.
 
         Raises:
             Conflict: an expected sequence did not match (`wrong_last_sequence`).
@@ -181,10 +186,10 @@ class Bus:
         return stored(subject, message)
 
     async def api(self, subject: str, body: object, timeout: float | None = None) -> dict[str, Any]:
-        """Call the JetStream API.
+        """Call the JetStream API and return its answer; `timeout` is in seconds.
 
         Raises:
-            Unavailable: nobody answered.
+            Unavailable: the broker did not answer.
             PallasError: the API answered with an error; `facts["err_code"]` has its code.
         """
         message = await self.request(f"$JS.API.{subject}", json.dumps(body).encode(), timeout=timeout)
@@ -196,10 +201,10 @@ class Bus:
     async def request(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> Msg:
-        """Ask and wait for one answer.
+        """Send a request and return the first reply; `timeout` is in seconds.
 
         Raises:
-            Unavailable: nobody listens (`no_responders`) or nobody answered in time.
+            Unavailable: nobody is subscribed (`no_responders`), or there was no reply in time.
         """
         try:
             return await self.client.request(
@@ -210,21 +215,21 @@ class Bus:
         except (NatsError, TimeoutError) as error:
             raise translated(error, f"request to {subject!r}") from error
 
-    async def subscribe(self, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> Subscription:
-        """Call `heard` for every message on `subject`, one after the other.
+    async def subscribe(self, subject: str, on_message: Callable[[Msg], Awaitable[None]]) -> Subscription:
+        """Call `on_message` for every message on `subject` (wildcards allowed), one after the other.
 
         Raises:
             Unavailable: the connection is closed.
         """
         try:
             return await self.client.subscribe(  # pyright: ignore[reportUnknownMemberType] - untyped future in nats-py
-                subject, cb=heard, pending_bytes_limit=PENDING_BYTES
+                subject, cb=on_message, pending_bytes_limit=PENDING_BYTES
             )
         except NatsError as error:
             raise translated(error, f"subscribe to {subject!r}") from error
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Hear no more of it. A connection that is closed has no subscriptions, so that is no error."""
+        """End a subscription. On a closed connection this does nothing."""
         with suppress(NatsError):
             await subscription.unsubscribe()
 
@@ -239,20 +244,20 @@ class Bus:
             waiting.set_result(message)
 
     def broken(self) -> None:
-        """The connection has broken: whoever waits for a confirmation will not get it any more."""
+        """The connection has broken: fail all puts that wait for their acknowledgement."""
         self.breaks += 1
         for waiting in self._acks.values():
             if not waiting.done():
                 waiting.set_exception(ConnectionError())
 
     async def reconnected(self) -> None:
-        """Run what asked to be run after a reconnect; one failure does not keep the others from running."""
+        """Run the actions of `on_reconnect`, each in a task of its own."""
         log.info("reconnected", extra={"server": _server(self.client)})
         for action in list(self._on_reconnect):
             self.spawn(poll_now(action))
 
     async def stop(self) -> None:
-        """Stop background work, flush what was published and close."""
+        """Cancel background tasks, flush published messages and close the connection."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -270,7 +275,7 @@ def _server(client: Client) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Why there is no connection, as far as that helps whoever runs this."""
+    """Why there is no connection, for operators."""
     if _REFUSED in str(error).lower():
         return "the broker rejects its credentials"
     return type(error).__name__
@@ -285,13 +290,13 @@ async def connect(
     timeout: float = 5.0,
     options: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Bus]:
-    """Connect to NATS and stay connected; an address alone is one for nobody in particular.
+    """Connect to NATS and stay connected. An address alone means a connection without a user.
 
-    The first connection is tried for `timeout` seconds.
+    `timeout` limits the first connection, and later each put and request, in seconds.
 
     Raises:
-        Unavailable: no server could be reached, or none lets this in.
-        Rejected: the seed or the certificates cannot be read.
+        Unavailable: no server can be reached, or all reject the credentials.
+        Rejected: the seed or the certificates cannot be read (`bad_settings`).
     """
     client = ClosingClient()
     given = (Access(access) if isinstance(access, str) else access).options(service)
@@ -302,7 +307,7 @@ async def connect(
         bus.broken()
 
     async def failed(error: Exception) -> None:
-        # While it reconnects every try fails like this; that it was disconnected is in the log already.
+        # Every failed attempt to reconnect is reported here; "disconnected" is logged once.
         level = logging.DEBUG if client.is_reconnecting else logging.WARNING
         log.log(level, "broker error", extra={"error": f"{type(error).__name__}: {error}"})
 

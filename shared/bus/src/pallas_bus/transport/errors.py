@@ -1,4 +1,4 @@
-"""What the broker answers, in our words: where a message was stored, or which of our errors its error is."""
+"""Answers of the broker as our types: where a message was stored, or the `PallasError` of its error."""
 
 import json
 import re
@@ -14,12 +14,12 @@ WRONG_LAST_SEQUENCE = 10071
 _POSITION = re.compile(r"wrong last sequence: (\d+)")
 STREAM_FULL = 10077
 IN_FLIGHT = 10164
-"""A replicated stream takes one message at a time for each subject whose last position is expected."""
+"""A replicated stream stores one message at a time for each subject whose last position is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where the broker put a message. `duplicate` means it had this message id already."""
+    """Where the broker stored a message. `duplicate`: it had stored a message with this id before."""
 
     stream: str
     seq: int
@@ -27,7 +27,11 @@ class Stored:
 
 
 def stored(subject: str, message: Msg) -> Stored:
-    """Where a message was stored, by the broker's acknowledgement; raises what it says instead."""
+    """Where a message was stored, as its acknowledgement says.
+
+    Raises:
+        PallasError: the message was not stored (`api_error`).
+    """
     if message.headers and message.headers.get("Status") == "503":
         raise Unavailable(f"no stream takes {subject!r}", code="no_stream")
     answer: dict[str, Any] = json.loads(message.data)
@@ -37,7 +41,10 @@ def stored(subject: str, message: Msg) -> Stored:
 
 
 def api_error(error: dict[str, Any], subject: str) -> PallasError:
-    """Our error for one of the JetStream API's."""
+    """The `PallasError` of an error of the JetStream API. `facts["err_code"]` is the API's code.
+
+    A `Conflict` also has `facts["last"]`: the position that the broker found, None if it did not name one.
+    """
     code = error.get("err_code", 0)
     text = f"the broker refused {subject!r}: {error.get('description', 'no reason given')}"
     if code == WRONG_LAST_SEQUENCE:
@@ -55,12 +62,12 @@ def api_error(error: dict[str, Any], subject: str) -> PallasError:
 
 
 def too_large(attempted: str) -> Rejected:
-    """The refusal of a message that is over the broker's limit."""
+    """The error for a message that exceeds the broker's limit."""
     return Rejected(f"{attempted}: larger than the broker accepts", code="too_large")
 
 
 def translated(error: Exception, attempted: str) -> PallasError:
-    """Our error for one of nats-py's."""
+    """The `PallasError` of an error of nats-py."""
     if isinstance(error, MaxPayloadError):
         return too_large(attempted)
     return Unavailable(f"{attempted}: {type(error).__name__}")

@@ -1,137 +1,132 @@
-"""Every message of a stream from a position on, in order and for good, for a reader that keeps its own position.
+"""Follow a stream: hand over every message from a position on, in order, to a reader that stores its position.
 
-A stream that is lost with the broker's store is made anew, and counts anew: a position is one of a stream that was made
-at a certain time.
+A stream that was lost with the broker's storage is created again, and its positions begin at 1 again. So a position
+counts only together with the time at which its stream was created.
 """
 
 import asyncio
-import logging
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import BATCH, Record, read
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.streams import live_subject
 from pallas_contracts.contract import Stream
 from pallas_contracts.errors import Unavailable
 
-log = logging.getLogger(__name__)
-
 POLL_SECONDS = 2.0
-"""A look is taken so often even when nothing was heard: a replica of the stream may be behind what was heard."""
-_RETRY = 0.5
+"""Seconds between two polls without a notification: one may be lost, or the replica that was read may be behind it."""
 
 
 class Reader(Protocol):
-    """Who follows a stream. It may raise `Unavailable`, and is then asked again where to begin."""
+    """Handles the messages of a stream. When it raises `Unavailable`, `begin` is called again, after a pause."""
 
     async def begin(self, made: str, last: int) -> int:
-        """Where to go on in the stream that was made then and whose last position is `last`: behind which position.
+        """Return the position behind which to read, in the stream that was created at `made` (ISO 8601).
 
-        It is asked again when another stream has taken the place of that one.
+        `last` is the position of the stream's last message. This is called again when the stream was created again.
         """
         ...
 
     async def take(self, record: Record) -> None:
-        """Take the next message."""
+        """Handle the next message."""
         ...
 
     def caught_up(self) -> None:
-        """Everything so far has been taken."""
+        """All stored messages were handled."""
         ...
 
     def waits(self) -> None:
-        """Nothing can be read or taken right now."""
+        """The stream cannot be read, or a message cannot be handled, for now."""
         ...
 
 
 @dataclass
-class _Place:
-    """Where the reader is: behind `after` in the stream that was made then."""
+class _Position:
+    """The position `after`, in the stream that was created at `made`. Messages up to it were handled."""
 
     made: str
     after: int
 
 
 class _Follower:
-    """One that follows. `subject` may have wildcards."""
+    """Reads a stream for a reader. `subject` may have wildcards."""
 
     def __init__(self, bus: Bus, stream: Stream, subject: str, reader: Reader) -> None:
         self._bus = bus
         self._stream = stream
         self._subject = subject
         self._reader = reader
-        self._place: _Place | None = None
+        self._position: _Position | None = None
 
     async def catch_up(self) -> None:
-        """Have everything taken that is stored."""
+        """Hand over all stored messages.
+
+        Raises:
+            Unavailable: the stream cannot be read or has been created again, or the reader raises it.
+        """
+        try:
+            await self._read_on()
+        except Unavailable:
+            self._position = None
+            self._reader.waits()
+            raise
+
+    async def _read_on(self) -> None:
         made, last = await self._end()
-        place = self._place
-        if place is None or place.made != made or last < place.after:
-            place = self._place = _Place(made, await self._reader.begin(made, last))
+        position = self._position
+        if position is None or position.made != made or last < position.after:
+            position = self._position = _Position(made, await self._reader.begin(made, last))
         records: list[Record] = []
-        async with aclosing(read(self._bus, self._stream.name, self._subject, after=place.after)) as stored:
+        async with aclosing(read(self._bus, self._stream.name, self._subject, after=position.after)) as stored:
             async for record in stored:
                 records.append(record)
                 if len(records) == BATCH:
-                    await self._hand_over(records, place)
+                    await self._hand_over(records, position)
                     records = []
-        await self._hand_over(records, place)
+        await self._hand_over(records, position)
         self._reader.caught_up()
 
-    async def _hand_over(self, records: list[Record], place: _Place) -> None:
-        if records and (await self._end())[0] != place.made:
+    async def _hand_over(self, records: list[Record], position: _Position) -> None:
+        if records and (await self._end())[0] != position.made:
             raise Unavailable(f"the stream {self._stream.name!r} was replaced by a new one", code="replaced")
         for record in records:
             await self._reader.take(record)
-            place.after = record.seq
-
-    def lose_place(self) -> None:
-        """Ask the reader where to begin when there is something to read again."""
-        self._place = None
+            position.after = record.seq
 
     async def _end(self) -> tuple[str, int]:
-        """When the stream was made, and its last position."""
+        """The time at which the stream was created, and its last position."""
         info = await self._bus.api(f"STREAM.INFO.{self._stream.name}", {})
         return info["created"], info["state"]["last_seq"]
 
 
 async def follow(bus: Bus, stream: Stream, subject: str, reader: Reader) -> None:
-    """Hand over what is stored on `subject` (wildcards allowed), then what comes, until this is cancelled.
+    """Hand over the stored messages on `subject` (wildcards allowed), then each new one, until this is cancelled.
 
-    While the broker is away, the stream is not there yet, or the reader cannot take anything, this waits.
+    Retries while the broker is unavailable, the stream does not exist yet, or the reader raises `Unavailable`.
     """
-    woken = asyncio.Event()
+    notified = asyncio.Event()
 
-    async def heard(_: object) -> None:
-        woken.set()
+    async def on_message(_: object) -> None:
+        notified.set()
 
     async def reconnected() -> None:
-        woken.set()
+        notified.set()
 
-    assert stream.live is not None, "a stream that is followed is published again as it is stored"
-    subscription = await bus.subscribe(live_subject(subject, stream.live), heard)
+    assert stream.live is not None, "a stream that is followed is republished as it is stored"
+    subscription = await bus.subscribe(live_subject(subject, stream.live), on_message)
     remove = bus.on_reconnect(reconnected)
     follower = _Follower(bus, stream, subject, reader)
-    told = False
+    facts = {"stream": stream.name}
     try:
         while True:
-            woken.clear()
-            try:
-                await follower.catch_up()
-                told = False
-            except Unavailable as error:
-                follower.lose_place()
-                reader.waits()
-                if not told:
-                    log.warning("waiting for a stream", extra={"stream": stream.name, "reason": error.message})
-                    told = True
-                await asyncio.sleep(_RETRY)
-                continue
+            notified.clear()
+            await retry_while_unavailable(follower.catch_up, "read a stream", deadline=None, facts=facts)
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
-                    await woken.wait()
+                    await notified.wait()
     finally:
         remove()
         await bus.unsubscribe(subscription)

@@ -1,8 +1,8 @@
-"""A KV bucket kept in memory: read without waiting, told of every change, right again after a reconnect.
+"""KV buckets of the broker: a copy in memory (`watch`), and reads and writes of single entries.
 
-It listens to the bucket's republished changes and reads a snapshot whenever it may have missed some, so it needs no
-consumer on the server; what may have been missed without a sign is looked for now and then. Entries of a bucket with a
-TTL also expire here, because the broker expires them silently.
+A copy subscribes to the bucket's republished changes. It reads a snapshot at the start and after a reconnect, and polls
+for changes whose notification was lost, so it needs no consumer on the server. Entries of a bucket with a time to live
+also expire in the copy, because the broker publishes nothing when they expire.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _EXPIRY_CHECK = 0.5
 POLL_SECONDS = 30.0
-"""For so long, about, a table may not know a change that was lost on a route between brokers."""
+"""Seconds between two polls: the copy has a change whose notification was lost at most that much later."""
 _REMEMBERED = 10_000
 _GONE = frozenset({"DEL", "PURGE"})
 
@@ -41,7 +41,11 @@ class _Entry[M: Message]:
 
 @dataclass
 class Table[M: Message]:
-    """The entries of a bucket by key. Made by `watch`; a mapping for readers."""
+    """The entries of a bucket by key. Made by `watch`; readers use it as a mapping.
+
+    `synced` is set once the bucket has been read. `_read` is the position up to which the bucket was read. Live changes
+    do not move it, since one before them may be lost.
+    """
 
     bus: Bus
     bucket: Bucket[M]
@@ -50,8 +54,6 @@ class Table[M: Message]:
     _listeners: list[Callable[[str, M | None], None]] = field(default_factory=list["Callable[[str, M | None], None]"])
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _read: int = 0
-    """The position up to which the bucket was read; what was heard does not move it, for something before may be lost.
-    """
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -73,18 +75,18 @@ class Table[M: Message]:
         return iter([value for _, value in self.items()])
 
     def positions(self) -> dict[str, tuple[M | None, int]]:
-        """Values with their positions in the bucket, by key; None and the position of that for what was removed."""
+        """Values with their positions in the bucket, by key; for a removed entry, None and the removal's position."""
         there: dict[str, tuple[M | None, int]] = {key: (entry.value, entry.seq) for key, entry in self._entries.items()}
         return there | {key: (None, seq) for key, seq in self._gone.items()}
 
     def on_change(self, listener: Callable[[str, M | None], None]) -> None:
-        """Call `listener(key, value)` for every entry now and for each later change; None means it is gone."""
+        """Call `listener(key, value)` for every entry now and for each later change; None means it was removed."""
         self._listeners.append(listener)
         for key, value in self.items():
-            self._tell(key, value, listener)
+            self._notify(key, value, listener)
 
     async def refresh(self, keys: str = ">") -> None:
-        """Read a snapshot of those keys (wildcards allowed); what it does not hold any more is gone.
+        """Read a snapshot of those keys (wildcards allowed), and remove the entries that it does not have.
 
         Raises:
             Unavailable: the bucket cannot be read.
@@ -100,8 +102,8 @@ class Table[M: Message]:
             self._take(record)
         self.synced.set()
 
-    async def look(self) -> None:
-        """Read what has changed since the bucket was last read; removals are told there, too.
+    async def poll(self) -> None:
+        """Read what has changed since the bucket was last read, removals included.
 
         Raises:
             Unavailable: the bucket cannot be read.
@@ -118,7 +120,7 @@ class Table[M: Message]:
         return record.subject[len(bucket_subject(self.bucket, "")) :]
 
     async def keep(self) -> None:
-        """Refresh until it works; then drop what expires, for ever."""
+        """Read the bucket, retrying until that succeeds; then drop entries that expire, for ever."""
         await poll_now(self.refresh)
         if self.bucket.ttl is not None:
             await keep_polling(self._drop_expired, _EXPIRY_CHECK)
@@ -129,8 +131,8 @@ class Table[M: Message]:
         for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
             self._remove(key, self._entries[key].seq)
 
-    async def changed(self, message: Msg) -> None:
-        """Take one republished change."""
+    async def on_message(self, message: Msg) -> None:
+        """Apply one republished change."""
         headers = message.headers or {}
         key = message.subject[len(live_subject(f"kv.{self.bucket.name}.")) :]
         self._apply(key, message.data, headers.get("KV-Operation"), int(headers.get("Nats-Sequence", "0")))
@@ -153,35 +155,32 @@ class Table[M: Message]:
         self._entries[key] = _Entry(value, seq, time.monotonic())
         self._gone.pop(key, None)
         if not same:
-            self._tell(key, value, *self._listeners)
+            self._notify(key, value, *self._listeners)
 
     def _remove(self, key: str, seq: int) -> None:
         self._gone[key] = seq
         if len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
         if self._entries.pop(key, None) is not None:
-            self._tell(key, None, *self._listeners)
+            self._notify(key, None, *self._listeners)
 
-    def _tell(self, key: str, value: M | None, *listeners: Callable[[str, M | None], None]) -> None:
+    def _notify(self, key: str, value: M | None, *listeners: Callable[[str, M | None], None]) -> None:
         for listener in listeners:
             try:
                 listener(key, value)
-            except Exception:  # one entry that one listener cannot handle keeps nothing from the others
+            except Exception:  # the other listeners and entries go on
                 log.exception("a listener raised an error", extra={"bucket": self.bucket.name, "key": key})
 
 
 @asynccontextmanager
 async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = POLL_SECONDS) -> AsyncGenerator[Table[M]]:
-    """Keep `bucket` in memory. The table starts empty and is `synced` once the bucket has been read.
-
-    Every so many seconds it is looked what was missed.
-    """
+    """Keep `bucket` in memory inside the block, and poll it every `every` seconds. The table starts empty."""
     table = Table(bus, bucket)
-    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.changed)
+    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.on_message)
     remove = bus.on_reconnect(table.refresh)
     keeper = bus.spawn(table.keep())
     try:
-        async with polling(bus, table.look, every):
+        async with polling(bus, table.poll, every):
             yield table
     finally:
         remove()
@@ -190,7 +189,7 @@ async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = POLL_
 
 
 async def snapshot[M: Message](bus: Bus, bucket: Bucket[M]) -> dict[str, M]:
-    """Read all entries once; a bucket that is not there has none.
+    """Read all entries once. A bucket that does not exist yet has none.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -205,7 +204,7 @@ async def snapshot[M: Message](bus: Bus, bucket: Bucket[M]) -> dict[str, M]:
 
 
 async def get_entries[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> dict[str, tuple[M | None, int]]:
-    """Read the entries whose key has these ids: each value, None for a removed one, and the position to `put` after.
+    """Read the entries whose key has these ids: by key, the value (None: removed) and the position to `put` after.
 
     Raises:
         Unavailable: the bucket cannot be read now.
@@ -216,7 +215,7 @@ async def get_entries[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> di
 
 
 async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> None:
-    """Store `value` and wait until it is; with `after`, only over the entry at that position (0: over none).
+    """Store `value` and wait until it is stored. With `after`, only over the entry at that position (0: over none).
 
     Raises:
         Conflict: the entry has changed since (`wrong_last_sequence`).
@@ -226,14 +225,14 @@ async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int |
     await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), headers)
 
 
-async def beat[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
-    """Store `value` without waiting; for presence, where the next beat makes up for a lost one."""
+async def put_nowait[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
+    """Store `value` without waiting for the broker. It may be lost: for presence, which is written again and again."""
     with suppress(Unavailable):
         await bus.send(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode())
 
 
 async def delete[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
-    """Remove an entry; removing what is not there is no error.
+    """Remove an entry. An entry that does not exist is no error.
 
     Raises:
         Unavailable: the bucket cannot be written now.
@@ -243,12 +242,12 @@ async def delete[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
 
 
 async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
-    """Read one entry, or None when there is none (see `get_entry`)."""
+    """Read the value of one entry, None when there is none; raises as `get_entry` does."""
     return (await get_entry(bus, bucket, **ids))[0]
 
 
 async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tuple[M | None, int]:
-    """Read one entry, or None when there is none, and the position to `put` after.
+    """Read one entry: its value, None when there is none, and the position to `put` after.
 
     Raises:
         Unavailable: the bucket cannot be read now.

@@ -1,4 +1,4 @@
-"""Polling: every few seconds, a subscriber reads what it may have missed.
+"""Polling: every few seconds, a subscriber reads the messages that it may have missed.
 
 Between the servers of a cluster, a republished message is delivered at most once. When a route breaks, the message is
 lost while the subscriber stays connected, so neither a reconnect nor a gap shows the loss.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
-"""About how much longer a caller waits when the end of its turn was lost on a route."""
+"""Seconds between two polls: when the notification of a turn's end is lost, its caller waits that much longer."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 

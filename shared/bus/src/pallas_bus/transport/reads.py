@@ -1,7 +1,8 @@
-"""Reading stored messages with no consumer: the batched direct get of JetStream, which any replica may do.
+"""Direct reads: stored messages are read without a consumer, by JetStream's batched direct get.
 
-What it reads is in the request's body, which the broker does not check. A service that may read some teams only reads
-through `pallas_bus.transport.scoped_reads` instead, whichever of these functions it calls.
+Any replica of a stream answers a direct get, so an answer may be older than what the leader has. The request names what
+it reads in its body, which the broker's permissions do not cover. For a service that may read some teams only, these
+functions use `scoped_reads` instead.
 """
 
 import asyncio
@@ -20,8 +21,10 @@ from pallas_bus.transport.connection import Bus
 from pallas_contracts.errors import Unavailable
 
 BATCH = 1000
+"""Messages in one request."""
+
 MOST_LAST = 1024
-"""Subjects for whose last messages the broker can be asked at once."""
+"""Subjects whose last messages one request can read, a limit of the broker."""
 NO_MESSAGE = 10037
 
 
@@ -46,10 +49,10 @@ async def read(
     batch: int = BATCH,
     timeout: float = 5.0,
 ) -> AsyncGenerator[Record]:
-    """Yield what the stream holds on `subject` (wildcards allowed), in order, behind position `after` or from `since`.
+    """Yield the stored messages on `subject` (wildcards allowed), in order, behind position `after` or from `since`.
 
     Raises:
-        Unavailable: the broker did not answer within `timeout` seconds.
+        Unavailable: there is no such stream (`no_stream`), or no answer within `timeout` seconds.
     """
     if bus.per_team:
         async for message in scoped_reads.read(
@@ -86,7 +89,7 @@ async def read_last(bus: Bus, stream: str, *subjects: str, timeout: float = 5.0)
 
 
 async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
-    """Return the last message on `subject` as the stream's leader has it, or None: never an older one of a replica.
+    """Return the last message on `subject`, or None. The leader is read: a replica could have an older message.
 
     Raises:
         Unavailable: the broker did not answer.
@@ -98,7 +101,7 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
 
 
 async def read_at(bus: Bus, stream: str, position: int) -> Record | None:
-    """Return the message at `position` as the stream's leader has it, or None when it is not there (any more).
+    """Return the message at `position`, or None when there is none (any more). The leader is read.
 
     Raises:
         Unavailable: the broker did not answer.
@@ -119,7 +122,7 @@ async def _read_one(bus: Bus, stream: str, which: dict[str, Any]) -> Record | No
 
 
 async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> tuple[list[Record], int]:
-    """One batched direct get: the records and how many more there are."""
+    """One batched direct get: the records, and how many more match."""
     records: list[Record] = []
     done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -149,7 +152,7 @@ async def _get(bus: Bus, stream: str, body: dict[str, Any], timeout: float) -> t
 
 
 def record_of(message: Msg) -> Record:
-    """A stored message as the broker hands it out, read or published again."""
+    """The record of a message from a direct get, or of one that was republished."""
     headers = message.headers or {}
     return Record(
         subject=headers["Nats-Subject"],
@@ -161,12 +164,12 @@ def record_of(message: Msg) -> Record:
 
 
 def _delivered(message: Msg) -> Record:
-    """A stored message as a consumer hands it out."""
-    place = message.metadata
+    """The record of a message from a consumer."""
+    metadata = message.metadata
     return Record(
         subject=message.subject,
-        seq=place.sequence.stream,
-        time=place.timestamp,
+        seq=metadata.sequence.stream,
+        time=metadata.timestamp,
         data=message.data,
         headers={name: value for name, value in (message.headers or {}).items() if not name.startswith("Nats-")},
     )

@@ -17,15 +17,17 @@ async def retry_while_unavailable[T](
     *,
     deadline: float | None = 60.0,
     pause: float = 0.5,
+    unless: str | None = None,
     facts: Mapping[str, object] | None = None,
 ) -> T:
     """Return what `attempt()` returns; call it again, `pause` seconds later, whenever it raises `Unavailable`.
 
-    `deadline` is in seconds from now; None retries for ever. The first failure is logged as `RETRYING`, with `what` was
-    attempted and `facts`.
+    `deadline` is in seconds from now; None retries for ever. An error with the code `unless` is not retried. The first
+    failure is logged as `RETRYING`, with `what` was attempted and `facts`.
 
     Raises:
-        Unavailable: the last attempt failed after the deadline, or while this task was being cancelled.
+        Unavailable: the last attempt failed after the deadline, with the code `unless`, or while this task was being
+            cancelled.
     """
     clock = asyncio.get_running_loop().time
     until, logged = None if deadline is None else clock() + deadline, False
@@ -33,7 +35,7 @@ async def retry_while_unavailable[T](
         try:
             return await attempt()
         except Unavailable as error:
-            if is_cancelled() or (until is not None and clock() > until):
+            if error.code == unless or is_cancelled() or (until is not None and clock() > until):
                 raise
             if not logged:
                 logged = True

@@ -1,7 +1,8 @@
-"""Reading stored messages by requests whose subject says what is read, so that the broker can refuse the rest.
+"""Scoped reads: the subject of each request names what is read, so the broker's permissions cover it.
 
-Only the making of a consumer names its filter like that, so every reading has a consumer of its own, in memory, which
-goes by itself. That costs a round trip more than a direct get: it is for services that may read some teams only.
+They are for services that may read the data of some teams only. Only the request that creates a consumer has its filter
+in the subject, so every read creates a consumer in memory, which the broker removes when it is idle. That costs one
+round trip more than a direct read.
 """
 
 import asyncio
@@ -18,16 +19,16 @@ from pallas_bus.transport.connection import Bus
 from pallas_contracts.errors import Conflict, Unavailable
 
 BATCH = 100
-"""Messages that are asked for at once: they may be as large as the broker takes."""
+"""Messages in one request: each may be as large as the broker accepts."""
 
 _IDLE = 10_000_000_000
-"""Nanoseconds after which a consumer that nobody asks is gone."""
+"""Nanoseconds without a request after which the broker removes a consumer."""
 
 _NEVER = "9223372036854775807"
-"""A position at which no message is."""
+"""A position that no message has."""
 
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-_LOOK_AGAIN = 0.02
+_POLL_SECONDS = 0.02
 
 
 async def read(
@@ -40,7 +41,7 @@ async def read(
     batch: int = BATCH,
     timeout: float = 5.0,
 ) -> AsyncGenerator[Msg]:
-    """Yield what the stream holds on `subject` (wildcards allowed), in order, behind position `after` or from `since`.
+    """Yield the stored messages on `subject` (wildcards allowed), in order, behind position `after` or from `since`.
 
     Raises:
         Unavailable: the broker did not answer within `timeout` seconds.
@@ -65,12 +66,13 @@ async def read_last(bus: Bus, stream: str, subject: str, *, timeout: float = 5.0
 
 
 async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
-    """Return the last message on `subject`, on which this must be allowed to publish, as the stream's leader has it.
+    """Return the last message on `subject`, or None; this service must have the right to publish on `subject`.
 
-    A replica may be behind, so the leader is asked for the position by a message that it can only refuse.
+    The replica that answers may be behind the leader. The leader's position is known from a message that the leader
+    always refuses, naming the last position; this polls until a replica has the message at that position.
 
     Raises:
-        Unavailable: the broker did not answer, or every replica stayed behind.
+        Unavailable: the broker did not answer, or no replica had the message, within the connection's timeout.
     """
     try:
         async with asyncio.timeout(bus.timeout):
@@ -78,14 +80,14 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
                 for message in await read_last(bus, stream, subject):
                     if message.metadata.sequence.stream >= position:
                         return message
-                await asyncio.sleep(_LOOK_AGAIN)
+                await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
         raise Unavailable(f"the newest message on {subject!r} was not found in time") from error
     return None
 
 
 async def _position(bus: Bus, subject: str) -> int:
-    """Where the last message on `subject` is; 0 when there is none."""
+    """The position of the last message on `subject`, 0 when there is none."""
     try:
         await bus.put(subject, b"", {_EXPECTED: _NEVER})
     except Conflict as refused:
@@ -139,7 +141,7 @@ async def _inbox(bus: Bus) -> AsyncGenerator[tuple[str, asyncio.Queue[Msg]]]:
 
 
 async def _next(arrived: asyncio.Queue[Msg], stream: str, timeout: float) -> Msg | None:
-    """The next message, or None when there are no more after all: some expired or were removed meanwhile."""
+    """The next message, or None when there are no more: pending ones have expired or were removed."""
     try:
         async with asyncio.timeout(timeout):
             message = await arrived.get()

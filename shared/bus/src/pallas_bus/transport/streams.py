@@ -1,6 +1,6 @@
-"""Streams and buckets, made as the catalogue says.
+"""Creates and updates the streams and buckets of the catalogue.
 
-The owner declares (creates or updates, both harmless when repeated); everybody else waits until it has.
+The owner declares them: it creates or updates, which can be repeated. Other services wait until they exist.
 """
 
 import asyncio
@@ -15,17 +15,14 @@ from pallas_contracts.message import Message
 NANOSECONDS = 1_000_000_000
 NAME_IN_USE = 10058
 MAX_CONSUMERS = 100_000
-"""A consumer per agent; left to itself, the server allows a thousand."""
+"""There is a consumer for each agent; the server's default limit is 1,000."""
 
 LIVE_PREFIX = "pallas.v1.live"
 _RETRY = 0.2
 
 
 def live_subject(subject: str, prefix: str = LIVE_PREFIX) -> str:
-    """Where a message stored on `subject` is published again, for whoever listens right now.
-
-    `prefix` is the `live` of its stream.
-    """
+    """The subject to which a message that is stored on `subject` is republished; `prefix` is its stream's `live`."""
     return f"{prefix}.{subject.removeprefix('pallas.v1.')}"
 
 
@@ -81,10 +78,10 @@ def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:
 
 
 async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, timeout: float = 30.0) -> None:
-    """Make the streams and buckets that this service owns, and wait for the others.
+    """Create or update the streams and buckets that this service owns, and wait until the others exist.
 
     Raises:
-        Unavailable: after `timeout` seconds something is still not there.
+        Unavailable: one does not exist after `timeout` seconds (`no_stream`).
     """
     try:
         async with asyncio.timeout(timeout):
@@ -110,7 +107,7 @@ async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> 
 
 
 async def _check_exists(bus: Bus, thing: Stream | Bucket[Any], name: str) -> None:
-    """Names alone, because whoever may ask for more of a stream may also ask for every subject in it.
+    """Ask for names only. The right to ask for more about a stream includes the right to list its subjects.
 
     Raises:
         Unavailable: nobody has declared it yet.

@@ -1,13 +1,13 @@
-"""Subject filters: what a person may type, and whether two of them can mean the same subject."""
+"""Subject filters: parsing those that a person has typed, and whether two of them overlap."""
 
 from pallas_contracts.errors import Rejected
 
 ROOT = "pallas.v1."
-"""Everything that is said begins with it."""
+"""The beginning of every subject of Pallas."""
 
 
 def subject_filter(text: str) -> str:
-    """A filter as the broker takes it; what everything begins with may be left out, as in `turn.outcome.>`.
+    """A filter as the broker takes it. In `text`, `ROOT` may be left out, as in `turn.outcome.>`.
 
     Raises:
         Rejected: an empty part, a wildcard within a part, or `>` before the end.

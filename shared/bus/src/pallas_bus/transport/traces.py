@@ -1,4 +1,4 @@
-"""The context of a trace as it travels with messages: in their headers, set and read here and by no handler."""
+"""Trace context in the headers of messages. Only this package sets and reads it; handlers do not."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
 
 tracer = trace.get_tracer("pallas")
-"""Makes the spans of what is asked and answered."""
+"""Makes the spans of questions and answers."""
 
 SYSTEM = {"messaging.system": "nats"}
-"""What every span of a message says."""
+"""The attributes of every span of a message."""
 
 
 def is_traced() -> bool:
-    """Whether spans go anywhere; without a collector making none is cheaper than making those that do nothing."""
+    """Whether spans are exported. If not, making none is cheaper than making spans that do nothing."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def trace_headers(headers: dict[str, str] | None = None) -> dict[str, str]:
-    """Add the current trace context to `headers` (nothing when no trace is active)."""
+    """Add the current trace context to `headers`, if there is one, and return them."""
     carrier = headers if headers is not None else {}
     propagate.inject(carrier)
     return carrier
@@ -33,7 +33,7 @@ def trace_of(headers: Mapping[str, str]) -> str | None:
 
 @contextmanager
 def continued(headers: Mapping[str, str] | None) -> Generator[Context]:
-    """Go on inside the block with the trace of a message that has these headers. Yields its context."""
+    """Continue the trace of a message with these headers inside the block. Yields its context."""
     found = propagate.extract(headers or {})
     token = context.attach(found)
     try:

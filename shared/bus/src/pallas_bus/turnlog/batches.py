@@ -1,7 +1,7 @@
-"""Events that travel together, in messages that the broker takes.
+"""Packs events into messages that do not exceed the broker's limit.
 
-What is too large for one message goes in several. An event that is too large by itself, or holds what is no JSON, says
-instead what was left out of it: events are numbered before they are written, and a number that is in no message would
+If events are too large for one message, they are split over several. An event that is too large by itself, or cannot be
+encoded as JSON, is sent without its data. It must not be dropped: it has a number already, and a missing number would
 be a gap for every reader.
 """
 
@@ -17,22 +17,22 @@ log = logging.getLogger(__name__)
 
 LEFT_OUT = "[left out: too large, or no JSON]"
 _MOST = 1000
-"""Characters that are left of a text in an event that is too large."""
+"""Characters that are kept of a text in an event that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events of one message, and its payload."""
+    """The events of one message, and its payload."""
 
     events: list[AnyEvent]
     payload: bytes
 
 
 def batches(events: list[AnyEvent], write: Callable[[list[AnyEvent]], bytes], most: int) -> list[Batch]:
-    """The events in their order, in messages of at most `most` bytes as `write` writes them; in one where that does.
+    """Pack the events, in order, into as few messages as possible of at most `most` bytes; `write` encodes events.
 
     Raises:
-        Rejected: one is an answer and by itself larger than that (`too_large`): nothing else can be said in its place.
+        Rejected: an answer is larger than that by itself (`too_large`). It cannot be sent without its data.
     """
     if not events:
         return []
@@ -47,15 +47,15 @@ def batches(events: list[AnyEvent], write: Callable[[list[AnyEvent]], bytes], mo
 
 
 def _payload(events: list[AnyEvent], write: Callable[[list[AnyEvent]], bytes]) -> bytes | None:
-    """The events as they are written; None when one of them cannot be."""
+    """The encoded events; None when one of them cannot be encoded."""
     try:
         return write(events)
-    except ValueError:  # what pydantic raises for an object that is no JSON, or half a character
+    except ValueError:  # pydantic raises it for a value that is not JSON, and for half of a surrogate pair
         return None
 
 
 def lightened(event: AnyEvent) -> AnyEvent:
-    """The event without what may be wrong with it, which it says; raises as `batches` does."""
+    """The event without the data that may be at fault, marked by `LEFT_OUT`; raises as `batches` does."""
     if isinstance(event, Result | InputRequired):
         raise too_large("write the turn's answer")
     log.warning(

@@ -1,7 +1,7 @@
-"""Who may act for a turn: the last message on its claim subject decides.
+"""Claims and cancels of a turn: the last message on its claim subject decides who may act for the turn.
 
-A claim names the position of the one it supersedes, and the broker refuses it when that is not the last one any more.
-A cancel is written behind whatever is there, and nobody claims behind a cancel.
+A claim names the position of the claim that it supersedes. The broker refuses it if that is not the last one any more.
+A cancel is written behind any claim, and no claim may follow a cancel.
 """
 
 import logging
@@ -31,7 +31,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """The last word on who may act for a turn: `seq` is its position, which the next claim must name."""
+    """The last claim or cancel of a turn; `seq` is its position, which the next claim must name (0: there is none)."""
 
     seq: int
     claim: Claimed | CancelRequested | None
@@ -41,31 +41,31 @@ async def claim(bus: Bus, ref: TurnRef, claimed: Claimed, *, after: int) -> int:
     """Claim the turn, directly behind the claim at position `after` (0: none). Returns the claim's position.
 
     Raises:
-        Conflict: somebody else claimed or cancelled it (`wrong_last_sequence`).
+        Conflict: somebody else has claimed or cancelled it (`wrong_last_sequence`).
         Unavailable: the broker did not answer.
     """
-    said = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=claimed)
+    claim = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=claimed)
     stored = await bus.put(
-        ref.on(TURN_CLAIM.template), said.model_dump_json().encode(), trace_headers({EXPECTED: str(after)})
+        ref.on(TURN_CLAIM.template), claim.model_dump_json().encode(), trace_headers({EXPECTED: str(after)})
     )
     return stored.seq
 
 
 async def request_cancel(bus: Bus, ref: TurnRef, reason: str) -> bool:
-    """Write the turn's tombstone behind whatever claim there is. Returns False when it was cancelled already.
+    """Cancel the turn, behind its last claim if it has one. Returns False if it was cancelled before.
 
-    At first it is written as if nobody had claimed the turn, without asking: a broker that was away then finds it right
-    behind the turn itself, before it can deliver that to a worker.
+    The first attempt assumes that nobody has claimed the turn, and reads nothing. So after an outage the cancel reaches
+    the broker directly behind the turn itself, before the turn is delivered to a worker.
 
     Raises:
         Unavailable: the broker did not answer, or claims kept changing.
     """
     subject, state = ref.on(TURN_CLAIM.template), ClaimState(0, None)
     cancel = CancelRequested(reason=reason, at=utc_now())
-    said = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=cancel)
+    claim = TurnClaim(turn_id=ref.turn_id, team=ref.team, agent=ref.agent, claim=cancel)
     for _ in range(_TRIES):
         try:
-            await bus.put(subject, said.model_dump_json().encode(), trace_headers({EXPECTED: str(state.seq)}))
+            await bus.put(subject, claim.model_dump_json().encode(), trace_headers({EXPECTED: str(state.seq)}))
         except Conflict:
             state = await claim_state(bus, ref)
         else:
@@ -76,7 +76,11 @@ async def request_cancel(bus: Bus, ref: TurnRef, reason: str) -> bool:
 
 
 async def claim_state(bus: Bus, ref: TurnRef) -> ClaimState:
-    """Read the last claim of a turn."""
+    """Read the last claim or cancel of a turn.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
     record = await read_newest(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template))
     if record is None:
         return ClaimState(0, None)
@@ -84,25 +88,29 @@ async def claim_state(bus: Bus, ref: TurnRef) -> ClaimState:
 
 
 async def stored_outcome(bus: Bus, ref: TurnRef) -> TurnOutcome | None:
-    """Read the turn's outcome, or None while it has none."""
+    """Read the turn's outcome, or None while it has none.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
     record = await read_newest(bus, TURN_LOG.name, ref.on(TURN_OUTCOME.template))
     return TurnOutcome.model_validate_json(record.data) if record else None
 
 
 @asynccontextmanager
 async def watch_claims(
-    bus: Bus, heard: Callable[[TurnClaim, int], None], *, team: str | None = None
+    bus: Bus, on_claim: Callable[[TurnClaim, int], None], *, team: str | None = None
 ) -> AsyncGenerator[None]:
-    """Call `heard(claim, position)` for every claim and cancel of any turn (of that team), as it is stored."""
+    """Call `on_claim(claim, position)` for every claim and cancel (of one team) as it is stored, inside the block."""
     wanted = TURN_CLAIM.template.filter(**({"team": team} if team is not None else {}))
 
     async def arrived(message: Msg) -> None:
         try:
-            said = TurnClaim.model_validate_json(message.data)
+            claim = TurnClaim.model_validate_json(message.data)
         except ValidationError as error:
             log.warning("unreadable claim", extra={"subject": message.subject, "faults": error.error_count()})
         else:
-            heard(said, int((message.headers or {})["Nats-Sequence"]))
+            on_claim(claim, int((message.headers or {})["Nats-Sequence"]))
 
     subscription = await bus.subscribe(live_subject(wanted), arrived)
     try:

@@ -1,14 +1,14 @@
-"""How far a reader has come in a turn."""
+"""The cursor of a reader in a turn."""
 
 from typing import NamedTuple
 
 
 class Cursor(NamedTuple):
-    """How far a reader has come in a turn: an attempt, and the number of its last event that was told. 0 is none."""
+    """How far a turn has been read: an attempt and the number of an event in it; 0 means before the first."""
 
     attempt: int = 0
     event: int = 0
 
 
 BEGINNING = Cursor()
-"""Nothing was told yet."""
+"""Nothing has been read."""

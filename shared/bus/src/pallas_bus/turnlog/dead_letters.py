@@ -1,8 +1,8 @@
-"""Turns that could not be handled: kept with their reason, read, and dropped.
+"""Dead letters: stores, reads and removes turns that could not be handled, with the reason.
 
-A letter has no content. Its original, the message as it was, is content and expires earlier. A letter is named after
-its turn, or after its message's place in the queue when the message does not tell its turn: whatever is done twice
-because a worker died in between makes no second letter.
+A letter has no content. Its original, the message as it was, is content and expires earlier. The name of a letter is
+the id of its turn, or the position of its message in the queue if the turn's id cannot be read. So storing a letter can
+be repeated: it makes no second one.
 """
 
 import base64
@@ -20,23 +20,23 @@ from pallas_contracts.contract import Contract
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message, utc_now
-from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnRequested
+from pallas_contracts.turns import DeadLetter, DeadOriginal, TurnError, TurnRequested
 
 _MOST_FAULTS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class KeptLetter:
-    """A dead letter, and whether its original is still there."""
+    """A dead letter, and whether its original has not expired."""
 
     letter: DeadLetter
     has_original: bool
 
 
 def dead_letter(
-    delivery: Delivery, turn_id: str | None, *, team: str, agent: str, code: str, reason: str, attempts: int = 0
+    delivery: Delivery, turn_id: str | None, *, team: str, agent: str, code: TurnError, reason: str, attempts: int = 0
 ) -> DeadLetter:
-    """The letter that a delivered message becomes; `code` is one of `TURN_ERRORS`, `reason` holds no content."""
+    """The dead letter of a delivered message. `reason` holds no content."""
     return DeadLetter(
         letter=turn_id or f"position-{delivery.position}",
         team=team,
@@ -51,12 +51,12 @@ def dead_letter(
 
 
 async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, content_seconds: float) -> DeadLetter | None:
-    """Store the delivered message, for `content_seconds`, and then its letter; None when that had been done before.
+    """Store the delivered message for `content_seconds`, then its letter. None: it was stored before.
 
-    A message that is too large to be kept becomes a letter without an original, which says so.
+    If the message is too large to be stored, the letter has no original, and its reason says so.
 
     Raises:
-        Unavailable: the broker did not confirm; the call may be repeated.
+        Unavailable: the broker did not acknowledge; the call may be repeated.
     """
     if await read_newest(bus, DEAD_LETTERS.name, _subject(DEAD_LETTER, letter)) is not None:
         return None
@@ -74,17 +74,17 @@ async def keep_letter(bus: Bus, letter: DeadLetter, delivery: Delivery, *, conte
 
 
 async def _put[M: Message](
-    bus: Bus, contract: Contract[M], letter: DeadLetter, said: M, headers: dict[str, str] | None = None
+    bus: Bus, contract: Contract[M], letter: DeadLetter, message: M, headers: dict[str, str] | None = None
 ) -> bool:
-    """Store one of the two; False when the broker has it already."""
+    """Store a letter or an original. False: the broker has it already."""
     identified = {"Nats-Msg-Id": f"{contract.name}:{letter.letter}", **(headers or {})}
-    return not (await bus.put(_subject(contract, letter), said.model_dump_json().encode(), identified)).duplicate
+    return not (await bus.put(_subject(contract, letter), message.model_dump_json().encode(), identified)).duplicate
 
 
 async def read_letters(
     bus: Bus, *, since: datetime, team: str | None = None, agent: str | None = None
 ) -> list[KeptLetter]:
-    """Read all letters that were kept after `since`, the oldest first.
+    """Read all letters that were stored after `since`, the oldest first.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -98,10 +98,10 @@ async def read_letters(
 
 
 async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | None] | None:
-    """Read one letter with its original, which may be gone; None when there is no such letter.
+    """Read one letter and its original, None if that has expired. None: there is no such letter.
 
     Raises:
-        Rejected: that cannot be the name of a letter.
+        Rejected: `name` is not a token (`bad_token`).
         Unavailable: the broker does not answer.
     """
     subjects = [contract.template.filter(letter=name) for contract in (DEAD_LETTER, DEAD_ORIGINAL)]
@@ -115,10 +115,10 @@ async def read_letter(bus: Bus, name: str) -> tuple[DeadLetter, DeadOriginal | N
 
 
 def request_of(original: DeadOriginal) -> TurnRequested:
-    """What the original asks for, when this version can read it.
+    """Decode the request in an original.
 
     Raises:
-        Rejected: it cannot (`undecodable`), and the faults are these.
+        Rejected: this release cannot decode it (`undecodable`); the message names the faults.
     """
     try:
         return TurnRequested.model_validate_json(base64.b64decode(original.data))
@@ -127,7 +127,7 @@ def request_of(original: DeadOriginal) -> TurnRequested:
 
 
 async def drop_letter(bus: Bus, letter: DeadLetter) -> None:
-    """Remove a letter and its original, for good.
+    """Remove a letter and its original.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
@@ -137,7 +137,7 @@ async def drop_letter(bus: Bus, letter: DeadLetter) -> None:
 
 
 async def forget_original(bus: Bus, turn_id: str) -> bool:
-    """Remove what a turn's dead letter holds of its content; the letter stays. False when there was nothing.
+    """Remove the original of a turn's dead letter; the letter stays. False: there was none.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -146,7 +146,7 @@ async def forget_original(bus: Bus, turn_id: str) -> bool:
 
 
 def turn_id_of(delivery: Delivery) -> str | None:
-    """The turn that a message belongs to that could not be decoded, as far as its body or its message id tell."""
+    """The id of the turn of an undecodable message, from its body or its message id; None if neither has it."""
     kind, _, identified = delivery.headers.get("Nats-Msg-Id", "").partition(":")
     with suppress(ValidationError):
         return _Named.model_validate_json(delivery.data).turn_id
@@ -156,17 +156,17 @@ def turn_id_of(delivery: Delivery) -> str | None:
 
 
 class _Named(Message):
-    """All that is wanted of a body."""
+    """The only field that is read of an undecodable body."""
 
     turn_id: Token
 
 
 def faults_of(error: ValidationError) -> str:
-    """What is wrong with a message, each as `field: reason`, without any value."""
+    """The faults of a message, each as `field: reason`, without values."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{'.'.join(map(str, fault['loc'])) or 'message'}: {fault['msg']}" for fault in faults[:_MOST_FAULTS]]
-    more = len(faults) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
+    shown = [f"{'.'.join(map(str, fault['loc'])) or 'message'}: {fault['msg']}" for fault in faults[:_MOST_FAULTS]]
+    more = len(faults) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more else "")
 
 
 def _subject[M: Message](contract: Contract[M], letter: DeadLetter) -> str:
@@ -174,7 +174,7 @@ def _subject[M: Message](contract: Contract[M], letter: DeadLetter) -> str:
 
 
 async def _subjects(bus: Bus, subject_filter: str) -> set[str]:
-    """The subjects with something on them, of those that match."""
+    """The subjects with a message on them, of those that match."""
     found: set[str] = set()
     while True:
         body = {"subjects_filter": subject_filter, "offset": len(found)}
@@ -186,6 +186,6 @@ async def _subjects(bus: Bus, subject_filter: str) -> set[str]:
 
 
 async def _purge(bus: Bus, subject_filter: str) -> int:
-    """Remove what is stored there; returns how much that was."""
+    """Remove the messages on the subjects that match; returns their number."""
     answer = await bus.api(f"STREAM.PURGE.{DEAD_LETTERS.name}", {"filter": subject_filter})
     return int(answer["purged"])

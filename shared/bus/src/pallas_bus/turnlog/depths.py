@@ -1,4 +1,4 @@
-"""How much lies in the queues and streams of the broker, for whoever measures it."""
+"""Reads how much the queues and streams of the broker hold, for metrics."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pallas_contracts.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """One agent's turns: those that no worker has been handed yet, and those that one has."""
+    """The number of an agent's turns that wait, and of those that were delivered to a worker."""
 
     waiting: int
     running: int
@@ -20,7 +20,7 @@ class QueueDepth:
 
 @dataclass(frozen=True, slots=True)
 class StreamDepth:
-    """What a stream stores."""
+    """How much a stream stores."""
 
     messages: int
     bytes: int
@@ -47,7 +47,7 @@ async def queue_depths(bus: Bus) -> dict[tuple[str, str], QueueDepth]:
 
 
 async def stream_depths(bus: Bus, streams: Iterable[Stream]) -> dict[str, StreamDepth]:
-    """The depth of each of the streams that is there, by name.
+    """The depth of each of the streams that exists, by name.
 
     Raises:
         Unavailable: the broker does not answer.

@@ -1,7 +1,7 @@
-"""The log of one turn as a gateway reads it: every event once, in order, whatever was lost on the way.
+"""The log of one turn as a gateway reads it: every event once and in order, also when messages were lost.
 
-A feed is told whatever arrives, live or read, in any order and as often as it comes. It knows by the numbering what is
-missing; `turn_feeds` reads that from the log.
+A feed takes messages in any order and any number of times, live ones and those read from the log. By the numbers of
+events it knows which are missing; `TurnFeeds` reads them from the log.
 """
 
 import asyncio
@@ -25,25 +25,25 @@ from pallas_contracts.turns import (
 
 MAX_UNREAD = 1000
 
-type Said = Claimed | CancelRequested | AnyEvent | TurnOutcome
+type FeedItem = Claimed | CancelRequested | AnyEvent | TurnOutcome
 
 
 @dataclass(eq=False)
 class TurnFeed:
-    """One turn as it happens: claims, then the attempt's events by number, at last the outcome.
+    """Iterate over it to follow a turn: claims, the events of the last attempt by number, and finally the outcome.
 
-    A feed equals only itself: two callers may follow one turn, each by a feed of its own.
-    `position` is the position in the log up to which this feed has seen everything that is stored, `heard` that of the
-    last live message. Events whose type is
-    in `skip` are left out, and so are those up to `behind`, but for the answer of that attempt; a reader that is
-    `MAX_UNREAD` behind misses what only reports progress. `place` is the one of the last event that was read from here.
-    `context` is that of whoever opened the feed: what is done for it in the background is logged as of its turn.
+    `position` is the position in the log up to which everything was read, `live_position` that of the last live
+    message. Events of the classes `skip` are left out, and so are those up to `behind`, except the answer of that
+    attempt. A reader with `MAX_UNREAD` unread items gets no more events until it has caught up, except the answer.
+    `cursor` is the cursor of the last item that was read from the feed. `context` is that of the caller who opened the
+    feed: log lines of background work for the feed belong to its turn. A feed equals only itself, since several
+    callers may follow one turn.
     """
 
     ref: TurnRef
-    skip: frozenset[str] = frozenset()
+    skip: frozenset[type[TurnEvent]] = frozenset()
     position: int = 0
-    heard: int = 0
+    live_position: int = 0
     behind: Cursor = BEGINNING
     cursor: Cursor = BEGINNING
     attempt: int = 0
@@ -51,38 +51,42 @@ class TurnFeed:
     _next: int = 1
     _early: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
     _outcome: TurnOutcome | None = None
-    _said: deque[tuple[Cursor, Said]] = field(default_factory=deque["tuple[Cursor, Said]"])
+    _unread: deque[tuple[Cursor, FeedItem]] = field(default_factory=deque["tuple[Cursor, FeedItem]"])
     _wake: asyncio.Future[None] | None = None
     _cancelled: bool = False
     catching_up: bool = False
     ended: bool = False
     context: Context = field(default_factory=copy_context, repr=False)
 
-    def __aiter__(self) -> AsyncIterator[Said]:
+    def __aiter__(self) -> AsyncIterator[FeedItem]:
         return self
 
-    async def __anext__(self) -> Said:
-        while not self._said:
+    async def __anext__(self) -> FeedItem:
+        while not self._unread:
             if self.ended:
                 raise StopAsyncIteration
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake
-        self.cursor, said = self._said.popleft()
-        return said
+        self.cursor, item = self._unread.popleft()
+        return item
 
     @property
     def empty(self) -> bool:
-        """Whether nothing at all is known of the turn."""
+        """Whether there was no claim and no event of the turn yet."""
         return not self.attempt and not self._cancelled
 
     @property
     def waits_for_gap(self) -> bool:
-        """Whether something is known to exist that has not arrived."""
+        """Whether events are missing that are known to exist."""
         return not self.ended and (bool(self._early) or self._outcome is not None)
 
-    def hear(self, kind: str, data: bytes) -> None:
-        """Take one message of the turn, live or from the log; what was heard before or comes behind the end changes
-        nothing.
+    def on_message(self, kind: str, data: bytes) -> None:
+        """Take one message of the turn, live or from the log; `kind` is the fourth token of its subject.
+
+        Messages that were taken before, and those behind the outcome, change nothing.
+
+        Raises:
+            ValidationError: the message cannot be decoded.
         """
         if self.ended:
             return
@@ -102,11 +106,11 @@ class TurnFeed:
         if isinstance(claim, CancelRequested):
             if not self._cancelled:
                 self._cancelled = True
-                self._say(claim)
+                self._add(claim)
         elif claim.attempt >= self.attempt and claim.attempt > self._claim:
             self._advance(claim.attempt)
             self._claim = claim.attempt
-            self._say(claim)
+            self._add(claim)
 
     def _happened(self, batch: TurnEvents) -> None:
         self._advance(batch.attempt)
@@ -114,41 +118,45 @@ class TurnFeed:
             self._early.update({event.seq: event for event in batch.events if event.seq >= self._next})
 
     def _advance(self, attempt: int) -> None:
-        """A newer attempt makes everything of the older one void."""
+        """A newer attempt supersedes the older one, whose events are dropped."""
         if attempt > self.attempt:
             self.attempt, self._next = attempt, 1
             self._early.clear()
 
     def _drain(self) -> None:
-        """Say what is there in its order: the claim, events by number, the outcome. Behind an end no claim matters."""
+        """Add what is complete, in order: events by number behind their claim, then the outcome.
+
+        Once there is an outcome, events do not wait for the claim.
+        """
         outcome = self._outcome
         if outcome is not None and outcome.attempt == self.attempt:
             self._claim = self.attempt
         while self._claim == self.attempt and (event := self._early.pop(self._next, None)) is not None:
             self._next += 1
-            self._say(event)
+            self._add(event)
         if outcome is None or self.ended:
             return
         if self._next > outcome.events or outcome.attempt < self.attempt:
             self.ended = True
-            self._say(outcome)
+            self._add(outcome)
 
-    def _say(self, said: Said) -> None:
-        cursor = self._said[-1][0] if self._said else self.cursor
-        if isinstance(said, TurnEvent):
-            final, cursor = isinstance(said, FinalEvent), Cursor(self.attempt, said.seq)
-            late = len(self._said) >= MAX_UNREAD and not self.catching_up
-            if not final and (late or said.type in self.skip):
+    def _add(self, item: FeedItem) -> None:
+        """Add an item for the reader, unless it is an event that this reader does not get."""
+        cursor = self._unread[-1][0] if self._unread else self.cursor
+        if isinstance(item, TurnEvent):
+            final, cursor = isinstance(item, FinalEvent), Cursor(self.attempt, item.seq)
+            late = len(self._unread) >= MAX_UNREAD and not self.catching_up
+            if not final and (late or type(item) in self.skip):
                 return
             if cursor <= self.behind and not (final and self.attempt == self.behind.attempt):
                 return
-        self._said.append((cursor, said))
+        self._unread.append((cursor, item))
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     @property
     def known(self) -> tuple[int, int]:
-        """The attempt, and the highest number of its events that is known to exist (one more once it has ended)."""
+        """The attempt, and the highest number of its events that are known to exist; once it has ended, one more."""
         return self.attempt, max([self._beyond, *self._early])
 
     @property
@@ -157,9 +165,9 @@ class TurnFeed:
         return self._outcome.events + 1 if self._outcome is not None else 0
 
     def give_up_gaps(self, known: tuple[int, int]) -> None:
-        """Go on without the claim, and the events below `known`, an earlier value of it, that are still missing.
+        """Skip the claim and the events up to `known` that are missing.
 
-        Call it when the log has been read after that: they have expired or were never stored.
+        `known` is the property's value before the log was read: what is still missing has expired or was never stored.
         """
         attempt, highest = known
         if self.attempt == attempt and not self.ended:

@@ -1,8 +1,8 @@
-"""All turns that a process follows, each by a feed.
+"""The feeds of all turns that a process follows.
 
-Live messages come over one subscription for all of them. A gap (events that the numbering says exist but that did not
-arrive) and a reconnect are repaired by reading the log itself, which any replica can do from any position. Where
-nothing else comes there is no gap, so it is looked every few seconds which of the turns have ended unheard.
+One subscription receives the live messages of all turns. After a gap (missing numbers) and after a reconnect, the log
+is read from the feed's position. When the last messages of a turn are lost there is no gap, so the outcomes of all
+followed turns are polled every few seconds.
 """
 
 import asyncio
@@ -23,12 +23,15 @@ from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME
+from pallas_contracts.turns import TurnEvent
 
 log = logging.getLogger(__name__)
 
-GAP_PATIENCE = 0.1
+GAP_SECONDS = 0.1
+"""Seconds until missing events are read from the log: live messages may only be out of order."""
+
 _REPLICA_TRIES = 30
-"""Readings, `GAP_PATIENCE` apart, for which a replica may be behind what was heard."""
+"""Reads, `GAP_SECONDS` apart, until a replica must have what was received live."""
 
 
 @dataclass
@@ -39,19 +42,24 @@ class TurnFeeds:
     _feeds: dict[str, list[TurnFeed]] = field(default_factory=dict[str, "list[TurnFeed]"])
     _repairing: set[TurnFeed] = field(default_factory=set[TurnFeed])
 
-    def open(self, ref: TurnRef, *, skip: frozenset[str] = frozenset()) -> TurnFeed:
-        """Follow a turn that has not been requested yet: nothing of it can have been missed."""
+    def open(self, ref: TurnRef, *, skip: frozenset[type[TurnEvent]] = frozenset()) -> TurnFeed:
+        """Follow a turn that has not been requested yet, so nothing of it can have been missed."""
         feed = TurnFeed(ref, skip)
         self._feeds.setdefault(ref.turn_id, []).append(feed)
         return feed
 
     async def resume(
-        self, ref: TurnRef, after: int = 0, *, behind: Cursor = BEGINNING, skip: frozenset[str] = frozenset()
+        self,
+        ref: TurnRef,
+        after: int = 0,
+        *,
+        behind: Cursor = BEGINNING,
+        skip: frozenset[type[TurnEvent]] = frozenset(),
     ) -> TurnFeed:
-        """Follow a turn that may be under way or over, from its beginning.
+        """Follow a turn that may run or have ended, from its beginning.
 
-        Messages up to position `after` are not read, events up to `behind` are not told. What the log has by now is
-        told in full, however much it is.
+        Messages up to the position `after` are not read, events up to `behind` are left out. What the log has by now
+        is in the feed completely: `MAX_UNREAD` does not count for it.
         """
         feed = self.open(ref, skip=skip)
         feed.position, feed.behind, feed.cursor = after, behind, behind
@@ -70,24 +78,24 @@ class TurnFeeds:
         if not feeds:
             self._feeds.pop(feed.ref.turn_id, None)
 
-    async def heard(self, message: Msg) -> None:
-        """Take one republished message of any turn."""
+    async def on_message(self, message: Msg) -> None:
+        """Pass a live message on to the feeds of its turn."""
         *_, kind, _team, _agent, turn_id = message.subject.split(".")
         for feed in self._feeds.get(turn_id, ()):
-            feed.heard = int((message.headers or {}).get("Nats-Sequence", "0"))
-            _hear(feed, kind, message.subject, message.data)
-            self._mind(feed)
+            feed.live_position = int((message.headers or {}).get("Nats-Sequence", "0"))
+            _pass_on(feed, kind, message.subject, message.data)
+            self._start_repair(feed)
 
     async def reread(self) -> None:
-        """After a reconnect: read what was stored meanwhile."""
+        """Read what was stored while there was no connection."""
         begin = asyncio.get_running_loop().create_task
         feeds = [feed for feeds in self._feeds.values() for feed in feeds]
         await asyncio.gather(*(begin(self._read_on(feed), context=feed.context.copy()) for feed in feeds))
 
-    async def look(self) -> None:
-        """Read on in turns that have ended, or have been claimed or cancelled at all, without that being heard.
+    async def poll(self) -> None:
+        """Find turns whose outcome, first claim or cancel was not received live, and read their log.
 
-        One question is for a thousand turns, and what was heard is not answered.
+        One request covers about a thousand turns. It names only messages that have not been received.
 
         Raises:
             Unavailable: the log cannot be read.
@@ -101,7 +109,7 @@ class TurnFeeds:
                 self.bus.spawn(self._read_missed(feed), context=feed.context.copy())
 
     async def catch_up(self, feed: TurnFeed) -> None:
-        """Read the log to its end for a reader that has not begun yet and so is not too slow: nothing is dropped."""
+        """Read the log to its end. The reader has not begun yet, so it is not too slow: no event is dropped."""
         feed.catching_up = True
         try:
             await self._read_on(feed)
@@ -109,36 +117,37 @@ class TurnFeeds:
             feed.catching_up = False
 
     async def _read_on(self, feed: TurnFeed) -> None:
-        """Read the log to its end; what is missing in it was never stored, for a turn is stored in order."""
+        """Read the log to its end. What is missing there was never stored: a turn's messages are stored in order."""
         await self._repair(feed)
-        if feed.position >= feed.heard:
+        if feed.position >= feed.live_position:
             feed.give_up_gaps(feed.known)
         else:
-            self._mind(feed)
+            self._start_repair(feed)
 
     async def _read_missed(self, feed: TurnFeed) -> None:
-        """Unlike `_read_on`, behind a route that broke: the replica that answers may not have it all yet."""
+        """Read the log after a route broke: unlike in `_read_on`, the replica that answers may not have all yet."""
         try:
             await self._repair(feed)
         except BaseException:
             self._repairing.discard(feed)
             raise
-        await self._mind_gap(feed)
+        await self._repair_gap(feed)
 
-    def _mind(self, feed: TurnFeed) -> None:
+    def _start_repair(self, feed: TurnFeed) -> None:
+        """Repair the feed in the background if it has a gap."""
         if feed.waits_for_gap and feed not in self._repairing:
             self._repairing.add(feed)
-            self.bus.spawn(self._mind_gap(feed), context=feed.context.copy())
+            self.bus.spawn(self._repair_gap(feed), context=feed.context.copy())
 
-    async def _mind_gap(self, feed: TurnFeed) -> None:
-        """Read what is missing. A replica that has not come to what was heard yet may have it a moment later."""
+    async def _repair_gap(self, feed: TurnFeed) -> None:
+        """Read the log until the gap is closed. A replica that is behind the live messages may have them soon."""
         tries = 0
         try:
             while feed.waits_for_gap:
-                await asyncio.sleep(GAP_PATIENCE)
-                known, heard, tries = feed.known, feed.heard, tries + 1
+                await asyncio.sleep(GAP_SECONDS)
+                known, live_position, tries = feed.known, feed.live_position, tries + 1
                 await self._repair(feed)
-                if feed.position >= heard or tries >= _REPLICA_TRIES:
+                if feed.position >= live_position or tries >= _REPLICA_TRIES:
                     feed.give_up_gaps(known)
         finally:
             self._repairing.discard(feed)
@@ -148,22 +157,22 @@ class TurnFeeds:
             if feed.ended:
                 return
             async for record in read(self.bus, TURN_LOG.name, feed.ref.everything, after=feed.position):
-                _hear(feed, record.subject.split(".")[3], record.subject, record.data)
+                _pass_on(feed, record.subject.split(".")[3], record.subject, record.data)
                 feed.position = record.seq
 
         await retry_while_unavailable(read_on, "read the log", deadline=None, facts={"turn": feed.ref.turn_id})
 
 
 def _awaited(feed: TurnFeed) -> Iterator[str]:
-    """The subjects that are looked at: nothing is on them yet, as far as the feed has heard."""
+    """The subjects that are polled: the feed has had no message on them yet."""
     yield feed.ref.on(TURN_OUTCOME.template)
     if feed.empty:
         yield feed.ref.on(TURN_CLAIM.template)
 
 
-def _hear(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
+def _pass_on(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
     try:
-        feed.hear(kind, data)
+        feed.on_message(kind, data)
     except ValidationError as error:
         facts = {"subject": subject, "faults": error.error_count()}
         feed.context.copy().run(log.warning, "unreadable turn message", extra=facts)
@@ -171,12 +180,12 @@ def _hear(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
 
 @asynccontextmanager
 async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
-    """Listen to what happens to turns, for as many feeds as are opened."""
+    """Subscribe to all turns inside the block, for the feeds that are opened there."""
     feeds = TurnFeeds(bus)
-    subscription = await bus.subscribe(live_subject("pallas.v1.turn.>"), feeds.heard)
+    subscription = await bus.subscribe(live_subject("pallas.v1.turn.>"), feeds.on_message)
     remove = bus.on_reconnect(feeds.reread)
     try:
-        async with polling(bus, feeds.look):
+        async with polling(bus, feeds.poll):
             yield feeds
     finally:
         remove()

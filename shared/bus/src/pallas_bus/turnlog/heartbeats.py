@@ -1,7 +1,7 @@
-"""The pulse of a worker's process, and whoever listens for it.
+"""Heartbeats of workers: sent from a thread of their own, and watched by gateways.
 
-It beats on a thread and a connection of its own: a worker whose event loop is busy for a while is slow, not dead, and
-must not lose its turns for it. A process that was killed or stopped beats no more.
+The thread has its own connection. So a worker whose event loop is busy still sends heartbeats and keeps its turns,
+while a process that was killed or paused sends none.
 """
 
 import asyncio
@@ -20,51 +20,48 @@ from pallas_contracts.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-BEAT = 0.25
-"""Seconds between two beats."""
+HEARTBEAT_SECONDS = 0.25
+"""Seconds between two heartbeats."""
 
 
 @asynccontextmanager
 async def send_heartbeats(access: Access | str, worker: str) -> AsyncGenerator[asyncio.Event]:
-    """Let `worker` beat inside the block. Yields what is set when it beats no more, whyever that is."""
+    """Send heartbeats of `worker` inside the block. Yields an event that is set when an error has ended them."""
     stop, lost, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
 
-    def live() -> None:
+    def run() -> None:
         try:
-            _beat(access, worker, stop)
+            asyncio.run(_send_until(stop, access, worker))
         except Exception:
             log.exception("sending heartbeats failed")
             loop.call_soon_threadsafe(lost.set)
 
-    thread = threading.Thread(target=live, name="pulse", daemon=True)
+    thread = threading.Thread(target=run, name="heartbeats", daemon=True)
     thread.start()
     try:
         yield lost
     finally:
         stop.set()
-        await asyncio.to_thread(thread.join, 2 * BEAT)
+        await asyncio.to_thread(thread.join, 2 * HEARTBEAT_SECONDS)
 
 
-def _beat(access: Access | str, worker: str, stop: threading.Event) -> None:
-    async def beat() -> None:
-        subject = WORKER_ALIVE.template.subject(worker=worker)
-        said = WorkerAlive(worker=worker).model_dump_json().encode()
-        while not stop.is_set():
-            async with connect_when_possible(access, WORKER, instance=f"{worker}-pulse") as bus:
-                while not stop.is_set() and not bus.closed.is_set():
-                    with suppress(Unavailable):
-                        await bus.send(subject, said)
-                    await asyncio.sleep(BEAT)
-
-    asyncio.run(beat())
+async def _send_until(stop: threading.Event, access: Access | str, worker: str) -> None:
+    subject = WORKER_ALIVE.template.subject(worker=worker)
+    heartbeat = WorkerAlive(worker=worker).model_dump_json().encode()
+    while not stop.is_set():
+        async with connect_when_possible(access, WORKER, instance=f"{worker}-heartbeats") as bus:
+            while not stop.is_set() and not bus.closed.is_set():
+                with suppress(Unavailable):
+                    await bus.send(subject, heartbeat)
+                await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 @asynccontextmanager
-async def watch_heartbeats(bus: Bus, heard: Callable[[str], None]) -> AsyncGenerator[None]:
-    """Call `heard(worker)` for every beat of every worker."""
+async def watch_heartbeats(bus: Bus, on_heartbeat: Callable[[str], None]) -> AsyncGenerator[None]:
+    """Call `on_heartbeat(worker)` for every heartbeat of every worker, inside the block."""
 
     async def arrived(message: Msg) -> None:
-        heard(message.subject.rpartition(".")[2])
+        on_heartbeat(message.subject.rpartition(".")[2])
 
     subscription = await bus.subscribe(WORKER_ALIVE.template.filter(), arrived)
     try:

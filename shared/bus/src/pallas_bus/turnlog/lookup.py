@@ -1,7 +1,7 @@
-"""Find out whether a turn is there already: in its queue, in the log, or over.
+"""Find a turn that an earlier call with the same idempotency key has made: in its queue or in the log.
 
-Only a turn whose id follows from an idempotency key can have been asked for before. Whoever makes one says so with a
-`turn.joined`, so the queue is searched only for turns that have been in it.
+A gateway that makes a turn with a key publishes `turn.joined`. So the queue, which costs more to search, is searched
+only for turns that have a `turn.joined` in the log.
 """
 
 import asyncio
@@ -10,12 +10,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import (
-    Record,
-    read,
-    read_at,
-    read_newest,
-)
+from pallas_bus.transport.reads import Record, read, read_at, read_newest
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
@@ -26,11 +21,11 @@ _BATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class TurnFound:
-    """A turn that is there.
+    """A turn that exists.
 
-    `position` is its place in the queue's stream, 0 when that is not known. `digest` is of the call that made it, None
-    when nothing that names it is left. `cancelled` is the reason of its tombstone. `seen` is the last of its positions
-    in the log, 0 when it has not been claimed.
+    `digest` is the digest of the call that made it, None when no message that names it is left. `position` is its
+    position in the queue's stream, 0 when that is not known. `cancelled` is the reason of its cancel. `seen` is the
+    position in the log of its last claim or outcome, 0 when it has not been claimed.
     """
 
     digest: str | None
@@ -42,17 +37,17 @@ class TurnFound:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A turn that waits or runs; `position` is its place in the queue's stream."""
+    """A turn that waits or runs, with the position of its message in the queue's stream."""
 
     request: TurnRequested
     position: int
 
 
 async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> TurnFound | None:
-    """Look for the turn that `request` would make, as it stands right now.
+    """Find the turn that `request` would make, in its present state.
 
-    `position` is where in the queue's stream it was found to be. Without it, None may also mean that the turn was put
-    into its queue this moment; the broker does not store it again then.
+    `position` is its position in the queue's stream, if that is known. If not, None may also mean that the turn is
+    being put into its queue at this moment. Submitting it then stores nothing new.
 
     Raises:
         Unavailable: the broker did not answer.
@@ -66,12 +61,12 @@ async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> Turn
     waiting = await _waiting(bus, request, position)
     if waiting is not None:
         return TurnFound(position=waiting.position, digest=waiting.request.digest)
-    # It leaves its queue only when the log has its end, so it cannot have slipped through in between.
+    # A turn leaves its queue only when the log has its outcome, so one that has left since is in the log.
     return await find_in_log(bus, TurnRef.of(request))
 
 
 async def find_in_log(bus: Bus, ref: TurnRef) -> TurnFound | None:
-    """What claims and outcome say.
+    """Find the turn by its claims and its outcome.
 
     Raises:
         Unavailable: the broker did not answer.
@@ -79,7 +74,7 @@ async def find_in_log(bus: Bus, ref: TurnRef) -> TurnFound | None:
     ended = ref.on(TURN_OUTCOME.template)
     state, outcome = await asyncio.gather(claim_state(bus, ref), read_newest(bus, TURN_LOG.name, ended))
     if isinstance(state.claim, CancelRequested) and outcome is None:
-        # What was stored in front of the cancel counts, and that is known only now.
+        # The outcome may have been stored between the two reads, but not behind the cancel.
         outcome = await read_newest(bus, TURN_LOG.name, ended)
     if state.claim is None and outcome is None:
         return None
@@ -93,7 +88,7 @@ async def find_in_log(bus: Bus, ref: TurnRef) -> TurnFound | None:
 
 
 async def _waiting(bus: Bus, request: TurnRequested, position: int) -> Waiting | None:
-    """The turn's message in the queue. Without `position` all of its caller's are read."""
+    """The turn's message in the queue. Without `position`, all messages of its caller are read."""
     if position:
         record = await read_at(bus, TURN_QUEUE.name, position)
         return _decoded(record, request.turn_id) if record is not None else None
@@ -101,7 +96,7 @@ async def _waiting(bus: Bus, request: TurnRequested, position: int) -> Waiting |
 
 
 async def find_waiting(bus: Bus, ref: TurnRef, caller: Principal) -> Waiting | None:
-    """Look for the turn among all of its caller's in the agent's queue.
+    """Find the turn among all turns of its caller in the agent's queue.
 
     Raises:
         Unavailable: the broker did not answer.
@@ -114,7 +109,7 @@ async def find_waiting(bus: Bus, ref: TurnRef, caller: Principal) -> Waiting | N
 
 
 def _decoded(record: Record, turn_id: str) -> Waiting | None:
-    """The request in a message of the queue, if it is that turn's; most are not, and may be large."""
+    """The request in a message of the queue, if it is that turn's. Others are not parsed."""
     if turn_id.encode() not in record.data:
         return None
     try:
@@ -125,7 +120,7 @@ def _decoded(record: Record, turn_id: str) -> Waiting | None:
 
 
 async def _first_digest(bus: Bus, ref: TurnRef) -> str | None:
-    """The digest that the first claim repeats, for a turn whose last claim is a cancel."""
+    """The digest in the first claim, for a turn whose last claim is a cancel."""
     async for record in read(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
         first = TurnClaim.model_validate_json(record.data).claim
         return first.digest if isinstance(first, Claimed) else None

@@ -1,8 +1,8 @@
-"""How a worker pulls turns from its agents' queues into its free slots.
+"""Pulls turns from the queues of a worker's agents into its free slots.
 
-While it has slots it keeps a pull waiting at each agent's consumer; when an agent is known to have more, it asks
-without waiting, so that the next free slot goes to a turn that is there. A turn that arrives when the last slot has
-just gone is given back at once and reaches another worker within a millisecond.
+While there are free slots, a pull request waits at the consumer of each agent. After a slot becomes free, the first
+pull does not wait, so that turns that are in a queue already come first. A turn that is delivered when there is no free
+slot any more is nak'ed at once, and reaches another worker within milliseconds.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ from pallas_contracts.catalog import TURN_QUEUE
 log = logging.getLogger(__name__)
 
 PULL_EXPIRES = 10.0
-"""Seconds for which a pull waits at the broker."""
+"""Seconds for which a pull request waits at the broker."""
 
 _LATE = 2.0
-"""Seconds after which an answer to a pull is not coming any more: the broker has lost it, as it may in a restart."""
+"""Seconds without the due answer after which a pull request counts as lost, as it may be when the broker restarts."""
 
 _REFUSED_PAUSE = 1.0
 
 _ENDED = frozenset({"404", "408"})
-"""How a pull ends that found no turn: there is none now, or there was none for `PULL_EXPIRES` seconds."""
+"""The status of a pull without a turn: there is none now, or there was none for `PULL_EXPIRES` seconds."""
 
 
 class _Pull(Enum):
@@ -47,7 +47,7 @@ class _Pull(Enum):
 
 @dataclass(slots=True)
 class _Source:
-    """One agent's consumer as this worker pulls from it."""
+    """The consumer of one agent, and the state of the pull request to it."""
 
     agent: str
     consumer: str
@@ -62,8 +62,8 @@ class _Source:
 class TurnPuller:
     """Pulls turns of several agents into the free slots of one worker.
 
-    `room(agent)` says how many more turns of that agent may start now (0: none); `take(agent, delivery)` starts one and
-    returns False when there is no room after all.
+    `room(key)` returns how many more turns of an agent may start now. `take(key, delivery)` starts one; it returns
+    False when there is no free slot after all.
     """
 
     bus: Bus
@@ -74,7 +74,7 @@ class TurnPuller:
     _stopped: bool = False
 
     async def start(self) -> None:
-        """Pull again after every reconnect, because waiting pulls die with the connection."""
+        """Repeat pull requests after a reconnect, and those that were lost."""
         self.bus.on_reconnect(self._reconnected)
         self.bus.spawn(keep_polling(self._find_lost_pulls, _LATE / 2))
 
@@ -91,7 +91,7 @@ class TurnPuller:
             await self.refill()
 
     async def add(self, key: str, team: str, agent: str) -> None:
-        """Start to pull the turns of an agent, known as `key` to `room` and `take`."""
+        """Start to pull the turns of an agent, which `room` and `take` know as `key`."""
         inbox = self.bus.client.new_inbox()
 
         async def arrived(message: Msg) -> None:
@@ -104,23 +104,23 @@ class TurnPuller:
         await self.refill()
 
     def __contains__(self, key: str) -> bool:
-        """Whether the turns of that agent are pulled."""
+        """Whether the turns of this agent are pulled."""
         return key in self._sources
 
     async def remove(self, key: str) -> None:
-        """Stop to pull the turns of an agent; those that run go on."""
+        """Stop pulling the turns of an agent; running turns go on."""
         if (source := self._sources.pop(key, None)) is not None:
             self._turn_order.remove(key)
             await self.bus.unsubscribe(source.subscription)
 
     async def stop(self) -> None:
-        """Pull nothing more."""
+        """Stop pulling turns of all agents."""
         self._stopped = True
         for key in list(self._sources):
             await self.remove(key)
 
     async def refill(self) -> None:
-        """Ask for turns as far as there is room: call this whenever a slot becomes free."""
+        """Pull turns for the free slots. Call this whenever a slot becomes free."""
         if self._stopped or not self.bus.connected:
             return
         asked = sum(source.state is _Pull.ASKED for source in self._sources.values())
@@ -138,12 +138,7 @@ class TurnPuller:
         source.number += 1
         source.answer_by = time.monotonic() + _LATE + (PULL_EXPIRES if wait else 0.0)
         body: dict[str, Any] = (
-            {"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)}
-            if wait
-            else {
-                "batch": 1,
-                "no_wait": True,
-            }
+            {"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)} if wait else {"batch": 1, "no_wait": True}
         )
         await self.bus.send(
             f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{source.consumer}",
@@ -156,7 +151,7 @@ class TurnPuller:
             return
         headers = dict(message.headers or {})
         if (status := headers.get("Status")) is not None:
-            # Only the answers that are no turns come on the pull's own subject; a turn comes on the subject it has.
+            # A status message is on the subject of its pull request; a turn is on its own subject.
             if status != "100" and message.subject.rpartition(".")[2] == str(source.number):
                 await self._nothing(source, status)
             return
@@ -172,18 +167,18 @@ class TurnPuller:
         await self.refill()
 
     async def _nothing(self, source: _Source, status: str) -> None:
-        """The pull ended without a turn: wait for one while there is room, or try later when it was refused."""
+        """The pull ended without a turn: wait for one while there is room, or retry later if the pull was refused."""
         if status not in _ENDED:
             log.warning("a pull request was refused", extra={"agent": source.agent, "status": status})
             source.state = _Pull.REFUSED
-            self.bus.spawn(self._try_later(source, source.number))
+            self.bus.spawn(self._retry_later(source, source.number))
             return
         source.state = _Pull.NONE
         if self.room(source.agent):
             await self._pull(source, wait=True)
         await self.refill()
 
-    async def _try_later(self, source: _Source, number: int) -> None:
+    async def _retry_later(self, source: _Source, number: int) -> None:
         await asyncio.sleep(_REFUSED_PAUSE)
         if source.number == number:
             source.state = _Pull.NONE

@@ -1,4 +1,4 @@
-"""Turns that wait for a worker or run on one: how they are put in, and how a delivered one is settled.
+"""The queue of turns: submits turns, makes consumers, settles deliveries, reads how many turns wait.
 
 Each agent has one durable consumer, shared by all workers that host it. A turn leaves the queue when it is concluded.
 """
@@ -18,7 +18,7 @@ from pallas_contracts.turns import TurnRequested
 NANOSECONDS = 1_000_000_000
 
 ACK_WAIT = 10.0
-"""Seconds after which a turn is delivered again when its worker has said nothing about it."""
+"""Seconds without a progress ack after which the broker delivers a turn again."""
 
 
 async def submit(bus: Bus, request: TurnRequested) -> Stored:
@@ -35,7 +35,7 @@ async def submit(bus: Bus, request: TurnRequested) -> Stored:
 
 
 def about_queue(request: TurnRequested, operation: Literal["send", "process"]) -> dict[str, str]:
-    """What a span says of the message that a turn is in its queue."""
+    """The attributes of a span about the turn's message in the queue."""
     names = {"messaging.operation.type": operation, "messaging.operation.name": operation}
     return SYSTEM | {
         **names,
@@ -51,7 +51,11 @@ def consumer_name(team: str, agent: str) -> str:
 
 
 async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: int | None) -> None:
-    """Make or update the durable consumer of an agent. `max_concurrency` bounds its running turns over all workers."""
+    """Create or update the durable consumer of an agent. `max_concurrency` limits its running turns on all workers.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
     name = consumer_name(team, agent)
     config = {
         "durable_name": name,
@@ -69,7 +73,7 @@ async def ensure_consumer(bus: Bus, team: str, agent: str, *, max_concurrency: i
 
 
 async def make_consumer(bus: Bus, stream: Stream, config: dict[str, Any]) -> dict[str, Any]:
-    """Make or update a consumer; its name and its filter are in the request's subject, so the broker can check them."""
+    """Create or update a consumer. The request's subject has its name and filter, so permissions cover them."""
     subject = f"CONSUMER.CREATE.{stream.name}.{config['name']}.{config['filter_subject']}"
     return await bus.api(subject, {"stream_name": stream.name, "config": config})
 
@@ -85,10 +89,11 @@ async def delete_consumer(bus: Bus, team: str, agent: str) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """A turn in this worker's hands. Exactly one of `ack`, `nak` and `reject` ends it; `working` keeps it.
+    """A queue message that was delivered to this worker. Exactly one of `ack`, `nak` and `reject` ends it.
 
-    It equals nothing but itself. `delivered` counts deliveries, which are not attempts: a turn that was given back was
-    not attempted. `position` is the message's own in the queue's stream, where it was put at `stored_at`.
+    `delivered` counts the deliveries of the message; a delivery that was nak'ed before a claim is not an attempt.
+    `waiting` is how many messages were left for the consumer. `position` is the message's position in the queue's
+    stream, `stored_at` when it was stored. A delivery equals only itself.
     """
 
     bus: Bus
@@ -102,25 +107,25 @@ class Delivery:
     stored_at: datetime
 
     async def ack(self) -> None:
-        """The turn is concluded; it leaves the queue."""
+        """End the delivery: the turn is concluded, and its message is removed from the queue."""
         await self.bus.send(self.reply, b"+ACK")
 
     async def nak(self, delay: float = 0.0) -> None:
-        """Somebody else shall take it, after `delay` seconds."""
+        """End the delivery: the broker delivers the message again, after `delay` seconds."""
         body = json.dumps({"delay": int(delay * NANOSECONDS)}) if delay else ""
         await self.bus.send(self.reply, f"-NAK {body}".strip().encode())
 
     async def reject(self) -> None:
-        """It can never be handled; it leaves the queue."""
+        """End the delivery: the message can never be handled, and is removed from the queue."""
         await self.bus.send(self.reply, b"+TERM")
 
     async def working(self) -> None:
-        """It is still being worked on: do not deliver it to anybody else yet."""
+        """Send a progress ack: for `ACK_WAIT` seconds the broker does not deliver the message again."""
         await self.bus.send(self.reply, b"+WPI")
 
 
 async def nak(bus: Bus, delivery: str) -> None:
-    """Give a delivery back in the place of a worker that cannot; `delivery` is the one its claim names.
+    """Nak a delivery on behalf of a lost worker; `delivery` is the reply subject that the worker's claim names.
 
     Raises:
         Unavailable: the connection is closed.
@@ -130,7 +135,7 @@ async def nak(bus: Bus, delivery: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One agent's queue: how many turns wait, how many were ever delivered, and the position of the last of those."""
+    """One agent's queue: how many turns wait and run, how many deliveries there were, and the last one's position."""
 
     waiting: int
     delivered: int
@@ -150,7 +155,7 @@ async def queue_state(bus: Bus, team: str, agent: str) -> QueueState:
 
 
 async def turns_by_caller(bus: Bus, team: str, agent: str) -> dict[str, int]:
-    """How many turns each caller has in an agent's queue, waiting or running, by the token of its principal.
+    """How many turns each caller has in an agent's queue, waiting or running, by its principal's token.
 
     Raises:
         Unavailable: the broker does not answer.

@@ -8,7 +8,7 @@ from pallas_contracts.turns import TurnRequested
 
 @dataclass(frozen=True, slots=True)
 class TurnRef:
-    """Where a turn lives in the log."""
+    """The team, agent and id of a turn."""
 
     team: str
     agent: str
@@ -16,19 +16,19 @@ class TurnRef:
 
     @classmethod
     def of(cls, request: TurnRequested) -> "TurnRef":
-        """The address of a requested turn."""
+        """The identity of a requested turn."""
         return cls(request.team, request.agent, request.turn_id)
 
     def on(self, template: Template) -> str:
-        """The turn's subject of that contract."""
+        """The turn's subject for a template of the catalogue."""
         return template.subject(team=self.team, agent=self.agent, turn=self.turn_id)
 
     @property
     def facts(self) -> dict[str, str]:
-        """How log lines name the turn."""
+        """The fields that name the turn in log lines."""
         return {"team": self.team, "agent": self.agent, "turn": self.turn_id}
 
     @property
     def everything(self) -> str:
-        """The subject filter that matches all of the turn's messages."""
+        """The subject filter that matches all messages of the turn in the log."""
         return f"pallas.v1.turn.*.{self.team}.{self.agent}.{self.turn_id}"

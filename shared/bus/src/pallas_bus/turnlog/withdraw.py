@@ -1,7 +1,7 @@
-"""Take a turn that was cancelled while it waited out of its queue, and end it: no worker has to come by for that.
+"""Withdraw a turn that was cancelled while it waited: write its outcome and remove it from its queue.
 
-Only a turn that no worker has ever claimed is ended here. Its tombstone is then the first word on who may act for it,
-and the last: whatever a worker does meanwhile comes to the same end.
+Only a turn that no worker has ever claimed is ended here. The cancel is then the only message on its claim subject, so
+a worker that gets the turn meanwhile ends it as cancelled, too.
 """
 
 import logging
@@ -23,18 +23,18 @@ log = logging.getLogger(__name__)
 async def withdraw_turn(
     bus: Bus, request: TurnRequested, position: int, ended: Callable[[TurnOutcome], None] | None = None
 ) -> None:
-    """End the cancelled turn whose message is at `position` of the queue's stream, unless a worker has had it.
+    """End the cancelled turn whose message is at `position` in the queue's stream, unless a worker has claimed it.
 
-    At position 0, which is none, nothing is done. What fails is only logged: the next worker that pulls the turn ends
-    it then. `ended(outcome)` is told if this was the end, and nobody else's was before it.
+    With position 0, which means unknown, this does nothing. An error is only logged: the next worker that pulls the
+    turn then ends it. `ended(outcome)` is called if the turn had no outcome before.
     """
     if not position:
         return
     try:
-        fence = await _tombstone(bus, TurnRef.of(request))
+        fence = await _first_cancel(bus, TurnRef.of(request))
         if fence is None:
             return
-        # In this order, because a turn that is in no queue must have an end.
+        # In this order, because a turn that is in no queue must have an outcome.
         outcome = _outcome(request)
         if await TurnWriter(bus, TurnRef.of(request), 1, fence).conclude(outcome) and ended is not None:
             ended(outcome)
@@ -46,8 +46,8 @@ async def withdraw_turn(
         log.info("withdrawn", extra={"turn": request.turn_id})
 
 
-async def _tombstone(bus: Bus, ref: TurnRef) -> int | None:
-    """The position of the turn's tombstone if nobody had claimed the turn before, else None."""
+async def _first_cancel(bus: Bus, ref: TurnRef) -> int | None:
+    """The position of the turn's cancel if nobody had claimed the turn before, else None."""
     async for record in read(bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
         first = TurnClaim.model_validate_json(record.data).claim
         return record.seq if isinstance(first, CancelRequested) else None

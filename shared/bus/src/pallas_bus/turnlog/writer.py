@@ -1,22 +1,25 @@
-"""The log of a turn as a worker writes it: one claim, numbered events, one outcome.
+"""Writes the log of one attempt at a turn: numbered events, content, and the outcome.
 
-What matters is fenced to the claim: a superseded attempt can start no tool and end no turn, the broker refuses it.
-Events that only report are not fenced, so that none waits for another; readers drop those of an older attempt. Events
-emitted in the same moment travel together.
+Tool starts, the last content and the outcome are fenced: they name the position of the attempt's claim, and the broker
+refuses them once there is a newer claim. So a superseded attempt can start no tool and cannot end the turn. Other
+events are not fenced and not waited for; readers drop those of a superseded attempt. Events that are emitted within
+`MOMENT` seconds are sent in one message.
 """
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored
 from pallas_bus.transport.reads import read
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.batches import Batch, batches
 from pallas_bus.turnlog.claims import EXPECTED, EXPECTED_SUBJECT, stored_outcome
@@ -39,27 +42,30 @@ from pallas_contracts.turns import (
 log = logging.getLogger(__name__)
 
 CONTENT_TTL = 900.0
+
 DELIVERY = 10.0
-"""Seconds for which content is kept at least, so that its caller gets it though a connection breaks at the end."""
+"""Seconds for which content is kept at least: its caller still gets it when a connection breaks at the turn's end."""
+
 MOMENT = 0.003
-"""Seconds for which an event waits for others to travel with; nobody sees them, and each message costs everybody."""
-_CONFIRM_TRIES = 5
-_RETRY = 0.2
+"""Seconds for which an event waits for others, to be sent in one message with them."""
+
+_CONCLUDE_SECONDS = 25.0
+_RETRY_PAUSE = 0.2
 _SLACK = 60.0
-"""Seconds by which what bounds content outlives the moment at which it is removed."""
+"""Seconds by which the time to live of early content is longer than the time until it is removed."""
 
 
 @dataclass
 class TurnWriter:
-    """What one attempt says. `fence` is the position of its claim, `content_ttl` the seconds its content is kept.
+    """Writes for one attempt. `fence` is the position of its claim in the log.
 
-    Those count from the turn's end. What is said before it has a time to live that covers the rest of `turn_timeout`
-    too; `early_content` says that there is such content, of this attempt or an earlier one, and the outcome then says
-    when it has to go. `kept` is what is kept of the request for the same time, so that the turn can be replayed.
+    Content is kept for `content_ttl` seconds after the turn's end. Early content, written before the end, has a time
+    to live that covers the rest of `turn_timeout` as well. `early_content` says that there is some, of this attempt or
+    an earlier one: the outcome then says when it is removed. `kept` is the request as it is kept for a replay.
 
-    Most events are sent without waiting for the broker. When some of them may not have come there, because the
-    connection has broken or a sending was given up, the writer reads what the log has and sends the rest again before
-    the outcome. `_sent` is all that is not known to be stored, so a turn that ended has all its events.
+    Most events are sent without waiting for the broker. Some may be lost, when the connection breaks or a send fails.
+    Before the outcome, the writer then reads the log and sends again what it does not have. `_sent` holds the events
+    that are not known to be stored. So the log of a turn that ended has all events.
     """
 
     bus: Bus
@@ -87,16 +93,16 @@ class TurnWriter:
         return self._seq
 
     def emit(self, event: KnownEvent) -> None:
-        """Number the event and publish it with whatever else is emitted in this moment. Never fails."""
+        """Number the event and publish it, with others that are emitted within `MOMENT` seconds. Never fails."""
         self._add(event)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(MOMENT, self._flush_in_background)
 
     async def tool_starting(self, event: ToolStarted) -> None:
-        """Publish the event and wait until it is stored, however long the broker is away.
+        """Publish the event and wait until it is stored; retries while the broker is unavailable.
 
         Raises:
-            Superseded: a newer attempt has the turn, or it was cancelled.
+            Superseded: there is a newer attempt, or the turn was cancelled.
         """
         self._add(event)
         last = self._seq
@@ -108,58 +114,55 @@ class TurnWriter:
         except BaseException:
             self._unsure = True
             raise
-        if not self._lost:  # what was sent before a message that is stored is stored too; what is newer may not be
+        if not self._lost:  # the connection keeps the order: what was sent before the start is stored too
             self._sent = [events for events in self._sent if events[0].seq > last]
 
     async def _put_start(self, start: Batch) -> None:
-        while True:
+        async def put() -> None:
             try:
                 await self._put(start)
-            except Conflict as error:
-                raise self._superseded() from error
-            except Unavailable as error:
+            except Unavailable:
                 self._unsure = True
-                log.warning("a tool waits for the broker", extra={"turn": self.ref.turn_id, "reason": error.message})
-                await asyncio.sleep(_RETRY)
-            else:
-                return
+                raise
+
+        await self._retry(put, "store the start of a tool", deadline=None)
+
+    async def _retry[T](self, put: Callable[[], Awaitable[T]], what: str, *, deadline: float | None) -> T:
+        """Call `put` as `retry_while_unavailable` does; a `Conflict` of its fence becomes `Superseded`."""
+        facts = {"turn": self.ref.turn_id}
+        try:
+            return await retry_while_unavailable(put, what, deadline=deadline, pause=_RETRY_PAUSE, facts=facts)
+        except Conflict as error:
+            raise Superseded(f"attempt {self.attempt} does not have the turn any more") from error
 
     async def offload(self, result: Result) -> Result:
-        """The result as it travels; raises as `offload_result` does."""
+        """The result as it is sent: offloaded if it is too big for a message. Raises as `offload_result` does."""
         light = await offload_result(self.bus, self.ref, self.attempt, result, ttl=self.content_ttl + _SLACK)
         self.early_content |= light.stowed is not None
         return light
 
     async def conclude(self, outcome: TurnOutcome) -> bool:
-        """Publish what is left, then the outcome. Returns False when the turn had an outcome already.
+        """Publish the events that are left, then the outcome. Returns False if the turn had an outcome already.
 
-        The last content (the result) and the outcome are sent in this order and both confirmed; they have the same
-        fence, so the broker cannot take the outcome and refuse the result. A cancelled turn has no result: what is left
-        of it is dropped.
+        The last content (the result) and the outcome are sent in this order, and both are acknowledged. They have the
+        same fence, so the broker cannot store the outcome and refuse the result. A cancelled turn has no result: its
+        unpublished events are dropped.
 
         Raises:
-            Superseded: a newer attempt has the turn, or it was cancelled; this one must not end it like this.
-            Unavailable: the broker could not be reached for long; the call may be repeated.
-            Rejected: the answer is larger than the broker accepts (`too_large`). It was not said, and has no number.
+            Superseded: there is a newer attempt, or the turn was cancelled; this attempt must not end it like this.
+            Unavailable: the broker was unavailable for `_CONCLUDE_SECONDS`; the call may be repeated.
+            Rejected: the answer is larger than the broker accepts (`too_large`). It was not published; its number is
+                free again.
         """
         if self.early_content:
             due = outcome.ended_at + timedelta(seconds=self.content_ttl)
             outcome = outcome.model_copy(update={"content_until": due})
-        for tried in range(1, _CONFIRM_TRIES + 1):
-            try:
-                stored = await self._put_end(outcome)
-            except Conflict as error:
-                raise self._superseded() from error
-            except Unavailable:
-                if tried == _CONFIRM_TRIES:
-                    raise
-            else:
-                return not stored.duplicate or await self._is_ours(outcome)
-        raise AssertionError("unreachable")
+        stored = await self._retry(partial(self._put_end, outcome), "end the turn", deadline=_CONCLUDE_SECONDS)
+        return not stored.duplicate or await self._is_ours(outcome)
 
     async def _put_end(self, outcome: TurnOutcome) -> Stored:
-        """Store what is left and the outcome; what is not stored when that fails is kept for the next try."""
-        self._hold()
+        """Store the events that are left and the outcome. If that fails, the events are kept for the next attempt."""
+        self._stop_timer()
         if self._lost:
             await self._send_again()
         if outcome.status == "cancelled":
@@ -183,7 +186,7 @@ class TurnWriter:
         return results[-1]
 
     def _last_batches(self, contents: list[AnyEvent]) -> list[Batch]:
-        """The last content as it travels; an answer that cannot gives its number back."""
+        """The last content as messages. The number of an answer that is too large is used again."""
         try:
             return self._batches(contents)
         except Rejected:
@@ -199,28 +202,25 @@ class TurnWriter:
         return await self.bus.put(subject, outcome.model_dump_json().encode(), trace_headers(headers))
 
     async def _send_kept(self) -> None:
-        """Send what the turn was asked ahead of the outcome, whose confirmation is its own."""
+        """Send the kept request. It is sent before the outcome, so the outcome's acknowledgement covers it."""
         if self.kept is None:
             return
         named = {"Nats-Msg-Id": f"{KEPT_REQUEST.name}:{self.ref.turn_id}:{self.attempt}"}
         headers = trace_headers(named | _lives(self.content_ttl))
-        with suppress(Rejected):  # it is no larger than the request was, and a turn does not fail for want of a copy
+        with suppress(Rejected):  # the turn must not fail because a copy cannot be kept
             await self.bus.send(self.ref.on(KEPT_REQUEST.template), self.kept.model_dump_json().encode(), headers)
 
-    def _superseded(self) -> Superseded:
-        return Superseded(f"attempt {self.attempt} does not have the turn any more")
-
     def _fenced(self) -> dict[str, str]:
-        """The headers by which the broker refuses a message once the turn's claims have moved on."""
+        """The headers with which the broker refuses a message once there is a newer claim."""
         return {EXPECTED: str(self.fence), EXPECTED_SUBJECT: self.ref.on(TURN_CLAIM.template)}
 
     @property
     def _lost(self) -> bool:
-        """Whether something of what was sent may not have come to the broker."""
+        """Whether events that were sent may be lost."""
         return self._unsure or self.bus.breaks != self._breaks
 
     async def _send_again(self) -> None:
-        """Store what was sent and got lost."""
+        """Store the events that were sent and are not in the log."""
         breaks = self.bus.breaks
         stored = await self._stored()
         for events in list(self._sent):
@@ -242,7 +242,7 @@ class TurnWriter:
         return found
 
     async def _is_ours(self, outcome: TurnOutcome) -> bool:
-        """Whether the stored outcome is the one we wrote (its confirmation was lost)."""
+        """Whether the stored outcome is the one that was written here (its acknowledgement was lost)."""
         stored = await stored_outcome(self.bus, self.ref)
         return stored is not None and (stored.attempt, stored.ended_at) == (outcome.attempt, outcome.ended_at)
 
@@ -258,26 +258,26 @@ class TurnWriter:
         for batch in self._load():
             await self._send(batch)
 
-    def _hold(self) -> None:
-        """Let what waits to be published wait on."""
+    def _stop_timer(self) -> None:
+        """Do not publish waiting events for now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _take(self) -> tuple[list[AnyEvent], list[AnyEvent]]:
-        """Content and events that wait to be published; they do not wait any more."""
-        self._hold()
+        """Remove and return the content and the events that wait to be published."""
+        self._stop_timer()
         contents, self._contents = self._contents, []
         events, self._events = self._events, []
         return contents, events
 
     def _load(self) -> Sequence[Batch]:
-        """All that waits to be published, what was said before what happened."""
+        """Remove and return everything that waits to be published: content first, then events."""
         contents, events = self._take()
         return self._loaded([*self._batches(contents), *self._batches(events)])
 
     def _loaded(self, some: Sequence[Batch]) -> Sequence[Batch]:
-        """The same; from here on it counts as sent, so that it is sent again whatever becomes of this sending."""
+        """Return the batches, recorded as sent: if sending them fails, they are sent again before the outcome."""
         self._sent.extend(batch.events for batch in some)
         self.early_content |= any(_is_content(batch.events) for batch in some)
         return some
@@ -297,12 +297,12 @@ class TurnWriter:
         return self.ref.on((TURN_CONTENT if _is_content(batch.events) else TURN_EVENT).template)
 
     def _message_id(self, batch: Batch) -> str:
-        """What keeps a message from being stored twice when its confirmation was lost."""
+        """The message id: the broker stores a message once, also when it is sent again without an acknowledgement."""
         kind = TURN_CONTENT.name if _is_content(batch.events) else TURN_EVENT.name
         return f"{kind}:{self.ref.turn_id}:{self.attempt}:{batch.events[0].seq}-{batch.events[-1].seq}"
 
     def _headers(self, batch: Batch, content_ttl: float | None = None) -> dict[str, str]:
-        """The headers of events that travel together. `content_ttl` None: the turn goes on."""
+        """The headers of a message of events. `content_ttl` None: the turn has not ended."""
         if not _is_content(batch.events):
             return trace_headers({})
         rest = max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
@@ -327,5 +327,5 @@ def _is_content(events: Sequence[AnyEvent]) -> bool:
 
 
 def _lives(seconds: float) -> dict[str, str]:
-    """The header that gives a message a time to live; the broker counts whole seconds."""
+    """The header for a time to live, which the broker takes in whole seconds."""
     return {"Nats-TTL": f"{max(1, math.ceil(seconds))}s"}

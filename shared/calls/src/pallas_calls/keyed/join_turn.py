@@ -59,7 +59,7 @@ async def _answer(feeds: TurnFeeds, request: TurnRequested, found: TurnFound) ->
 
 async def explain_cancel(bus: Bus, end: TurnEnd) -> TurnEnd:
     """Add the reason to the end of a cancelled turn: the caller of its key may not be the one who cancelled it."""
-    if end.outcome.status != "cancelled" or end.said is not None:
+    if end.outcome.status != "cancelled" or end.answer is not None:
         return end
     ref = TurnRef(end.outcome.team, end.outcome.agent, end.outcome.turn_id)
     try:
@@ -67,7 +67,7 @@ async def explain_cancel(bus: Bus, end: TurnEnd) -> TurnEnd:
     except PallasError:
         return end
     reason = claim.reason if isinstance(claim, CancelRequested) else "no reason is known"
-    return replace(end, said=Fault(message=_why_cancelled(reason)))
+    return replace(end, answer=Fault(message=_why_cancelled(reason)))
 
 
 def _why_cancelled(reason: str) -> str:

@@ -1,7 +1,6 @@
-"""Which parts of a request or an answer are stowed when they are too big to travel, and how they come back.
+"""Offloads the content of requests and results that are too big for a message, and fetches it again.
 
-What is small enough travels as it is: a reader of either form calls `whole_request` or `whole_result`, and need not
-know which one it has.
+A small one is sent as it is. Readers call `whole_request` or `whole_result` in both cases.
 """
 
 from typing import Any
@@ -16,16 +15,16 @@ from pallas_contracts.message import Message
 from pallas_contracts.turns import JsonObject, Result, TurnRequested
 
 OFFLOAD_ABOVE = 256 * 1024
-"""Bytes of a message above which its content is stowed, so that no reader of a stream has to carry it along."""
+"""Bytes of a message above which its content is offloaded, so that readers of the stream need not receive it."""
 
 MAX_OFFLOADED = 16 * 1024 * 1024
-"""Bytes of the largest answer that is stowed."""
+"""Bytes of the largest result that is offloaded."""
 
 _REQUEST = "request"
 
 
 class _Given(Message):
-    """What is stowed of a request."""
+    """The offloaded content of a request."""
 
     arguments: JsonObject = Field(default_factory=dict[str, Any])
     input_responses: JsonObject | None = None
@@ -33,7 +32,7 @@ class _Given(Message):
 
 
 class _Answered(Message):
-    """What is stowed of a result."""
+    """The offloaded content of a result."""
 
     content: tuple[JsonObject, ...] = ()
     structured: Any = None
@@ -41,18 +40,18 @@ class _Answered(Message):
 
 
 def heaviest(bus: Bus) -> int:
-    """The bytes of the largest message that travels as it is."""
+    """Bytes of the largest message that is sent without offloading."""
     return min(OFFLOAD_ABOVE, bus.max_payload - HEADERS)
 
 
 async def offload_request(bus: Bus, request: TurnRequested) -> TurnRequested:
-    """The request as it travels: with what its caller gave stowed, when it is too big.
+    """The request as it is sent: if it is too big, its content is offloaded.
 
-    An argument that is the caller's conversation id travels nevertheless, so that it leaves with the message.
+    An argument that is the caller's conversation id stays in the message, so that it is removed with the message.
 
     Raises:
-        Unavailable: the broker did not confirm; the call may be repeated.
-        Rejected: it is too big even so (`too_large`).
+        Unavailable: the broker did not acknowledge; the call may be repeated.
+        Rejected: it is too big even without its content (`too_large`).
     """
     if len(request.model_dump_json().encode()) <= heaviest(bus):
         return request
@@ -69,18 +68,18 @@ async def offload_request(bus: Bus, request: TurnRequested) -> TurnRequested:
     light = {"arguments": stays, "input_responses": None, "request_state": None}
     if len(request.model_copy(update=light).model_dump_json().encode()) > heaviest(bus):
         raise Rejected(f"turn {request.turn_id!r} is too large even without its arguments", code="too_large")
-    # Of a turn with an idempotency key there may be several calls, which need not be the same.
+    # Several calls may use one idempotency key, with different arguments.
     name = _REQUEST if request.digest is None else f"{_REQUEST}-{request.digest}"
-    stowed = await offload(bus, TurnRef.of(request), name, given.model_dump_json().encode())
-    return request.model_copy(update=light | {"stowed": stowed})
+    claim_check = await offload(bus, TurnRef.of(request), name, given.model_dump_json().encode())
+    return request.model_copy(update=light | {"stowed": claim_check})
 
 
 async def whole_request(bus: Bus, request: TurnRequested) -> TurnRequested:
-    """The request with everything its caller gave.
+    """The request with its whole content.
 
     Raises:
-        NotFound: what was stowed is gone (`content_expired`).
-        Rejected: what was stowed is damaged (`content_damaged`).
+        NotFound: the offloaded content has expired (`content_expired`).
+        Rejected: the offloaded content is damaged (`content_damaged`).
         Unavailable: the broker does not answer.
     """
     if request.stowed is None:
@@ -97,26 +96,26 @@ async def whole_request(bus: Bus, request: TurnRequested) -> TurnRequested:
 
 
 async def offload_result(bus: Bus, ref: TurnRef, attempt: int, result: Result, *, ttl: float) -> Result:
-    """The result as it travels: with what it says stowed for `ttl` seconds, when it is too big.
+    """The result as it is sent: if it is too big, its content is offloaded for `ttl` seconds.
 
     Raises:
-        Unavailable: the broker did not confirm; the call may be repeated.
-        Rejected: it is larger than the platform takes (`too_large`).
+        Unavailable: the broker did not acknowledge; the call may be repeated.
+        Rejected: it is larger than `MAX_OFFLOADED` (`too_large`).
     """
     if len(result.model_dump_json().encode()) <= heaviest(bus):
         return result
-    said = _Answered(content=result.content, structured=result.structured, meta=result.meta)
-    data = said.model_dump_json().encode()
+    content = _Answered(content=result.content, structured=result.structured, meta=result.meta)
+    data = content.model_dump_json().encode()
     if len(data) > MAX_OFFLOADED:
         raise Rejected(f"the result of turn {ref.turn_id!r} is too large", code="too_large")
-    stowed = await offload(bus, ref, f"result-{attempt}", data, ttl=ttl)
-    return result.model_copy(update={"content": (), "structured": None, "meta": None, "stowed": stowed})
+    claim_check = await offload(bus, ref, f"result-{attempt}", data, ttl=ttl)
+    return result.model_copy(update={"content": (), "structured": None, "meta": None, "stowed": claim_check})
 
 
 async def whole_result(bus: Bus, ref: TurnRef, result: Result) -> Result:
-    """The result with everything it says; raises as `whole_request` does."""
+    """The result with its whole content; raises as `whole_request` does."""
     if result.stowed is None:
         return result
-    said = _Answered.model_validate_json(await fetch(bus, ref, result.stowed))
-    update = {"content": said.content, "structured": said.structured, "meta": said.meta, "stowed": None}
+    answered = _Answered.model_validate_json(await fetch(bus, ref, result.stowed))
+    update = {"content": answered.content, "structured": answered.structured, "meta": answered.meta, "stowed": None}
     return result.model_copy(update=update)

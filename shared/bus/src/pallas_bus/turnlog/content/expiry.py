@@ -1,10 +1,10 @@
-"""Content that was written before its turn ended goes when its time is over: a delay line of the turns' outcomes.
+"""Removes early content, which was written before its turn ended, when its time is over.
 
-All gateways share one durable consumer of the outcomes. Each looks once a second at what there is: an outcome that says
-nothing of content is acknowledged, one whose time has come has its content removed first, and any other is given back
-until then. What waits is therefore known to the broker alone, costs nobody a heartbeat or memory, and is taken by
-whichever gateway looks next; a turn whose content is kept for days holds up no other. An acknowledgement for each
-outcome is the price: acknowledging all at once needs them to be done in order, which is what must not be.
+All gateways share one durable consumer of the outcomes, and each polls it once a second. An outcome without
+`content_until` is acked. If `content_until` has passed, the turn's content is removed, and then the outcome is acked.
+Any other outcome is nak'ed with the delay that is left. So the broker alone keeps the list of what is due: a gateway
+needs no memory for it, any gateway can continue, and content that is kept for days delays no other. Each outcome needs
+an ack of its own, since they are not finished in order.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ log = logging.getLogger(__name__)
 
 CONSUMER = "content-expiry"
 
-LOOK = 1.0
-"""Seconds between two looks, and so the most by which content is removed late."""
+POLL_SECONDS = 1.0
+"""Seconds between two polls: content is removed at most that much late."""
 
 BATCH = 200
 _AT_ONCE = 16
 """Outcomes whose content is removed at the same time."""
 
-_ANSWER = 2.0
-"""Seconds after which a look is given up: its answer was lost with the connection."""
+_ANSWER_SECONDS = 2.0
+"""Seconds after which a poll without an answer has failed: the answer was lost with the connection."""
 
 ACK_WAIT = 10.0
-"""Seconds after which the outcomes that a gateway had in hand when it died are given to another."""
+"""Seconds after which outcomes that were delivered to a gateway that died are delivered to another."""
 
 _CONFIG = {
     "durable_name": CONSUMER,
@@ -56,8 +56,8 @@ _CONFIG = {
 }
 
 
-async def expire_content(bus: Bus, *, look: float = LOOK) -> None:
-    """Remove what is due, for ever."""
+async def expire_content(bus: Bus, *, every: float = POLL_SECONDS) -> None:
+    """Remove the content that is due, every `every` seconds, for ever. The next poll is the retry of a failed one."""
     declared, outcomes = False, tuple[Msg]()
     while True:
         try:
@@ -70,7 +70,7 @@ async def expire_content(bus: Bus, *, look: float = LOOK) -> None:
             log.warning("content cannot be removed yet", extra={"reason": error.message})
             declared, outcomes = False, ()
         if len(outcomes) < BATCH:
-            await asyncio.sleep(look)
+            await asyncio.sleep(every)
 
 
 async def _declare(bus: Bus) -> None:
@@ -78,10 +78,10 @@ async def _declare(bus: Bus) -> None:
 
 
 async def _settle(bus: Bus, messages: Sequence[Msg]) -> None:
-    """Acknowledge each outcome for which nothing is left to be done; give back those whose time has not come.
+    """Remove the content that is due. Ack the outcomes that are finished, and nak the others until they are due.
 
     Raises:
-        Unavailable: the broker does not answer; what is not settled comes again.
+        Unavailable: the broker does not answer; outcomes that are not settled are delivered again.
     """
     due: list[tuple[Msg, TurnRef]] = []
     for message in messages:
@@ -112,7 +112,7 @@ def _outcome(message: Msg) -> TurnOutcome | None:
 
 
 async def _take(bus: Bus) -> Sequence[Msg]:
-    """The outcomes that are there now, at most `BATCH`.
+    """The outcomes that the consumer has now, at most `BATCH`.
 
     Raises:
         Unavailable: there is no consumer, or the broker does not answer.
@@ -134,7 +134,7 @@ async def _take(bus: Bus) -> Sequence[Msg]:
     try:
         body = json.dumps({"batch": BATCH, "no_wait": True}).encode()
         await bus.send(f"$JS.API.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONSUMER}", body, reply=inbox)
-        async with asyncio.timeout(_ANSWER):
+        async with asyncio.timeout(_ANSWER_SECONDS):
             await done
     except TimeoutError as error:
         raise Unavailable("the outcomes were not read in time") from error

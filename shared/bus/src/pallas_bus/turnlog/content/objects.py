@@ -1,8 +1,8 @@
-"""What is too big for a message: bytes in parts, beside the log, under the id of their turn.
+"""Objects: offloaded content in the stream `TURN_OBJECTS`, in parts, under the id of its turn.
 
-This is not nats-py's object store, which reads through an ordered consumer: that hears nothing for seconds after the
-broker has restarted, while a turn waits for its arguments. Direct reads need no consumer. The parts have no time to
-live but the stream's unless they are given one; whoever ends a turn sees to it that they go with its content.
+nats-py's object store is not used. It reads through an ordered consumer, which gets nothing for seconds after the
+broker has restarted, while a turn waits for its arguments; direct reads need no consumer. Parts without a time to live
+of their own live as long as the stream keeps messages. They are removed together with the turn's content.
 """
 
 import asyncio
@@ -15,25 +15,28 @@ from pallas_bus.transport.reads import read, read_newest
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import OBJECT_PART, TURN_OBJECTS
 from pallas_contracts.errors import NotFound, Rejected
-from pallas_contracts.turns import Offloaded
+from pallas_contracts.turns import Offloaded, TurnError
+
+_EXPIRED: TurnError = "content_expired"
+_DAMAGED: TurnError = "content_damaged"
 
 PART = 512 * 1024
-"""Bytes of a part, where the broker takes that much."""
+"""Bytes of a part, unless the broker's limit is lower."""
 
 HEADERS = 4096
-"""Bytes of a message that its headers may take; the broker counts them too."""
+"""Bytes that are reserved for the headers of a message, which count towards the broker's limit."""
 
 _AT_ONCE = 4
-"""Parts that are put before the first of them is confirmed."""
+"""Parts that are put before the first of them is acknowledged."""
 
 
 async def offload(bus: Bus, ref: TurnRef, name: str, data: bytes, *, ttl: float | None = None) -> Offloaded:
     """Store `data` as an object of the turn, for `ttl` seconds, and return its claim check.
 
-    To stow again under the same name replaces what is there.
+    An object of the same name is replaced.
 
     Raises:
-        Unavailable: the broker did not confirm every part; the call may be repeated.
+        Unavailable: the broker did not acknowledge every part; the call may be repeated.
     """
     size = min(PART, bus.max_payload - HEADERS)
     parts = [data[start : start + size] for start in range(0, len(data), size)]
@@ -46,29 +49,29 @@ async def offload(bus: Bus, ref: TurnRef, name: str, data: bytes, *, ttl: float 
     return Offloaded(name=name, parts=len(parts), size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-async def fetch(bus: Bus, ref: TurnRef, stowed: Offloaded) -> bytes:
-    """Read what was stowed.
+async def fetch(bus: Bus, ref: TurnRef, claim_check: Offloaded) -> bytes:
+    """Read the object of a claim check.
 
     Raises:
-        NotFound: it is not there any more (`content_expired`).
-        Rejected: it is not what was stowed (`content_damaged`).
+        NotFound: the object has expired (`content_expired`).
+        Rejected: its size or digest is wrong (`content_damaged`).
         Unavailable: the broker does not answer.
     """
-    every = OBJECT_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id, name=stowed.name)
+    every = OBJECT_PART.template.filter(team=ref.team, agent=ref.agent, turn=ref.turn_id, name=claim_check.name)
     found = {record.subject: record.data async for record in read(bus, TURN_OBJECTS.name, every)}
     parts: list[bytes] = []
-    for number in range(stowed.parts):
-        subject = _subject(ref, stowed.name, number)
+    for number in range(claim_check.parts):
+        subject = _subject(ref, claim_check.name, number)
         part = found.get(subject)
-        if part is None:  # a replica of the stream that is behind has not all: its leader has
+        if part is None:  # the replica that answered may be behind the leader
             newest = await read_newest(bus, TURN_OBJECTS.name, subject)
             if newest is None:
-                raise NotFound(f"object {stowed.name!r} of turn {ref.turn_id!r} is gone", code="content_expired")
+                raise NotFound(f"object {claim_check.name!r} of turn {ref.turn_id!r} is gone", code=_EXPIRED)
             part = newest.data
         parts.append(part)
     data = b"".join(parts)
-    if len(data) != stowed.size or hashlib.sha256(data).hexdigest() != stowed.sha256:
-        raise Rejected(f"object {stowed.name!r} of turn {ref.turn_id!r} is damaged", code="content_damaged")
+    if len(data) != claim_check.size or hashlib.sha256(data).hexdigest() != claim_check.sha256:
+        raise Rejected(f"object {claim_check.name!r} of turn {ref.turn_id!r} is damaged", code=_DAMAGED)
     return data
 
 

@@ -1,4 +1,4 @@
-"""Taking the content of a turn that has ended out of the log, and from beside it; what happened stays."""
+"""Removes the content of a turn that has ended, from the log and from `TURN_OBJECTS`. Its events stay."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from pallas_contracts.contract import Stream
 from pallas_contracts.errors import PallasError
 
 _NO_MESSAGE = 10043
-"""The message has gone by itself meanwhile."""
+"""The message has expired meanwhile."""
 
 _AT_ONCE = 16
 
 
 async def remove_content(bus: Bus, ref: TurnRef) -> None:
-    """Remove what was said in the turn, the request that was kept, and its objects: its time is over.
+    """Remove the content of a turn, its kept request and its objects.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.
@@ -31,7 +31,7 @@ async def remove_content(bus: Bus, ref: TurnRef) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was erased of a turn: messages of content, parts of objects, and whether a dead letter had the original."""
+    """What was erased of a turn: messages of content, parts of objects, and whether an original of a dead letter."""
 
     messages: int
     parts: int
@@ -39,12 +39,12 @@ class Erased:
 
     @property
     def anything(self) -> bool:
-        """Whether there was something."""
+        """Whether anything was erased."""
         return bool(self.messages or self.parts or self.original)
 
 
 async def erase_content(bus: Bus, ref: TurnRef) -> Erased:
-    """Remove the same and what a dead letter holds, and overwrite messages and parts where the broker has stored them.
+    """Remove the same and the original of a dead letter, and overwrite all of it on the broker's disk.
 
     Raises:
         Unavailable: the broker does not answer; the call may be repeated.

@@ -24,6 +24,7 @@ from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
+from pallas_contracts.bounds import LONGEST_LINE
 from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_executor import running
@@ -187,6 +188,19 @@ async def test_an_agent_that_fails_to_start_is_listed_and_reported_and_the_other
     assert presence is not None
     assert list(presence.failed) == [f"{lab.team}.bad"]
     assert "secret" not in presence.failed[f"{lab.team}.bad"]
+    assert (await (await lab.ask("say")).outcome()).status == "completed"
+
+
+async def test_a_reason_for_a_failed_agent_that_is_too_long_is_published_in_part(lab: Hosting) -> None:
+    lab.describe(lambda text: text + "  bad:\n    kind: function\n    module: bad.py\n")
+    (lab.folder / "bad.py").write_text(
+        f"from pallas_contracts.errors import Rejected\nraise Rejected('x' * {2 * LONGEST_LINE})\n", "utf-8"
+    )
+    worker = await lab.worker()
+    await eventually(lambda: worker.taking.worker in lab.workers)
+    presence = lab.workers.get(worker.taking.worker)
+    assert presence is not None
+    assert presence.failed == {f"{lab.team}.bad": "x" * LONGEST_LINE}
     assert (await (await lab.ask("say")).outcome()).status == "completed"
 
 

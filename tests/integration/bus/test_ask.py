@@ -145,6 +145,20 @@ async def test_a_slow_answer_does_not_delay_another(bus: Connecting, question: H
     assert (await soon(slow)).agent == "slow"
 
 
+async def test_an_answer_that_cannot_be_decoded_is_an_error_with_a_code(
+    bus: Connecting, question: HealthQuestion
+) -> None:
+    async def handler(asked: HealthAsked) -> HealthAsked:
+        return asked
+
+    monitor = await bus("health-monitor")
+    other = Question(question.name, question.template, HealthAsked, HealthAsked, (), "health-monitor", 1.0, "")
+    await answer(monitor, await answering(monitor), other, handler)
+    with pytest.raises(PallasError, match=r"the answer to health\.check cannot be decoded") as refused:
+        await ask(await bus("agent-gateway"), question, ASKED, team="t", agent="a")
+    assert (refused.value.code, type(refused.value)) == ("undecodable", PallasError)
+
+
 async def test_of_several_answerers_one_answers(bus: Connecting, question: HealthQuestion) -> None:
     answered_by_names: list[str] = []
     for name in ("one", "two"):

@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.content.claim_checks import heaviest, offload_request
 from pallas_bus.turnlog.content.objects import drop
 from pallas_bus.turnlog.feed import TurnFeed
@@ -155,17 +156,18 @@ async def _put(bus: Bus, request: TurnRequested) -> Stored:
     """
     clock = asyncio.get_running_loop().time
     until = clock() + SUBMIT_TIMEOUT
-    while True:
+
+    async def attempt() -> Stored:
         try:
             async with asyncio.timeout_at(min(until, clock() + _TRY)):
                 return await submit(bus, request)
-        except TimeoutError:
-            failure = Unavailable(f"turn {request.turn_id!r} was not confirmed in time")
-        except Unavailable as error:
-            failure = error
-        if failure.code == "queue_full" or clock() + _PAUSE > until:
-            raise failure
-        await asyncio.sleep(_PAUSE)
+        except TimeoutError as error:
+            raise Unavailable(f"turn {request.turn_id!r} was not confirmed in time") from error
+
+    facts, deadline = {"turn": request.turn_id}, SUBMIT_TIMEOUT - _PAUSE
+    return await retry_while_unavailable(
+        attempt, "submit the turn", deadline=deadline, pause=_PAUSE, unless="queue_full", facts=facts
+    )
 
 
 def _refused(bus: Bus, request: TurnRequested, error: Unavailable | Rejected) -> Refusal:

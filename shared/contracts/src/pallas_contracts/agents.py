@@ -24,6 +24,7 @@ from pallas_contracts.bounds import (
     Seconds,
     Text,
     Url,
+    line,
 )
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
@@ -188,7 +189,7 @@ class AgentDefinition(Message):
 def unusable(team: str, agent: str, reason: str) -> AgentDefinition:
     """The replacement of a definition that cannot be used: only the agent's name and the reason."""
     never = datetime.fromtimestamp(0, UTC)
-    return AgentDefinition(team=team, agent=agent, title=agent, unusable=reason[:1000], updated_at=never)
+    return AgentDefinition(team=team, agent=agent, title=agent, unusable=line(reason), updated_at=never)
 
 
 def read_definition(ids: Mapping[str, str], data: bytes) -> AgentDefinition:
@@ -226,8 +227,8 @@ class WorkerPresence(Message):
     slots: int
     busy: int = 0
     agents: tuple[str, ...] = ()
-    failed: dict[str, str] = Field(default_factory=dict[str, str])
-    stdio: dict[str, str | None] = Field(default_factory=dict[str, str | None])
+    failed: dict[Name, Line] = Field(default_factory=dict[str, str], max_length=MANY)
+    stdio: dict[Name, Line | None] = Field(default_factory=dict[str, str | None], max_length=MANY)
     at: datetime
 
 

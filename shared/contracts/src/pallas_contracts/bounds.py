@@ -1,4 +1,4 @@
-"""Bounds of what a team may say: a definition is read by every gateway, whoever has written it."""
+"""Bounds of what workers publish: definitions and presences are read by every gateway, whoever has written them."""
 
 import math
 from datetime import UTC, datetime
@@ -10,6 +10,11 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 MOST_LEVELS = 64
 MOST_VALUES = 10_000
 LONGEST_TEXT = 20_000
+LONGEST_LINE = 1000
+LONGEST_NAME = 200
+MOST_COUNT = 1_000_000_000
+MOST_SECONDS = 30 * 86_400
+MOST_PER_SECOND = 1_000_000
 _LARGEST_INTEGER = 2**63
 _YEARS = range(1970, 9000)
 
@@ -72,15 +77,20 @@ def _address(value: str) -> str:
 type BoundedObject = Annotated[JsonObject, AfterValidator(_bounded)]
 type Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
-type Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-type Line = Annotated[str, StringConstraints(max_length=1000)]
+type Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
+type Line = Annotated[str, StringConstraints(max_length=LONGEST_LINE)]
 type Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT)]
 type Url = Annotated[str, StringConstraints(max_length=LONGEST_TEXT), AfterValidator(_address)]
 
 FEW, MANY = 32, 500
-"""How many things a list may have."""
+"""How many items a list may have."""
 
 type Port = Annotated[int, Field(ge=1, le=65535)]
-type Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-type Seconds = Annotated[float, Field(ge=0, le=30 * 86_400)]
-type PerSecond = Annotated[float, Field(ge=0, le=1_000_000)]
+type Count = Annotated[int, Field(ge=1, le=MOST_COUNT)]
+type Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
+type PerSecond = Annotated[float, Field(ge=0, le=MOST_PER_SECOND)]
+
+
+def line(text: str) -> str:
+    """The beginning of a text, as long as a `Line` may be."""
+    return text[:LONGEST_LINE]

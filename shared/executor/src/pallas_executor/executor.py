@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from pallas_bus.transport import ask, kv
 from pallas_bus.transport.access import Access
@@ -20,6 +21,7 @@ from pallas_bus.turnlog.heartbeats import send_heartbeats
 from pallas_bus.turnlog.puller import TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, WorkerPresence
+from pallas_contracts.bounds import MANY, line
 from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.message import utc_now
@@ -156,15 +158,20 @@ class Executor:
         await self._watching.aclose()
 
     async def send_presence(self, troubles: Troubles) -> None:
-        """Publish what is hosted here three times per time to live, for ever."""
+        """Publish what is hosted here three times per time to live, for ever.
+
+        Of the troubles, what exceeds the bounds of a presence is left out: no gateway could read it.
+        """
         while True:
+            failed = islice(troubles.failed().items(), MANY)
+            stdio = islice(troubles.stdio().items(), MANY)
             presence = WorkerPresence(
                 worker=self.bus.instance,
                 slots=self.slots.total,
                 busy=self.slots.busy,
                 agents=tuple(sorted(self.agents)),
-                failed=troubles.failed(),
-                stdio=troubles.stdio(),
+                failed={agent: line(why) for agent, why in failed},
+                stdio={key: why and line(why) for key, why in stdio},
                 at=utc_now(),
             )
             await kv.put_nowait(self.bus, WORKERS, presence, worker=self.bus.instance)

@@ -1,6 +1,7 @@
-"""What the files of a team folder may say, field by field. `docs/team-folder.md` is the reader's version of it.
+"""The schema of the files of a team folder, field by field; `docs/team-folder.md` describes it for authors.
 
-Only shapes live here; whatever needs a look at two fields is in `rules`. Messages must not hold the value.
+Only single fields are checked here; rules about several fields are in `rules`. A field that is part of a definition has
+the same bounds there, so a folder without faults makes a definition that can be read. Messages must not hold values.
 """
 
 import re
@@ -10,6 +11,18 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, create_model
 from pydantic_core import PydanticCustomError
 
+from pallas_contracts.bounds import (
+    FEW,
+    LONGEST_NAME,
+    MANY,
+    MOST_COUNT,
+    MOST_PER_SECOND,
+    MOST_SECONDS,
+    Line,
+    Text,
+    Url,
+)
+from pallas_contracts.bounds import Name as BoundedName
 from pallas_contracts.ids import TOKEN_PATTERN
 from pallas_teams.providers import PROVIDERS
 
@@ -60,13 +73,14 @@ def _not_bool(value: object) -> object:
 
 
 type Name = Annotated[str, _matching(TOKEN, "must be 1 to 64 characters of a-z, 0-9, '_' and '-'")]
-type Version = Annotated[str, _matching(_SEMVER, "must be a semantic version such as 1.4.0")]
-type Domain = Annotated[str, _matching(_DOMAIN, "must be a reverse domain such as local.pallas")]
+type Version = Annotated[Line, _matching(_SEMVER, "must be a semantic version such as 1.4.0")]
+type Domain = Annotated[BoundedName, _matching(_DOMAIN, "must be a reverse domain such as local.pallas")]
+type Model = Annotated[str, Field(max_length=LONGEST_NAME)]
 type Uuid = Annotated[str, AfterValidator(_check_uuid)]
 type Port = Annotated[int, AfterValidator(_check_port), BeforeValidator(_not_bool)]
-type Count = Annotated[int, Field(ge=1), BeforeValidator(_not_bool)]
-type Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_not_bool)]
-type PerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_not_bool)]
+type Count = Annotated[int, Field(ge=1, le=MOST_COUNT), BeforeValidator(_not_bool)]
+type Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(_not_bool)]
+type PerSecond = Annotated[float, Field(gt=0, le=MOST_PER_SECOND, allow_inf_nan=False), BeforeValidator(_not_bool)]
 
 
 class Section(BaseModel):
@@ -86,9 +100,9 @@ class CapabilitiesSection(Section):
 class AllowSection(Section):
     """`agents.<key>.allow`."""
 
-    types: tuple[Literal["peer", "user", "team", "turn", "token"], ...] = ()
-    teams: tuple[Uuid, ...] = ()
-    tokens: tuple[Uuid, ...] = ()
+    types: tuple[Literal["peer", "user", "team", "turn", "token"], ...] = Field(default=(), max_length=FEW)
+    teams: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
+    tokens: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
 
 
 class AgentSection(Section):
@@ -97,13 +111,13 @@ class AgentSection(Section):
     kind: Literal["llm", "function"] = "llm"
     module: str | None = None
     port: Port | None = None
-    title: str | None = None
-    description: str = ""
+    title: Line | None = None
+    description: Text = ""
     version: Version | None = None
-    icon: str | None = None
-    depends_on: tuple[str, ...] = ()
-    servers: tuple[str, ...] = ()
-    model: str | None = None
+    icon: Url | None = None
+    depends_on: tuple[str, ...] = Field(default=(), max_length=MANY)
+    servers: tuple[str, ...] = Field(default=(), max_length=MANY)
+    model: Model | None = None
     model_capabilities: CapabilitiesSection | None = None
     instruction: str | None = None
     instruction_file: str | None = None
@@ -160,7 +174,7 @@ class McpSection(Section):
 class ConfigFile(Section):
     """`fastagent.config.yaml`, with `fastagent.secrets.yaml` laid on it."""
 
-    default_model: str | None = None
+    default_model: Model | None = None
     model_capabilities: CapabilitiesSection | None = None
     mcp: McpSection = McpSection()
 

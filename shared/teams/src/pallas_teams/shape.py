@@ -1,5 +1,6 @@
 """Checks a tree against the schema: one fault for each thing pydantic finds, at its place in the file."""
 
+import re
 from difflib import get_close_matches
 from typing import get_args
 
@@ -8,6 +9,8 @@ from pydantic_core import ErrorDetails
 
 from pallas_teams.faults import FaultList, FieldPath, Mark
 from pallas_teams.tree import Branch, Entry, Node, Row, plain
+
+_PREFIX = re.compile(r"^(?:Input|String|Tuple) should ")
 
 _MESSAGES = {
     "missing": "is needed",
@@ -48,7 +51,7 @@ def _add(schema: type[BaseModel], tree: Branch, detail: ErrorDetails, faults: Fa
     if detail["type"] == "extra_forbidden":
         _add_unknown(schema, tree, path, faults)
         return
-    message = _MESSAGES.get(detail["type"]) or detail["msg"].replace("Input should be", "must be", 1)
+    message = _MESSAGES.get(detail["type"]) or _PREFIX.sub("must ", detail["msg"].removeprefix("Value error, "))
     faults.add(_place(tree, path), path, message)
 
 

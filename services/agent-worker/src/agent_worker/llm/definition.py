@@ -4,6 +4,7 @@ This module imports no LLM library.
 """
 
 from pallas_contracts.agents import JsonObject, PromptDefinition, ToolDefinition
+from pallas_contracts.bounds import line
 from pallas_teams import AgentConfig
 
 _IMAGE_SCHEMA: JsonObject = {
@@ -52,7 +53,7 @@ def history_prompt(agent: AgentConfig) -> PromptDefinition:
     """The prompt with which older clients read the history. It is empty, because callers keep the history."""
     return PromptDefinition(
         name=f"{agent.name}_history",
-        title=f"{agent.title} history",
+        title=line(f"{agent.title} history"),
         description="Always empty: the caller owns the conversation",
         messages=(),
     )

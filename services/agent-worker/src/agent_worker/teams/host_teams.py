@@ -72,13 +72,13 @@ class HostTeams:
                 await self._host(loaded, self._take_over)
 
     async def follow_changes(self) -> None:
-        """Load a folder again whenever a file in it has changed, for ever.
+        """Load a folder again whenever a file in it has changed, for ever. Folders are read in a thread.
 
         Refused folders are loaded again with every change: the fault may have been in another folder.
         """
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
-            if changed := self._changes.unread():
+            if changed := await asyncio.to_thread(self._changes.unread):
                 for folder in dict.fromkeys((*changed, *self._refused)):
                     await self._reload(folder)
 

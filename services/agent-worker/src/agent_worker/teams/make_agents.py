@@ -1,7 +1,8 @@
 """Makes the agents of a team folder: definitions, runtimes, and what the runtimes share.
 
 An agent that cannot be made is reported; the others are hosted. LLM libraries are imported only for a team with an LLM
-agent, in a thread, because that takes seconds. Modules of function agents are imported in a thread, too.
+agent, in a thread, because that takes seconds. Modules of function agents are imported, and definitions checked, in
+threads, too.
 """
 
 import asyncio
@@ -109,7 +110,7 @@ class _Host:
     async def add(self, agent: AgentConfig) -> None:
         try:
             hosted = await _KINDS[agent.kind].make(self, agent)
-            _check(hosted.definition)
+            await asyncio.to_thread(_check, hosted.definition)
             self.hosted.append(hosted)
         except PallasError as error:
             self._give_up(agent, error.message)

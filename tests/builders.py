@@ -7,7 +7,7 @@ from pallas_contracts.agents import AgentDefinition, ToolDefinition
 from pallas_contracts.contract import Bucket, Stream, Template
 from pallas_contracts.ids import new_turn_id
 from pallas_contracts.message import Message, utc_now
-from pallas_contracts.turns import ClientContext, TurnOutcome, TurnRequested
+from pallas_contracts.turns import ClientContext, TurnError, TurnOutcome, TurnRequested
 
 MODERN = "2026-07-28"
 """The revision that test callers claim to speak."""
@@ -34,7 +34,7 @@ def turn_outcome(
     attempt: int = 1,
     events: int = 0,
     status: Literal["completed", "failed", "cancelled", "input_required"] = "completed",
-    code: str | None = None,
+    code: TurnError | None = None,
 ) -> TurnOutcome:
     """An outcome of that turn."""
     return TurnOutcome(

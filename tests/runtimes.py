@@ -80,7 +80,7 @@ async def a_team(folder: Path, files: Mapping[str, str], environ: Mapping[str, s
     """Write a team folder and host it."""
     for name, text in files.items():
         (folder / name).write_text(text)
-    return await host_team(load_team(folder, environ or {}), environ or {})
+    return await host_team(load_team(folder, environ or {}))
 
 
 class DemoServer:

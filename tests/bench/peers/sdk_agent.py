@@ -84,7 +84,7 @@ class InProcess:
 def main() -> None:
     """Make the agent and serve it."""
     [folder] = load_teams((TEAM,), os.environ)
-    hosted = asyncio.run(host_team(folder, os.environ))
+    hosted = asyncio.run(host_team(folder))
     [runtime] = [agent.runtime for agent in hosted.agents if agent.definition.agent == AGENT]
     serve(sdk_app(AGENT, InProcess(runtime).call), int(sys.argv[1]))
 

@@ -144,18 +144,6 @@ async def test_a_running_turn_can_be_joined_and_goes_on_live(turns: Declaring, t
         assert summary_of(await read_to_end(feed)) == ["claimed 1", "tool_started", "step 1", "completed"]
 
 
-async def test_a_turn_can_be_joined_after_a_position(turns: Declaring, team: str) -> None:
-    gateway, request = await turns(), turn_requested(team)
-    writer = await attempt_of(gateway, request)
-    await writer.tool_starting(TOOL)
-    position = (await stored(gateway, writer.ref))[-1].seq
-    writer.emit(step(1))
-    await writer.conclude(turn_outcome(request, events=writer.last_event))
-    async with following(gateway) as feeds:
-        feed = await soon(feeds.resume(writer.ref, after=position))
-        assert summary_of(await read_to_end(feed)) == ["step 1", "completed"]
-
-
 @pytest.mark.parametrize("event", range(4))
 async def test_a_turn_can_be_joined_after_any_event_and_its_answer_is_always_included(
     turns: Declaring, team: str, event: int

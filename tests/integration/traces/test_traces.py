@@ -162,7 +162,7 @@ async def test_the_attempts_of_a_turn_are_siblings(story: Story) -> None:
     assert first.parent == second.parent == submitted.id
     assert (first.instance, second.instance) == ("worker-1", "worker-2")
     assert [attempt.attributes["pallas.attempt"] for attempt in (first, second)] == [1, 2]
-    assert [attempt.attributes["pallas.settled"] for attempt in (first, second)] == ["given back", "concluded"]
+    assert [attempt.attributes["pallas.settled"] for attempt in (first, second)] == ["nak", "concluded"]
 
 
 async def test_the_wait_in_the_queue_is_a_span_between_submitting_and_taking(story: Story) -> None:

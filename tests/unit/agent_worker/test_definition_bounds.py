@@ -74,7 +74,7 @@ def write(folder: Path, fields: Mapping[str, Any]) -> Path:
 async def test_an_agent_at_all_bounds_is_hosted_and_its_definition_can_be_read(tmp_path: Path) -> None:
     folder = write(tmp_path / "big", LARGEST)
     assert check([folder]).valid
-    hosted = await host_team(load_team(folder, {}), {})
+    hosted = await host_team(load_team(folder, {}))
     try:
         assert hosted.failed == {}
         for agent in hosted.agents:

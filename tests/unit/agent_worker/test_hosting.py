@@ -19,7 +19,7 @@ DEMO = Path(__file__).parents[3] / "teams" / "demo"
 
 @pytest.fixture
 async def demo() -> AsyncGenerator[HostedTeam]:
-    team = await host_team(load_team(DEMO, {}), {})
+    team = await host_team(load_team(DEMO, {}))
     yield team
     await team.shared.close()
 
@@ -107,16 +107,13 @@ async def test_an_agent_cannot_depend_on_a_function_agent(tmp_path: Path) -> Non
 async def test_an_agent_with_an_unusable_definition_fails_and_its_team_is_hosted(
     tmp_path: Path, title: str, pattern: str, reason: str
 ) -> None:
-    agents = (
-        "name: demo\nagents:\n  fine: {kind: function, module: fine.py}\n"
-        f"  odd: {{kind: function, module: odd.py, title: {title}}}\n"
-    )
+    agents = "name: demo\nagents:\n  fine: {kind: function, module: fine.py}\n  odd: {kind: function, module: odd.py}\n"
     module = (
         "from pallas_executor.functions import FunctionAgent\nagent = FunctionAgent()\n"
-        "@agent.tool('say', input_schema={'properties': {'text': {'pattern': %r}}})\n"
+        "@agent.tool('say', title=%r, input_schema={'properties': {'text': {'pattern': %r}}})\n"
         "async def say(ctx, arguments):\n    return 'said'\n"
     )
-    files = {"agents.yaml": agents, "fine.py": module % "a", "odd.py": module % pattern}
+    files = {"agents.yaml": agents, "fine.py": module % ("Fine", "a"), "odd.py": module % (title, pattern)}
     team = await a_team(tmp_path, files)
     await team.shared.close()
     assert [hosted.definition.agent for hosted in team.agents] == ["fine"]

@@ -18,7 +18,7 @@ from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.after_fork import child_setup
 from pallas_cli.processes.environment import server_environment
 from pallas_cli.processes.launch import Launch
-from pallas_cli.processes.probes import says
+from pallas_cli.processes.probes import answers
 from pallas_cli.refused import Refused
 
 _USER = "postgres"
@@ -139,7 +139,7 @@ class EmbeddedPostgres:
 
         The order matters: when it listens, the status file is its own and not that of a killed server.
         """
-        if not await says(self.host, self.port, _SSL_REQUEST, b"N")():
+        if not await answers(self.host, self.port, _SSL_REQUEST, b"N")():
             return False
         try:
             lines = (self.cluster / "postmaster.pid").read_text("utf-8").splitlines()

@@ -11,7 +11,7 @@ from pathlib import Path
 from pallas_cli.embedded.binaries import installed_binary
 from pallas_cli.private_files import private_folder, write_atomically
 from pallas_cli.processes.launch import Launch
-from pallas_cli.processes.probes import says
+from pallas_cli.processes.probes import answers
 
 _USER = "pallas"
 _USERS = """\
@@ -62,5 +62,5 @@ class EmbeddedRedis:
         }
         return Launch(
             command=(str(self.binary()), *(word for option in options.items() for word in option)),
-            ready=says(self.host, self.port, b"PING\r\n", b"-NOAUTH"),
+            ready=answers(self.host, self.port, b"PING\r\n", b"-NOAUTH"),
         )

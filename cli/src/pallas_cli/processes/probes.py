@@ -47,7 +47,7 @@ def answers_ok(url: str) -> Probe:
     return probe
 
 
-def says(host: str, port: int, request: bytes, answer: bytes) -> Probe:
+def answers(host: str, port: int, request: bytes, answer: bytes) -> Probe:
     """A probe that sends `request` and expects an answer that starts with `answer`."""
 
     async def probe() -> bool:

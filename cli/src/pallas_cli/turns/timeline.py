@@ -56,7 +56,7 @@ def timeline(turn: TurnHistory) -> list[Entry]:
     attempts = [turn.attempts[number] for number in sorted(turn.attempts)]
     entries = [*_queue(turn, attempts)]
     for attempt, following in zip_longest(attempts, attempts[1:]):
-        entries += _Attempt(attempt, _end(turn, attempt, following)).entries()
+        entries += _Attempt(attempt, _end(turn, following)).entries()
     entries += [Entry(join.at, "joined", f"the caller joined the turn through {join.gateway}") for join in turn.joins]
     if turn.cancel is not None:
         entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))
@@ -83,7 +83,7 @@ def _queue(turn: TurnHistory, attempts: list[AttemptHistory]) -> Iterator[Entry]
     yield Entry(asked, "queue", what, took, span="wait_in_queue")
 
 
-def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory | None) -> datetime | None:
+def _end(turn: TurnHistory, following: AttemptHistory | None) -> datetime | None:
     if following is not None:
         return following.claim.at
     return turn.outcome.ended_at if turn.outcome is not None else None

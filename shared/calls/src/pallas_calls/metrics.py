@@ -59,5 +59,5 @@ def make_call_metrics(registry: CollectorRegistry) -> CallMetrics:
         agents.keep(refused, *REFUSED_FOR),
         _events_relayed=by_agent("pallas_events_relayed", "Events of turns that were passed on to callers"),
         _turns_joined=by_agent("pallas_turns_joined", "Calls answered with a turn that was there already"),
-        _streams_resumed=by_agent("pallas_streams_resumed", "Streams taken up with Last-Event-ID"),
+        _streams_resumed=by_agent("pallas_streams_resumed", "Streams resumed with Last-Event-ID"),
     )

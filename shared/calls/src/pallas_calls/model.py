@@ -1,4 +1,4 @@
-"""What goes into a call and comes out: the call, the end of its turn, a refusal."""
+"""The input and the results of a call: the call, the end of its turn, a refusal."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -9,12 +9,7 @@ import re
 from collections.abc import Iterable
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.kv import (
-    delete,
-    get_entries,
-    get_entry,
-    put,
-)
+from pallas_bus.transport.kv import delete, get_entries, get_entry, put
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import Conflict
@@ -38,8 +33,8 @@ def version_key(version: str) -> tuple[tuple[int, ...], bool]:
 
 def revision_of(definition: AgentDefinition) -> str:
     """A digest of a definition without its revision and its time."""
-    said = definition.model_copy(update={"revision": ""}).model_dump_json(exclude={"updated_at"})
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    body = definition.model_copy(update={"revision": ""}).model_dump_json(exclude={"updated_at"})
+    return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
 async def publish_definitions(

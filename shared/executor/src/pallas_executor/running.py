@@ -65,11 +65,11 @@ class Running:
         if self.claiming.pop(turn_id, 0) > running.fence:
             running.stop()
 
-    def on_claim(self, said: TurnClaim, seq: int) -> None:
+    def on_claim(self, claim: TurnClaim, seq: int) -> None:
         """Stop the turn of this claim or cancel if it runs here under an earlier claim."""
-        if said.turn_id in self.claiming:
-            self.claiming[said.turn_id] = max(seq, self.claiming[said.turn_id])
-        running = self.turns.get(said.turn_id)
+        if claim.turn_id in self.claiming:
+            self.claiming[claim.turn_id] = max(seq, self.claiming[claim.turn_id])
+        running = self.turns.get(claim.turn_id)
         if running is not None and seq > running.fence:
             running.stop()
 

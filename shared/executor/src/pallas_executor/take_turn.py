@@ -101,7 +101,7 @@ class TakeTurn:
         try:
             end = await taking
         except asyncio.CancelledError:
-            trace.get_current_span().set_attribute("pallas.settled", "given back")
+            trace.get_current_span().set_attribute("pallas.settled", "nak")
             with suppress(PallasError):
                 await delivery.nak()
             raise

@@ -1,4 +1,4 @@
-"""A team folder, read and checked. Knows nothing of workers, brokers or how an agent is executed."""
+"""Reads and checks team folders. Knows nothing of workers, brokers, or how agents are executed."""
 
 from pallas_teams.changes import FolderChanges
 from pallas_teams.digest import folder_digest

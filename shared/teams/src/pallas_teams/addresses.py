@@ -1,6 +1,6 @@
-"""What must hold in `fastagent.config.yaml` and the secrets laid on it: addresses, headers, how servers are reached.
+"""Rules about `fastagent.config.yaml` merged with the secrets: addresses, headers, transports of servers.
 
-A bad header is refused here because an HTTP client would refuse it later with its value in the error text.
+An invalid header is refused here, because an HTTP client's error about it would contain its value.
 """
 
 import re
@@ -24,7 +24,7 @@ _FORBIDDEN_REASON = (
 
 
 def check_forbidden(tree: Branch | Row, faults: FaultList, path: FieldPath = ()) -> None:
-    """Refuse `forward_inbound_auth` wherever it stands."""
+    """Add a fault for each `forward_inbound_auth`, at any depth."""
     if isinstance(tree, Row):
         parts = [(n, item) for n, item in enumerate(tree.items)]
     else:
@@ -37,7 +37,7 @@ def check_forbidden(tree: Branch | Row, faults: FaultList, path: FieldPath = ())
 
 
 def check_secrets(secrets: Branch, faults: FaultList) -> None:
-    """Refuse in the secrets file what is published."""
+    """Add a fault for each field in the secrets file that would be published."""
     for field in _PUBLISHED:
         if secrets.has(field):
             faults.add(secrets.entries[field].mark, (field,), "is published, so it belongs in fastagent.config.yaml")
@@ -57,10 +57,10 @@ def check_config(config: Branch, faults: FaultList) -> None:
 
 
 def transport_of(server: Branch) -> str | None:
-    """How a server is reached: as it says, else by url or by command; None when that cannot be told."""
-    said = server.text("transport")
-    if said is not None:
-        return str(said.value)
+    """The transport of a server: its `transport`, else `http` with a url or `stdio` with a command; None if unclear."""
+    configured = server.text("transport")
+    if configured is not None:
+        return str(configured.value)
     return "http" if server.has("url") else "stdio" if server.has("command") else None
 
 

@@ -1,4 +1,4 @@
-"""Makes a team of checked files. Whatever could be wrong has been a fault before, unless a file changes meanwhile."""
+"""Makes a `TeamFolder` of checked files. The checks have found all faults, unless a file changes meanwhile."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from pallas_contracts.agents import Allow, Icon, Limits
+from pallas_teams.clashes import slug
 from pallas_teams.model import (
     AgentConfig,
     HttpServer,
@@ -17,11 +18,14 @@ from pallas_teams.model import (
 )
 from pallas_teams.providers import callable_providers, parse_model, provider_config
 from pallas_teams.schema import AgentSection, AgentsFile, AllowSection, CapabilitiesSection, ConfigFile, ServerSection
-from pallas_teams.together import slug
 
 
 def build_team(folder: Path, team: AgentsFile, config: ConfigFile, environ: Mapping[str, str]) -> TeamFolder:
-    """Put the team together, with instruction files read and defaults filled in."""
+    """Make the team: read instruction files and fill in defaults.
+
+    Raises:
+        OSError, UnicodeDecodeError: an instruction file has changed since it was checked.
+    """
     name = team.name or slug(folder)
     agents = {key: _agent(folder, key, section, team, config) for key, section in team.agents.items()}
     used = {agent.model.provider for agent in agents.values() if agent.model}

@@ -1,4 +1,4 @@
-"""Keeps apart the folders that are as they were read and those that are to be read again."""
+"""Finds the team folders that have changed since they were read."""
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from pallas_teams.digest import folder_digest
 
 
 class FolderChanges:
-    """Which of these folders are not what was last read of them.
+    """Remembers the digest of each folder as it was read.
 
-    What was read while somebody wrote counts as not read: it may be half of a change, or one that was taken back.
+    A folder that changed while it was read counts as not read: the reader may have seen a part of the change.
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:
@@ -18,12 +18,12 @@ class FolderChanges:
         self._read: dict[Path, str] = {}
 
     def unread(self) -> list[Path]:
-        """The folders that have changed since they were read, or never were; reads every file of all of them."""
+        """The folders that have changed since they were read, or were never read. Reads all their files."""
         return [folder for folder in self._folders if folder_digest(folder) != self._read.get(folder)]
 
     @contextmanager
     def reading(self, folder: Path) -> Generator[None]:
-        """What the block reads of the folder is what it holds, if it does so from the beginning to the end of it."""
+        """Record the folder as read, if it does not change while the block reads it."""
         before = folder_digest(folder)
         try:
             yield
@@ -34,5 +34,5 @@ class FolderChanges:
                 self.forget(folder)
 
     def forget(self, folder: Path) -> None:
-        """The folder is to be read again."""
+        """Count the folder as not read."""
         self._read.pop(folder, None)

@@ -1,4 +1,4 @@
-"""Notices when any file of a team folder has changed."""
+"""A digest of a team folder, which changes when a file in it does."""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ _SKIPPED_FOLDERS = {"__pycache__", ".git", ".venv"}
 
 
 def folder_digest(folder: Path) -> str:
-    """A digest of the names and contents of all files below `folder`, to notice that something has changed.
+    """A digest of the names and contents of all files below `folder`, in hex. The environment is not part of it.
 
-    Reads every file and never fails: a file that goes away meanwhile counts as gone, a folder that is not there as
-    empty. Left out: `__pycache__`, `.git`, `.venv` and the hidden folders that a mounted ConfigMap keeps its copies in
-    (its files are links to those, and are read). The environment is not part of it.
+    It reads every file and never fails. A file that is removed meanwhile is left out; a missing folder counts as empty.
+    `__pycache__`, `.git` and `.venv` are left out, and so are the hidden folders of a mounted ConfigMap, whose visible
+    files are links into them.
     """
     digest = hashlib.sha256()
     for path in sorted(_files(folder)):
@@ -30,7 +30,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _content_digest(path: Path) -> str | None:
-    """The digest of the content; None when there is no such file any more, or no regular file."""
+    """The digest of the content; None if the file was removed, or is not a regular file."""
     try:
         if not path.is_file():
             return None

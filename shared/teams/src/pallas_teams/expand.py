@@ -1,6 +1,6 @@
-"""Puts the environment into a tree: `${NAME}` and `${NAME:-default}`.
+"""Replaces `${NAME}` and `${NAME:-default}` in a tree by values of the environment.
 
-What comes from the environment counts as secret from then on and is not expanded again. `$${` stands for a plain `${`.
+An expanded value counts as secret, and is not expanded again. `$${` stands for a plain `${`.
 """
 
 import re
@@ -14,7 +14,7 @@ _BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re
 
 
 def expand(node: Node, environ: Mapping[str, str], faults: FaultList, path: FieldPath = ()) -> Node:
-    """Return the tree with every text expanded; an unset variable without a default is a fault at its place."""
+    """The tree with all texts expanded. A variable that is not set and has no default is a fault."""
     match node:
         case Branch():
             return Branch(

@@ -1,7 +1,7 @@
-"""What is wrong with a team folder, and where.
+"""The faults of a team folder, with their places.
 
-A folder is read to its end and every fault is kept, so its author sees them all at once. A message never quotes a
-value that may be secret; the place is enough to find it.
+All faults of a folder are collected, so that its author sees them together. A message never quotes a value that may be
+secret; the place is enough to find it.
 """
 
 import re
@@ -19,9 +19,9 @@ _FREE_FORM = {"headers", "env"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mark:
-    """A place in a file; line and column count from 1, and line 0 stands for the file as a whole.
+    """A place in a file. Line and column are counted from 1; line 0 means the whole file.
 
-    `secret` says that it is in the secrets file, where even an unknown key may be a credential astray.
+    `secret`: it is in the secrets file, where even an unknown key may be a misplaced credential.
     """
 
     file: str
@@ -35,7 +35,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One thing that is wrong: `path` is the field, such as `agents.harper.port`, and empty for a whole file."""
+    """One fault. `path` is the field, such as `agents.harper.port`; empty means the whole file."""
 
     file: str
     line: int
@@ -49,7 +49,7 @@ class Fault:
 
 
 class TeamFaults(Rejected):
-    """The folder cannot be used; `faults` holds everything that is wrong with it, by file and line."""
+    """The folder cannot be used; `faults` holds all its faults, by file and line."""
 
     default_code = "bad_team"
 
@@ -59,10 +59,10 @@ class TeamFaults(Rejected):
 
 
 def _shown(path: FieldPath, known: frozenset[str] | None) -> str:
-    """The path as text, such as `agents.harper.servers[0]`; with `known`, only those keys and servers' names are shown.
+    """The path as text, such as `agents.harper.servers[0]`. With `known`, other keys are hidden, except servers' names.
 
-    It ends at headers and environments, whose keys are free and may be a misplaced credential; so may a key that is no
-    plain word.
+    The path ends at headers and environments: their keys are free, so they may be a misplaced credential. A key that is
+    not a plain word is always hidden.
     """
     text = ""
     for position, part in enumerate(path):
@@ -78,9 +78,9 @@ def _shown(path: FieldPath, known: frozenset[str] | None) -> str:
 
 
 class FaultList:
-    """Collects faults. Of several about one field at one place the first is kept: the others follow from it.
+    """Collects faults. Of several faults of one field at one place, only the first is kept.
 
-    `fields` are all names of fields there are; of a place in the secrets file no other key is shown.
+    `fields` are the names of all fields; in the secrets file no other key is shown.
     """
 
     def __init__(self, fields: frozenset[str] = frozenset()) -> None:
@@ -88,7 +88,7 @@ class FaultList:
         self._faults: dict[tuple[Mark, str], Fault] = {}
 
     def add(self, mark: Mark, path: FieldPath, message: str) -> None:
-        """Note a fault of the field at `path`; an empty path is the whole file."""
+        """Add a fault of the field at `path`; an empty path means the whole file."""
         shown = _shown(path, self._fields if mark.secret else None)
         fault = Fault(mark.file, mark.line, mark.column, shown, message)
         self._faults.setdefault((mark, fault.path), fault)

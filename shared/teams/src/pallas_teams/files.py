@@ -1,10 +1,10 @@
-"""Which files may be named in a team folder: those inside of it that can be read."""
+"""Checks the files that a team folder names: they must be inside the folder and readable."""
 
 from pathlib import Path
 
 
 def file_fault(folder: Path, name: str, *, text: bool = False) -> str | None:
-    """Say what keeps `name` from being used as a file of the folder; None when it can be."""
+    """Why `name` cannot be used as a file of the folder (`text`: a UTF-8 file); None if it can."""
     path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
         return "must be inside the team's folder"

@@ -1,4 +1,4 @@
-"""Reads team folders: parse, expand, check, build. Every fault of every file is found before anything is refused."""
+"""Loads team folders: parse, expand, check, build. All faults of all files are reported together."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pallas_teams.addresses import check_config, check_forbidden, check_secrets
 from pallas_teams.build import build_team
+from pallas_teams.clashes import TeamTree, check_clashes, slug
 from pallas_teams.expand import expand
 from pallas_teams.faults import FaultList, Mark, TeamFaults
 from pallas_teams.model import TeamFolder
@@ -13,7 +14,6 @@ from pallas_teams.parse import parse_file
 from pallas_teams.rules import check_agents
 from pallas_teams.schema import CONFIG_SCHEMA, FIELDS, AgentsFile, ConfigFile
 from pallas_teams.shape import parse_shape
-from pallas_teams.together import Tenant, check_together, slug
 from pallas_teams.tree import Branch, merge
 
 AGENTS_FILE = "agents.yaml"
@@ -24,23 +24,23 @@ SECRETS_FILE = "fastagent.secrets.yaml"
 def load_team(folder: Path, environ: Mapping[str, str]) -> TeamFolder:
     """Read one team folder.
 
-    Blocks on the disk. `environ` feeds `${NAME}` and stands in for the providers' keys.
+    Blocks on the disk. `environ` has the values of `${NAME}`, and keys of providers that the folder does not configure.
 
     Raises:
-        TeamFaults: with everything that is wrong.
+        TeamFaults: the folder has faults; it holds all of them.
     """
     return load_teams([folder], environ)[0]
 
 
 def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[TeamFolder, ...]:
-    """Read the folders that are hosted together, in their order; they may not clash in names, identities or ports.
+    """Read the folders that one worker hosts, in their order. Names, identities and ports must not clash.
 
     Raises:
-        TeamFaults: with everything that is wrong with any of them.
+        TeamFaults: a folder has faults; it holds those of all folders.
     """
     faults = FaultList(FIELDS)
     readings = [_read(folder, environ, faults) for folder in folders]
-    check_together([Tenant(it.folder, it.tree) for it in readings if it.tree is not None], faults)
+    check_clashes([TeamTree(it.folder, it.tree) for it in readings if it.tree is not None], faults)
     teams = [_build(it, environ, faults) for it in readings] if not faults else []
     if faults:
         raise TeamFaults(faults)
@@ -49,7 +49,7 @@ def load_teams(folders: Iterable[Path], environ: Mapping[str, str]) -> tuple[Tea
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What could be read of a folder; `tree` is `agents.yaml`, sections are None when their shape is wrong."""
+    """What could be read of a folder. `tree` is that of `agents.yaml`; parts with faults are None."""
 
     folder: Path
     tree: Branch | None
@@ -63,7 +63,7 @@ def _build(reading: _Reading, environ: Mapping[str, str], faults: FaultList) -> 
     try:
         return build_team(reading.folder, reading.team, reading.config, environ)
     except (OSError, UnicodeDecodeError):
-        # An instruction file was there when it was checked.
+        # The instruction file could be read when it was checked.
         faults.add(Mark(str(reading.folder)), (), "changed while it was being read")
         return None
 
@@ -95,7 +95,7 @@ def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
 
 
 def _read_config(folder: Path, environ: Mapping[str, str], faults: FaultList) -> Branch | None:
-    """The configuration with the secrets laid on it. Both files may be missing; None when one cannot be read."""
+    """The configuration, merged with the secrets. Both files may be missing. None: one cannot be read."""
     config = _parse_optional(folder / CONFIG_FILE, faults)
     secrets = _parse_optional(folder / SECRETS_FILE, faults, secret=True)
     if config is None or secrets is None:

@@ -1,7 +1,7 @@
-"""A team as its folder describes it: checked, complete, and safe to print.
+"""The model of a checked team folder. It can be printed: everything that may hold a credential is a `SecretStr`.
 
-Everything that may hold a credential is a `SecretStr`. Keys are digests of address and credential, so that whoever
-shares both shares a connection and a probe, and so that they can be published.
+Keys are digests of an address and a credential. They can be published. Agents with the same key share a connection and
+a probe.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ from pallas_contracts.agents import Allow, Capabilities, Dependency, Icon, Limit
 
 
 def key_of(*parts: object) -> str:
-    """A digest of JSON values as 16 hex digits; the same in every process and on every machine."""
+    """A digest of JSON values as 16 hex digits. It is the same in every process and on every machine."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def reveal(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
-    """The plain values, for the moment they are sent."""
+    """The plain values. Use them only to send them."""
     return {name: secret.get_secret_value() for name, secret in secrets.items()}
 
 
@@ -40,21 +40,21 @@ class ModelRef:
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
-    """Where a provider's models are called and with what. `base_url` has no slash at its end; `offline` has neither."""
+    """Address and key of a provider. `base_url` has no slash at its end. The provider `offline` has neither."""
 
     name: str
     base_url: SecretStr | None = None
     api_key: SecretStr | None = None
 
     def key(self) -> str:
-        """Digest of provider, base address and credential."""
+        """Digest of the provider's name, base address and credential."""
         url, api_key = (secret and secret.get_secret_value() for secret in (self.base_url, self.api_key))
         return key_of(self.name, url, api_key)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A downstream MCP server over Streamable HTTP. `headers` go with every request."""
+    """A downstream MCP server over Streamable HTTP. `headers` are sent with every request."""
 
     name: str
     url: SecretStr
@@ -62,7 +62,7 @@ class HttpServer:
     transport: Literal["http"] = "http"
 
     def key(self) -> str:
-        """Digest of address and headers; the case of a header's name does not count."""
+        """Digest of address and headers. Upper and lower case of header names are the same."""
         headers = sorted((name.lower(), value) for name, value in reveal(self.headers).items())
         return key_of(self.transport, self.url.get_secret_value(), headers)
 
@@ -71,8 +71,8 @@ class HttpServer:
 class StdioServer:
     """A downstream MCP server that is started as a process in `cwd`, with `env` added to its environment.
 
-    `home` is what `cwd` counts as in the key: the team and the place in its folder, so that a folder found under
-    another path on another machine gives the same key, and two teams' folders do not.
+    In the key, `home` stands for `cwd`: the team and the path within its folder. So the key is the same on machines
+    with other paths, and different for each team.
     """
 
     name: str
@@ -84,7 +84,7 @@ class StdioServer:
     transport: Literal["stdio"] = "stdio"
 
     def key(self) -> str:
-        """Digest of command, arguments, environment and place."""
+        """Digest of command, arguments, environment and `home`."""
         args = [arg.get_secret_value() for arg in self.args]
         return key_of(
             self.transport, self.command.get_secret_value(), args, sorted(reveal(self.env).items()), self.home
@@ -96,7 +96,7 @@ type ServerConfig = HttpServer | StdioServer
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What the folder says a model can do; None is unknown. Tokens."""
+    """The configured capabilities of a model. Sizes are in tokens; None means unknown."""
 
     vision: bool = False
     context_window: int | None = None
@@ -107,8 +107,8 @@ class ModelCapabilities:
 class AgentConfig:
     """One agent of a team.
 
-    A kind llm agent has a `model` and an `instruction` (the text itself, also when it came from a file); a kind
-    function agent has a `module`: a path when it is a file of the folder, a dotted name otherwise.
+    An agent of kind llm has a `model` and an `instruction` (its text, also if it was in a file). An agent of kind
+    function has a `module`: the path of a file in the folder, or a dotted name.
     """
 
     name: str
@@ -132,7 +132,7 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True)
 class TeamFolder:
-    """A team. `providers` holds those that its agents use or that are configured, `servers` all that are configured."""
+    """A team. `servers` are all that are configured, `providers` those that are configured or used by an agent."""
 
     folder: Path
     name: str
@@ -146,19 +146,19 @@ class TeamFolder:
     providers: Mapping[str, ProviderConfig]
 
     def dependencies(self, agent: AgentConfig) -> tuple[Dependency, ...]:
-        """The downstream servers the agent itself uses, in its order; those of its sub-agents are theirs."""
+        """The downstream servers of the agent, in its order, without those of its sub-agents."""
         servers = (self.servers[name] for name in agent.servers)
         return tuple(Dependency(name=it.name, key=it.key(), transport=it.transport) for it in servers)
 
     def model_dependency(self, agent: AgentConfig) -> ModelDependency | None:
-        """The model provider the agent needs; None when it needs no model."""
+        """The model provider that the agent needs; None if it needs no model."""
         if agent.model is None:
             return None
         provider = self.providers[agent.model.provider]
         return ModelDependency(provider=provider.name, model=agent.model.name, key=provider.key())
 
     def capabilities(self, agent: AgentConfig) -> Capabilities | None:
-        """What is published of the agent's model; None unless `model_capabilities` is configured for it."""
+        """The capabilities that are published; None if no `model_capabilities` are configured."""
         if agent.model is None or agent.capabilities is None:
             return None
         known = agent.capabilities

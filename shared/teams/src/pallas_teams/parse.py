@@ -1,7 +1,7 @@
-"""Reads a YAML file into a tree. The one place that knows PyYAML.
+"""Parses a YAML file into a tree. The only module that uses PyYAML.
 
-PyYAML's own error texts show a piece of the file, which may be a secret; only its description of the problem is used,
-with everything it quotes taken out.
+Error texts of PyYAML contain a part of the file, which may be a secret. Only the description of the problem is used,
+without anything that it quotes.
 """
 
 import re
@@ -17,9 +17,9 @@ _QUOTED = re.compile(r"""(['"])(?!<)[^'"]{3,}\1""")
 
 
 def parse_file(path: Path, faults: FaultList, *, secret: bool = False) -> Branch | None:
-    """Read a file whose top is a mapping; an empty file is an empty mapping.
+    """Parse a file that must contain a mapping; an empty file is an empty mapping.
 
-    Returns None when the file cannot be read at all, with the reason in `faults`. `secret` marks every place in it.
+    Returns None if the file cannot be parsed, with the reason in `faults`. `secret` sets that flag of all its marks.
     """
     top = Mark(str(path), 1, 1, secret)
     try:
@@ -56,7 +56,7 @@ def _compose(text: str, top: Mark, faults: FaultList) -> Node | None:
 
 
 class _Grafter:
-    """Turns PyYAML's nodes into ours. Knows which nodes it is inside of: an alias may point at its own parent."""
+    """Converts PyYAML's nodes. It keeps the nodes that it is inside of: an alias may refer to its own parent."""
 
     def __init__(self, loader: yaml.SafeLoader, top: Mark, faults: FaultList) -> None:
         self._loader = loader
@@ -98,7 +98,7 @@ class _Grafter:
         try:
             return self._loader.construct_object(node)  # pyright: ignore[reportUnknownMemberType] - untyped stub
         except (yaml.YAMLError, ValueError, LookupError, AttributeError):
-            # PyYAML does not check the text behind a tag that was written out, as in `!!bool maybe`.
+            # PyYAML does not check the text behind an explicit tag, as in `!!bool maybe`.
             self._faults.add(mark, path, "is not a value that YAML knows; put it in quotes")
             return ""
 

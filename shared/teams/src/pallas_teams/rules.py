@@ -1,7 +1,7 @@
-"""What must hold between the fields of `agents.yaml`, and between it and the configuration.
+"""Rules about several fields of `agents.yaml`, and about it and the configuration.
 
-The rules read trees and not checked sections, because they must speak even when a shape elsewhere is wrong; whatever
-has the wrong shape is skipped here.
+They read trees, not checked sections, so that they also find faults when the shape of another part is wrong. A part
+with the wrong shape is skipped here.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _DOTTED = "must be a Python file of the folder (tools.py) or a dotted module nam
 def check_agents(
     team: Branch, config: Branch | None, folder: Path, environ: Mapping[str, str], faults: FaultList
 ) -> None:
-    """Check every agent; `config` None means the configuration could not be read, and is not compared with."""
+    """Check every agent. `config` is None if the configuration could not be read; its rules are then skipped."""
     agents = team.branch("agents")
     for name, entry in agents.entries.items():
         path = ("agents", name)
@@ -125,7 +125,7 @@ def _check_model(
 def _check_model_name(
     leaf: Leaf | None, path: FieldPath, config: Branch, environ: Mapping[str, str], faults: FaultList
 ) -> None:
-    """Check that a model's name can be read and that its provider can be called."""
+    """Check that a model's name can be parsed, and that its provider can be called."""
     if leaf is None:
         return
     model = parse_model(str(leaf.value))
@@ -145,24 +145,24 @@ def _check_model_name(
 
 
 def _check_cycles(agents: Branch, faults: FaultList) -> None:
-    """Report each circle once, at the agent where a walk in the order of the file first enters it."""
+    """Report each cycle once, at its first agent in the order of the file."""
     graph = {
         name: [str(leaf.value) for _, leaf in entry.node.texts("depends_on")] if isinstance(entry.node, Branch) else []
         for name, entry in agents.entries.items()
     }
     done: set[str] = set()
     for start in graph:
-        for circle in _circles(graph, start, [], done):
-            mark = agents.entries[circle[0]].mark
-            way = " -> ".join([*circle, circle[0]])
-            faults.add(mark, ("agents", circle[0], "depends_on"), f"is a cycle: {way}")
+        for cycle in _cycles(graph, start, [], done):
+            mark = agents.entries[cycle[0]].mark
+            way = " -> ".join([*cycle, cycle[0]])
+            faults.add(mark, ("agents", cycle[0], "depends_on"), f"is a cycle: {way}")
 
 
-def _circles(graph: Mapping[str, list[str]], name: str, trail: list[str], done: set[str]) -> list[list[str]]:
+def _cycles(graph: Mapping[str, list[str]], name: str, trail: list[str], done: set[str]) -> list[list[str]]:
     if name in trail:
         return [trail[trail.index(name) :]]
     if name in done or name not in graph:
         return []
-    found = [circle for other in graph[name] for circle in _circles(graph, other, [*trail, name], done)]
+    found = [cycle for other in graph[name] for cycle in _cycles(graph, other, [*trail, name], done)]
     done.add(name)
     return found

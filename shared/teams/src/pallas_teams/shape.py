@@ -1,4 +1,4 @@
-"""Checks a tree against the schema: one fault for each thing pydantic finds, at its place in the file."""
+"""Checks a tree against the schema: one fault for each error of pydantic, with its place in the file."""
 
 import re
 from difflib import get_close_matches
@@ -30,7 +30,7 @@ _MESSAGES = {
 
 
 def parse_shape[S: BaseModel](schema: type[S], tree: Branch, faults: FaultList) -> S | None:
-    """Read the tree as `schema`, or return None with what is wrong in `faults`."""
+    """The tree as `schema`; None if it does not match, with the reasons in `faults`."""
     try:
         return schema.model_validate(plain(tree))
     except ValidationError as error:
@@ -56,7 +56,7 @@ def _add(schema: type[BaseModel], tree: Branch, detail: ErrorDetails, faults: Fa
 
 
 def _add_unknown(schema: type[BaseModel], tree: Branch, path: FieldPath, faults: FaultList) -> None:
-    """An unknown key of the secrets file is never quoted: it may be a secret astray."""
+    """Add the fault of an unknown key. One in the secrets file is not quoted: it may be a misplaced secret."""
     name = str(path[-1])
     hint = suggestion(name, known_fields(schema, path[:-1]))
     entry = _entry(tree, path)
@@ -66,7 +66,7 @@ def _add_unknown(schema: type[BaseModel], tree: Branch, path: FieldPath, faults:
 
 
 def known_fields(schema: type[BaseModel], path: FieldPath) -> set[str]:
-    """The fields that a mapping at `path` may have; none when it may have any."""
+    """The fields that a mapping at `path` may have; empty if it may have any."""
     section: object = schema
     for part in path:
         if not (isinstance(section, type) and issubclass(section, BaseModel)):
@@ -85,7 +85,7 @@ def _section_in(annotation: object) -> object:
 
 
 def _place(tree: Branch, path: FieldPath) -> Mark:
-    """Where the value at `path` is, or as near as the tree goes."""
+    """The mark of the value at `path`, or of the nearest node above it."""
     node: Node = tree
     for part in path:
         if isinstance(node, Branch) and str(part) in node.entries:

@@ -1,7 +1,7 @@
-"""A YAML file as a tree in which every value still knows where it was written and whether it may be shown.
+"""A YAML file as a tree whose nodes know their place in the file, and whether their value may be shown.
 
-Keys are always text, as written (`on:` is "on"). Merging and expansion make new trees that keep the old places, which
-is how a fault in a merged configuration names the right file and line.
+Keys are always text, as written (`on:` is "on"). Merging and expansion make new trees with the same marks, so that a
+fault in a merged configuration names the right file and line.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Leaf:
 
     @property
     def quoted(self) -> str:
-        """The value for a message, or words in its place."""
+        """The value for a message; \"the value\" if it is secret."""
         return "the value" if self.secret else repr(self.value)
 
 
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key and its value; `mark` is where the key is."""
+    """A key and its value; `mark` is the place of the key."""
 
     mark: Mark
     node: Node
@@ -59,7 +59,7 @@ class Branch:
         return found
 
     def branch(self, *path: str) -> "Branch":
-        """The mapping at the end of `path`; an empty one when there is none."""
+        """The mapping at the end of `path`; an empty one if there is none."""
         found = self.node(*path)
         return found if isinstance(found, Branch) else Branch(self.mark, {})
 
@@ -69,25 +69,25 @@ class Branch:
         return found if isinstance(found, Leaf) and isinstance(found.value, str) else None
 
     def texts(self, *path: str) -> Iterator[tuple[int, Leaf]]:
-        """The texts in the list at the end of `path`, each with its position; whatever is no text is left out."""
+        """The texts in the list at the end of `path`, each with its position. Other items are left out."""
         found = self.node(*path)
         for position, item in enumerate(found.items if isinstance(found, Row) else ()):
             if isinstance(item, Leaf) and isinstance(item.value, str):
                 yield position, item
 
     def has(self, key: str) -> bool:
-        """Whether there is a value under `key`; a key with nothing after it has none."""
+        """Whether there is a value under `key`. `key:` with nothing behind it has none."""
         found = self.node(key)
         return found is not None and not is_empty(found)
 
 
 def is_empty(node: Node) -> bool:
-    """Whether the node is a key's missing value (`key:` with nothing after it)."""
+    """Whether the node is a missing value (`key:` with nothing behind it)."""
     return isinstance(node, Leaf) and node.value is None
 
 
 def merge(base: Node, over: Node) -> Node:
-    """Lay `over` on `base`: mappings are merged key by key, a missing value changes nothing, anything else replaces."""
+    """Merge `over` into `base`: mappings by key; a missing value changes nothing, any other value replaces."""
     if is_empty(over):
         return base
     if not isinstance(base, Branch) or not isinstance(over, Branch):
@@ -100,7 +100,7 @@ def merge(base: Node, over: Node) -> Node:
 
 
 def plain(node: Node) -> object:
-    """The tree as plain values. Keys without a value are left out, so that a default takes their place."""
+    """The tree as plain values. Keys without a value are left out, so that their defaults are used."""
     match node:
         case Leaf():
             return node.value

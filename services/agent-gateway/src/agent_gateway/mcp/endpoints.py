@@ -40,7 +40,7 @@ class Endpoint:
 
     @contextmanager
     def kept(self) -> Generator[None]:
-        """Keep it alive for a request from the moment it was found: it may be retired before the request is read."""
+        """Keep the endpoint for a request that has found it: it may be retired before the request is read."""
         self._under_way += 1
         try:
             yield
@@ -55,13 +55,13 @@ class Endpoint:
             self._ready.set()
             await self._idle.wait()
 
-    async def give_way(self, definition: AgentDefinition) -> None:
-        """Announce what the successor has different to whoever listens here, and retire."""
+    async def replaced_by(self, definition: AgentDefinition) -> None:
+        """Announce to subscribed clients what the successor changes, and retire."""
         await self.agent.change(definition)
         self.retire()
 
     def retire(self) -> None:
-        """Take nothing new."""
+        """Take no new requests."""
         self._retired = True
         self.agent.listening.close()
         if not self._under_way:
@@ -92,7 +92,7 @@ class Endpoints:
         else:
             self._endpoints[key] = self._open(definition)
             if known is not None:
-                self.spawn(known.give_way(definition))
+                self.spawn(known.replaced_by(definition))
             log.info("endpoint opened", extra={"endpoint": key, "version": definition.version})
 
     def _open(self, definition: AgentDefinition) -> Endpoint:

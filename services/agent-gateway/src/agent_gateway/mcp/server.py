@@ -1,7 +1,7 @@
 """One agent as an MCP server, in all protocol revisions at once and with no state between requests.
 
-The server knows an agent by its definition only. A definition may change while the server lives; what a client may have
-cached is then announced to whoever listens.
+The server knows an agent by its definition only. When the definition changes, subscribed clients are notified of what
+they may have cached.
 """
 
 from collections.abc import Callable, Mapping
@@ -103,7 +103,7 @@ class AgentServer:
             await self._changes.publish(ResourcesListChanged())
 
     def can_change_to(self, definition: AgentDefinition) -> bool:
-        """Whether a changed definition needs no new server: what a server says of itself is fixed for its life."""
+        """Whether a changed definition needs no new server: what a server announces of itself never changes."""
         return _identity(self.definition) == _identity(definition)
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -207,7 +207,7 @@ class AgentServer:
         return {}
 
     def _log_level(self, context: Context) -> str | None:
-        """The least level of log messages that the caller wants; None when it has not said."""
+        """The least level of log messages that the caller wants; None if it has set none."""
         if is_modern(context):
             level = (context.meta or {}).get(types.LOG_LEVEL_META_KEY)
             return str(level) if level is not None else None

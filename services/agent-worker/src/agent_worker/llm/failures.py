@@ -68,8 +68,8 @@ def _may_pass(error: AgentRunError) -> bool:
 
 def _text(error: AgentRunError) -> str:
     if isinstance(error, ModelHTTPError):
-        said = _provider_message(error.body)
-        return f"status {error.status_code}" + (f", {redact(said)}" if said else "")
+        reason = _provider_message(error.body)
+        return f"status {error.status_code}" + (f", {redact(reason)}" if reason else "")
     if isinstance(error, ModelConnectionError):
         return "it cannot be reached"
     return redact(error.message)

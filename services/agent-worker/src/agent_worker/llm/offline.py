@@ -44,18 +44,18 @@ class _Offline:
         talk = _Talk.read(messages)
         steps = plan(talk.message)
         step = steps[min(talk.answered, len(steps) - 1)]
-        said = list(talk.results)
+        answer = list(talk.results)
         for action in step.actions:
             match action:
                 case Say(text):
-                    said.append(text)
+                    answer.append(text)
                 case Sleep(seconds):
                     await asyncio.sleep(seconds)
                 case Report(what):
-                    said.append(json.dumps(talk.history if what == "history" else talk.images))
+                    answer.append(json.dumps(talk.history if what == "history" else talk.images))
                 case Fail(text):
                     raise ModelAPIError(NAME, text)
-        text = "\n".join(said)
+        text = "\n".join(answer)
         if not text.strip() and not step.tools:
             text = "Done."
         parts: list[ModelResponsePart] = [TextPart(text)] if text else []

@@ -96,7 +96,7 @@ class HostTeams:
         """Make the team and call `take_over` with it. Afterwards, the team that is not hosted is closed."""
         from agent_worker.teams.make_agents import host_team
 
-        fresh = await host_team(loaded, self.environ, trace_content=self.trace_content)
+        fresh = await host_team(loaded, trace_content=self.trace_content)
         before, agents = self.hosted.get(fresh.team), dict(self.executor.agents)
         try:
             await take_over(fresh)

@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def host_team(folder: TeamFolder, environ: Mapping[str, str], *, trace_content: bool = False) -> HostedTeam:
-    """Make all agents of a checked folder. With `trace_content`, their spans contain prompts and answers.
-
-    `environ` is not read here: the folder's values are already expanded.
-    """
+async def host_team(folder: TeamFolder, *, trace_content: bool = False) -> HostedTeam:
+    """Make all agents of a checked folder. With `trace_content`, their spans contain prompts and answers."""
     shared = SharedRuntime()
     for kind in sorted({agent.kind for agent in folder.agents.values()}):
         await _KINDS[kind].prepare(folder, shared, trace_content)

@@ -1,1 +1,1 @@
-"""The history of the tables."""
+"""The migrations of library-search's tables, as Alembic runs them. A revision that is on main is never edited."""

@@ -1,1 +1,1 @@
-"""The history of the tables, as Alembic runs it. A revision that is on main is never edited."""
+"""The migrations of team-lifecycle's tables, as Alembic runs them. A revision that is on main is never edited."""

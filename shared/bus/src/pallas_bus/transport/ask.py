@@ -85,9 +85,9 @@ def kind_of(word: str) -> type[PallasError]:
     return _KINDS.get(word, PallasError)
 
 
-async def answering(bus: Bus, *, version: str = "0.1.0", description: str = "") -> Answering:
+async def answering(bus: Bus, *, description: str = "") -> Answering:
     """Announce this process as a service that answers questions (`nats micro ls` shows it)."""
-    service = Answering(bus, ServiceConfig(name=bus.service, version=version, description=description))
+    service = Answering(bus, ServiceConfig(name=bus.service, version="0.1.0", description=description))
     await service.start()
     return service
 

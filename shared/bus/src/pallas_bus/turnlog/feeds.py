@@ -51,18 +51,17 @@ class TurnFeeds:
     async def resume(
         self,
         ref: TurnRef,
-        after: int = 0,
         *,
         behind: Cursor = BEGINNING,
         skip: frozenset[type[TurnEvent]] = frozenset(),
     ) -> TurnFeed:
         """Follow a turn that may run or have ended, from its beginning.
 
-        Messages up to the position `after` are not read, events up to `behind` are left out. What the log has by now
-        is in the feed completely: `MAX_UNREAD` does not count for it.
+        Events up to `behind` are left out. What the log has by now is in the feed completely: `MAX_UNREAD` does not
+        count for it.
         """
         feed = self.open(ref, skip=skip)
-        feed.position, feed.behind, feed.cursor = after, behind, behind
+        feed.behind = feed.cursor = behind
         try:
             await self.catch_up(feed)
         except BaseException:

@@ -49,7 +49,7 @@ DELIVERY = 10.0
 MOMENT = 0.003
 """Seconds for which an event waits for others, to be sent in one message with them."""
 
-_CONCLUDE_SECONDS = 25.0
+_CONCLUDE_TRIES = 5
 _RETRY_PAUSE = 0.2
 _SLACK = 60.0
 """Seconds by which the time to live of early content is longer than the time until it is removed."""
@@ -150,14 +150,15 @@ class TurnWriter:
 
         Raises:
             Superseded: there is a newer attempt, or the turn was cancelled; this attempt must not end it like this.
-            Unavailable: the broker was unavailable for `_CONCLUDE_SECONDS`; the call may be repeated.
+            Unavailable: the broker did not acknowledge, though it was retried; the call may be repeated.
             Rejected: the answer is larger than the broker accepts (`too_large`). It was not published; its number is
                 free again.
         """
         if self.early_content:
             due = outcome.ended_at + timedelta(seconds=self.content_ttl)
             outcome = outcome.model_copy(update={"content_until": due})
-        stored = await self._retry(partial(self._put_end, outcome), "end the turn", deadline=_CONCLUDE_SECONDS)
+        deadline = _CONCLUDE_TRIES * self.bus.timeout
+        stored = await self._retry(partial(self._put_end, outcome), "end the turn", deadline=deadline)
         return not stored.duplicate or await self._is_ours(outcome)
 
     async def _put_end(self, outcome: TurnOutcome) -> Stored:

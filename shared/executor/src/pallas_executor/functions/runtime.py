@@ -98,10 +98,10 @@ class FunctionRuntime:
         ]
         if missing:
             raise ProtocolFault(-32602, f"prompt {name!r} needs the argument {missing[0]!r}")
-        said = await prompt.get(ctx, arguments)
-        if isinstance(said, Mapping):
-            return dict(said)
-        messages: Sequence[JsonObject] = said if not isinstance(said, str) else [_user_message(said)]
+        answer = await prompt.get(ctx, arguments)
+        if isinstance(answer, Mapping):
+            return dict(answer)
+        messages: Sequence[JsonObject] = answer if not isinstance(answer, str) else [_user_message(answer)]
         described = {"description": prompt.definition.description} if prompt.definition.description else {}
         return {**described, "messages": list(messages)}
 

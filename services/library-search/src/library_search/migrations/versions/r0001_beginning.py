@@ -1,4 +1,4 @@
-"""The tables as they were at first."""
+"""The first version of the tables."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ _UUID = sa.Uuid(as_uuid=False)
 
 
 def upgrade() -> None:
-    """Make everything."""
+    """Create all tables."""
     op.create_table(
         "libraries",
         sa.Column("uid", sa.Text(), primary_key=True),

@@ -1,4 +1,4 @@
-"""The place in the stream of changes says of which stream: one that was lost is made anew."""
+"""The position in the stream of changes is stored with the stream's time of creation: a lost stream begins anew."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Nothing is known of the stream until now, so it is read from its beginning once."""
+    """Add the column. It is empty at first, so the stream is read once from its beginning."""
     op.add_column("changes_position", sa.Column("stream", sa.Text()))

@@ -1,4 +1,4 @@
-"""A library has an identity beside its uid, which another library may get after it."""
+"""A library has an identity in addition to its uid, because a uid can be used again after its library is deleted."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Make the column. Libraries that are there have no identity: team-lifecycle has none for them either."""
+    """Add the column. Existing libraries have no identity, neither here nor in team-lifecycle."""
     op.add_column("libraries", sa.Column("identity", sa.Text()))

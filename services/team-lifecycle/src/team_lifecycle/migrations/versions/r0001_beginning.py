@@ -1,4 +1,4 @@
-"""The tables as they were at first."""
+"""The first version of the tables."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,7 +12,7 @@ _TIME = sa.DateTime(timezone=True)
 
 
 def upgrade() -> None:
-    """Make everything."""
+    """Create all tables."""
     _teams()
     _libraries()
     _tokens()

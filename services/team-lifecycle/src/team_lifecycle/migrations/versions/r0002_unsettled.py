@@ -1,4 +1,4 @@
-"""What changes have touched, until it is certain that everybody knows."""
+"""The table of pending look-ups: those that a change has invalidated and that are not known to be refreshed."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,7 +9,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "unsettled",
         sa.Column("number", sa.BigInteger(), primary_key=True, autoincrement=False),

@@ -1,4 +1,4 @@
-"""Cancel a turn for good: the tombstone is in the log before anybody learns that the turn was cancelled."""
+"""Cancel a turn for good: the cancel is in the log before anybody is notified of it."""
 
 import logging
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 async def cancel_turn(bus: Bus, ref: TurnRef, reason: str) -> None:
-    """Write the turn's tombstone, retrying while the broker is unavailable; log an error after the retry's deadline."""
+    """Write the cancel, retrying while the broker is unavailable; log an error after the retry's deadline."""
     facts = {"turn": ref.turn_id}
     try:
         await retry_while_unavailable(lambda: request_cancel(bus, ref, reason), "cancel the turn", facts=facts)

@@ -1,9 +1,9 @@
-"""Who a bearer is and what it may read, and what changes that.
+"""The principal of a bearer, the libraries that it may read, and changes of these.
 
-A look-up is one row of the truth, with everything that is needed to judge a bearer: a signing key by its `kid`, a team
-by its id, an opaque token by the digest of its text, a library by its uid. The truth is team-lifecycle's database; its
-records are also what Redis keeps. Failures are `Denied` errors: the code is one of `AUTH_FAILURES`, the message the
-contract's (section 6.4).
+A look-up is a record from team-lifecycle's database with everything that is needed to judge a bearer: a signing key by
+its `kid`, a team by its id, an opaque token by the digest of its text, a library by its uid. Redis caches the same
+records. A refused bearer is a `Denied` error: its code is one of `AUTH_FAILURES`, its message that of the auth contract
+(section 6.4).
 
 A library has an identity beside its uid, a random word: another library may get the uid of one that was deleted. A
 library that was made before there were identities has none.
@@ -25,7 +25,7 @@ type KeyPurpose = Literal["team", "turn"]
 class KeyRecord(Message):
     """A signing key, by `kid`. `secret` is encrypted (Fernet) or, for EdDSA, the public key in PEM.
 
-    `purposes` are the kinds of JWT that it may vouch for. A retired key vouches for none.
+    `purposes` are the kinds of JWT that it may sign. A retired key has none.
     """
 
     kind: Literal["key"] = "key"
@@ -57,7 +57,7 @@ class TeamRecord(Message):
 
 
 class TokenRecord(Message):
-    """An opaque token, by the SHA-256 of its text in hex. `libraries` are those that it was allowed and still is.
+    """An opaque token, by the SHA-256 of its text in hex. `libraries` are the uids of those that it may still read.
 
     `identities` are those of these libraries, by uid.
     """
@@ -85,7 +85,7 @@ type Record = Annotated[KeyRecord | TeamRecord | TokenRecord | LibraryRecord, Fi
 
 
 class LookupKey(Message):
-    """What is looked up: `id` is a kid, a team's id, a token's digest or a library's uid."""
+    """The key of a look-up: `id` is a kid, a team's id, a token's digest or a library's uid."""
 
     kind: LookupKind
     id: str
@@ -95,20 +95,20 @@ class LookupKey(Message):
 
     @cached_property
     def text(self) -> str:
-        """Kind and id in one."""
+        """`{kind}:{id}`."""
         return f"{self.kind}:{self.id}"
 
 
 class Lookups(Message):
-    """Several rows of the truth are asked for at once."""
+    """Ask for several look-ups at once."""
 
     wanted: tuple[LookupKey, ...]
 
 
 class LookedUp(Message):
-    """The rows, in the order in which they were asked for, None where there is none, all as of one moment.
+    """The records in the order of the question, None where there is none, all from one snapshot.
 
-    `version` is the number of the last change that they contain: it only grows.
+    `version` is the number of the last change that the snapshot contains; it only grows.
     """
 
     version: int
@@ -116,9 +116,9 @@ class LookedUp(Message):
 
 
 class ResolveBearer(Message):
-    """Whose is this bearer, and what may it read? `uses_up` says that a per-turn token counts as used by this.
+    """Ask for the principal of a bearer and its libraries. `uses_up`: a per-turn token is used up by this.
 
-    `identities` says that those of the libraries are asked for, too. Per-turn tokens do not have them.
+    `identities`: the answer shall have the identities of the libraries. Per-turn tokens do not have them.
     """
 
     bearer: str = Field(repr=False)
@@ -127,10 +127,10 @@ class ResolveBearer(Message):
 
 
 class Resolved(Message):
-    """The answer. An empty set is an answer: the caller may read nothing. `identities` are by uid.
+    """The answer. Without `libraries` the caller may read nothing. `identities` are by uid.
 
-    `cache` says where it came from: Redis (`hit`), the truth because Redis had not all of it (`miss`), or the truth
-    because Redis cannot be used (`bypass`).
+    `cache` is the source of the look-ups: Redis (`hit`), Postgres because Redis did not have all of them (`miss`), or
+    Postgres because Redis cannot be used (`bypass`).
     """
 
     principal: Principal
@@ -141,10 +141,10 @@ class Resolved(Message):
 
 
 class LifecycleChanged(Message):
-    """Something about teams, tokens, keys, users, memberships or libraries changed (audit line and event in one).
+    """A change of a team, token, key, user, membership or library. It is the audit record of the change, too.
 
-    `number` counts all changes without a gap. `id` is what changed, `data` what it is now, without any secret.
-    `correlation` is the caller's request id. Of a library, `data` has the `identity`.
+    `number` counts all changes without a gap. `id` is that of the changed object, `data` its new state without secrets.
+    `correlation` is the caller's request id. The `data` of a library has its `identity`.
     """
 
     number: int
@@ -174,4 +174,4 @@ AUTH_FAILURES: dict[str, str] = {
     "user_disabled": "User account is disabled.",
     "replay": "Token replay detected.",
 }
-"""Why a bearer is refused: the reason that is counted, and the sentence that its caller is told."""
+"""Why a bearer is refused: the reason, which is counted, and the message for its caller."""

@@ -1,7 +1,4 @@
-"""Health, as the monitor publishes it (interface contract section 3).
-
-`AgentHealth` is what `get_health` answers and the registry folds in.
-"""
+"""Health, as the monitor publishes it (interface contract section 3): `get_health` and the registry show it."""
 
 from datetime import datetime
 from typing import Literal
@@ -15,8 +12,8 @@ type HealthStatus = Literal["ok", "degraded", "error"]
 class ProbeResult(Message):
     """One probe of one dependency (KV bucket `probes`, key `{key}`).
 
-    `error` is a short reason that names no address and no credential; None means it answered. `duration_ms` is how long
-    the whole probe took.
+    `error` is a short reason that names no address and no credential; None: the dependency answered. `duration_ms`
+    is the duration of the whole probe.
     """
 
     key: Token
@@ -30,8 +27,8 @@ class ProbeResult(Message):
 class AgentHealth(Message):
     """The folded health of one agent (KV bucket `health`, key `{team}.{agent}`).
 
-    `message` is there whenever `status` is not ok. `interval` is the monitor's probe interval in seconds: older than
-    two of them is stale.
+    `message` is set if `status` is not ok. `interval` is the monitor's probe interval in seconds; health that is older
+    than two intervals is stale.
     """
 
     team: Token

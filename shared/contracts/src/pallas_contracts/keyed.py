@@ -1,7 +1,7 @@
-"""What the log may know of a caller's secrets: keyed hashes and signatures, by one key that all replicas share.
+"""Keyed hashes and signatures, with one key that all replicas share.
 
-Whoever has the log but not the key can neither guess a conversation id nor make an event id. Each use has a key of its
-own, derived from the shared one, so that nothing made for one use counts for another.
+Without the key, the log does not help to guess a conversation id or to forge an event id. Each use has its own key,
+derived from the shared one, so that a value made for one use is invalid for another.
 """
 
 import base64
@@ -24,19 +24,19 @@ class LogKey:
     secret: str = field(repr=False)
 
     def conversation(self, correlation: str) -> str:
-        """What the log keeps of a caller's conversation id: 32 hex digits."""
+        """The keyed hash of a caller's conversation id, as the log keeps it: 32 hex digits."""
         return self._mac("conversation", correlation.encode()).hex()[:32]
 
     def digest(self, *parts: object) -> str:
-        """A digest of JSON values, to tell whether two calls are the same: 32 hex digits."""
+        """A digest of JSON values, to compare two calls: 32 hex digits."""
         return self._mac("digest", _canonical(parts)).hex()[:32]
 
     def turn_id(self, *parts: object) -> TurnId:
-        """The turn that those JSON values stand for, the same on every replica: a version 8 UUID in hex."""
+        """The id of the turn that JSON values identify, the same on every replica: a version 8 UUID in hex."""
         return derived_turn_id(self._mac("turn", _canonical(parts)))
 
     def sign(self, use: str, value: object) -> str:
-        """A JSON value with a signature, as base64url without padding; readable for everybody."""
+        """A JSON value with a signature, as base64url without padding. It is not encrypted."""
         payload = _canonical(value)
         return base64.urlsafe_b64encode(self._mac(use, payload)[:_TAG] + payload).decode().rstrip("=")
 

@@ -1,7 +1,7 @@
-"""The text of an opaque token: `pallas_`, 32 random bytes and a CRC-32 of all before it, both in base62.
+"""The text of an opaque token: `pallas_`, 32 random bytes in base62, and a CRC-32 of both in base62.
 
-It has one length and one alphabet, so a secret scanner finds it by a pattern, and the checksum tells a token with a
-typing error from one that nobody knows. Only its digest is ever stored.
+Length and alphabet are fixed, so that secret scanners find tokens by a pattern. The checksum shows typing errors. Only
+the digest of a token is stored.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import zlib
 PREFIX = "pallas_"
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _RANDOM, _CHECK = 43, 6
-"""Digits that 256 and 32 bits take."""
+"""Base62 digits of 256 and of 32 bits."""
 _PATTERN = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{_RANDOM + _CHECK}}}")
 
 
@@ -28,7 +28,7 @@ def is_opaque_token(text: str) -> bool:
 
 
 def token_digest(text: str) -> str:
-    """What is stored of a token: its SHA-256 in hex."""
+    """The digest of a token, which is stored: SHA-256 in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -21,25 +21,26 @@ WITHIN = 10.0
 GATEWAY, WORKER = "agent-gateway", "agent-worker"
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A folder in which `make secrets` was said."""
-    make_secrets(tmp_path / "checkout" / "deploy" / "secrets")
-    return tmp_path / "checkout"
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the result of `make secrets`."""
+    folder = tmp_path_factory.mktemp("checkout")
+    make_secrets(folder / "deploy" / "secrets")
+    return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def secrets(checkout: Path) -> dict[str, Files]:
-    """The Secrets that were made of it."""
+    """The Secrets that are made from that folder at first."""
     return secrets_of(checkout)
 
 
-@pytest.fixture(params=OVERLAYS)
+@pytest.fixture(scope="module", params=OVERLAYS)
 async def running(
-    request: pytest.FixtureRequest, tmp_path: Path, secrets: dict[str, Files]
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, secrets: dict[str, Files]
 ) -> AsyncGenerator[list[Pod]]:
-    """The brokers of each overlay."""
-    async with brokers(request.param, tmp_path / "brokers", secrets) as started:
+    """The running brokers of each overlay. The last test changes their users."""
+    async with brokers(request.param, tmp_path_factory.mktemp("brokers"), secrets) as started:
         yield started
 
 
@@ -64,7 +65,7 @@ async def test_every_broker_accepts_every_service(running: list[Pod], secrets: d
         assert [name for name in SERVICES if not await lets_in(access(pod, name, secrets), name)] == []
 
 
-@pytest.mark.parametrize("running", ["local"], indirect=True)
+@pytest.mark.parametrize("running", ["local"], indirect=True, scope="module")
 async def test_brokers_reject_connections_without_a_seed_or_without_tls(
     running: list[Pod], secrets: dict[str, Files]
 ) -> None:
@@ -74,7 +75,7 @@ async def test_brokers_reject_connections_without_a_seed_or_without_tls(
     assert not await lets_in(Access(known.url, known.seed), GATEWAY)
 
 
-@pytest.mark.parametrize("running", ["production"], indirect=True)
+@pytest.mark.parametrize("running", ["production"], indirect=True, scope="module")
 async def test_brokers_connect_to_each_other_over_tls_with_certificates_only(running: list[Pod]) -> None:
     for pod in running:
         cluster = (await pod.monitored("varz"))["cluster"]
@@ -84,11 +85,11 @@ async def test_brokers_connect_to_each_other_over_tls_with_certificates_only(run
 
 
 async def test_workers_of_a_new_team_are_accepted_after_a_reload_without_dropping_connections(
-    running: list[Pod], secrets: dict[str, Files], checkout: Path
+    running: list[Pod], secrets: dict[str, Files], checkout: Path, tmp_path: Path
 ) -> None:
     async with connect(access(running[0], GATEWAY, secrets), GATEWAY, timeout=3.0) as before:
         connection = before.client.client_id
-        make_secrets(checkout / "deploy" / "secrets", another_team(checkout / "other"))
+        make_secrets(checkout / "deploy" / "secrets", another_team(tmp_path / "other"))
         changed = secrets_of(checkout)
         assert not await lets_in(access(running[-1], WORKER, changed), WORKER)
 

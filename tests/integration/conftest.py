@@ -10,7 +10,7 @@ from tests.postgres import PostgresServer
 from tests.waiting import PATIENCE
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def patience_with_redis() -> Generator[None]:
     """Services in the test's process do not take a pause of the machine for a hanging Redis."""
     with pytest.MonkeyPatch.context() as patched:

@@ -21,13 +21,20 @@ ADMIN = "/admin/api"
 SERVICE_PASSWORD, ADMIN_PASSWORD = "correct horse", "battery staple"
 FERNET_KEY = Fernet.generate_key().decode()
 _CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+_HASHES = {
+    "PALLAS_SERVICE_PASSWORD_HASH": _CHEAP.hash(SERVICE_PASSWORD),
+    "PALLAS_ADMIN_PASSWORD_HASH": _CHEAP.hash(ADMIN_PASSWORD),
+}
+CONTENT = ("tokens", "libraries", "users", "teams")
+"""The tables to empty, in this order, for a service without teams, users, libraries and tokens."""
+HISTORY = ("signing_keys", "changes", "unsettled")
+"""The other tables. Only without a running service may they be emptied."""
 
 
 def environment(**urls: str) -> dict[str, str]:
     """The variables of a service, for a process or for `TeamLifecycleSettings`."""
     return {
-        "PALLAS_SERVICE_PASSWORD_HASH": _CHEAP.hash(SERVICE_PASSWORD),
-        "PALLAS_ADMIN_PASSWORD_HASH": _CHEAP.hash(ADMIN_PASSWORD),
+        **_HASHES,
         "PALLAS_FERNET_KEYS": FERNET_KEY,
         "PALLAS_DRAIN_SECONDS": "2",
         **{f"PALLAS_{name.upper()}": value for name, value in urls.items()},
@@ -36,8 +43,12 @@ def environment(**urls: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """A running service. `daedalus` and `admin` are clients with their accounts, `stranger` has none."""
+    """A running service. `daedalus` and `admin` are clients with their accounts, `stranger` has none.
 
+    `settings` are those of `a_lifecycle`, for replicas and for clients of the same servers.
+    """
+
+    settings: dict[str, str]
     process: Process
     base: str
     daedalus: httpx.AsyncClient
@@ -105,10 +116,11 @@ async def a_lifecycle(**settings: str) -> AsyncGenerator[Lifecycle]:
         await stack.enter_async_context(listening(app, listener, drain_seconds=1))
 
         async def client(auth: tuple[str, str] | None) -> httpx.AsyncClient:
-            made = httpx.AsyncClient(base_url=base, auth=auth, trust_env=False, timeout=30)
+            made = httpx.AsyncClient(base_url=base, auth=auth, trust_env=False, verify=False, timeout=30)
             return await stack.enter_async_context(made)
 
         yield Lifecycle(
+            settings,
             process,
             base,
             daedalus=await client(("daedalus-service", SERVICE_PASSWORD)),

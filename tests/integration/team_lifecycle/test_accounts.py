@@ -86,7 +86,7 @@ async def slow_hashing(addresses: dict[str, str]) -> AsyncGenerator[Lifecycle]:
 
 
 async def test_a_right_password_is_hashed_once_and_an_unknown_name_costs_as_much_as_a_wrong_one(
-    lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
+    own_lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes: list[str] = []
     verify = Admission.verify
@@ -100,7 +100,7 @@ async def test_a_right_password_is_hashed_once_and_an_unknown_name_costs_as_much
     async def checked(name: str, password: str) -> list[str]:
         hashes.clear()
         for _ in range(3):
-            await lifecycle.stranger.get(f"{TEAMS}{ID}/", auth=(name, password))
+            await own_lifecycle.stranger.get(f"{TEAMS}{ID}/", auth=(name, password))
         return [*hashes]
 
     wrong = await checked("daedalus-service", "wrong")

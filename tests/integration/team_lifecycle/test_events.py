@@ -18,6 +18,12 @@ from pallas_contracts.auth import LifecycleChanged
 
 
 @pytest.fixture
+def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
+    """A service of this test alone: its first event is the first of the stream."""
+    return own_lifecycle
+
+
+@pytest.fixture
 async def published_events(nats_server: NatsServer, bus: Connecting) -> Collected[LifecycleChanged]:
     """The events of the stream `CHANGES` in the order of arrival, each once."""
     listener = await bus("test", url=nats_server.url)

@@ -1,12 +1,19 @@
 """Signing keys: which one signs, which secrets are shown, and both algorithms."""
 
 import jwt
+import pytest
 from cryptography.fernet import Fernet
 from tests.integration.team_lifecycle.lab import ADMIN, FERNET_KEY, TEAMS, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
 JWKS = "/.well-known/jwks.json"
+
+
+@pytest.fixture
+def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
+    """A service of this test alone: it has one key."""
+    return own_lifecycle
 
 
 async def keys_of(lifecycle: Lifecycle) -> list[dict[str, object]]:

@@ -7,9 +7,7 @@ from pallas_postgres.engine import open_engine, reading
 from team_lifecycle.handlers.listing import list_teams, list_tokens
 
 
-async def test_a_page_of_tokens_or_teams_takes_two_statements_at_any_length(
-    lifecycle: Lifecycle, addresses: dict[str, str]
-) -> None:
+async def test_a_page_of_tokens_or_teams_takes_two_statements_at_any_length(lifecycle: Lifecycle) -> None:
     await lifecycle.user("olga")
     allowed = {f"lib{number}" for number in range(3)}
     for uid in allowed:
@@ -18,7 +16,7 @@ async def test_a_page_of_tokens_or_teams_takes_two_statements_at_any_length(
         assert (await lifecycle.token("olga", *libraries)).status_code == 201
         team_id, _ = await lifecycle.team()
         await lifecycle.attach(team_id, *libraries)
-    engine = open_engine(addresses["postgres_url"], pool=1, service="tests")
+    engine = open_engine(lifecycle.settings["postgres_url"], pool=1, service="tests")
     statements: list[str] = []
     async with reading(engine) as session:
         event.listen(engine.sync_engine, "before_cursor_execute", lambda *given: statements.append(given[2]))

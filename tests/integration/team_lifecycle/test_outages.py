@@ -20,6 +20,12 @@ from team_lifecycle.changes.make_changes import CHANGES_LOCK
 
 
 @pytest.fixture
+def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
+    """A service of this test alone, with its servers."""
+    return own_lifecycle
+
+
+@pytest.fixture
 def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> "PostgresServer":
     """A Postgres of this test alone, not yet running."""
     return PostgresServer(tmp_path_factory.mktemp("own"))

@@ -6,7 +6,7 @@ Then the change is committed, and the cache stays unreachable.
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.embedded import RedisServer
 from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.failing_cache import FailingCache, fill_with_old_rows, truth
-from tests.integration.team_lifecycle.lab import FERNET_KEY
+from tests.integration.team_lifecycle.lab import CONTENT, FERNET_KEY, HISTORY
 from tests.postgres import PostgresServer
 from tests.waiting import eventually
 
@@ -129,10 +129,25 @@ def test_every_handler_has_a_case() -> None:
     assert handlers == set(CASES) | UNSEEN
 
 
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisServer]:
+    """The Redis of this module. Each test makes it lose its data."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def database(postgres: PostgresServer) -> str:
+    """The database of this module."""
+    return await postgres.new_database(like="model")
+
+
 @pytest.fixture
-async def engine(postgres: PostgresServer) -> AsyncGenerator[AsyncEngine]:
-    """A database without rows."""
-    engine = open_engine(await postgres.new_database(like="model"), pool=5, service="tests")
+async def engine(postgres: PostgresServer, database: str, redis: RedisServer) -> AsyncGenerator[AsyncEngine]:
+    """A database without rows, and a Redis without look-ups."""
+    await postgres.empty(database, *CONTENT, *HISTORY)
+    redis.say("FLUSHALL")
+    engine = open_engine(database, pool=5, service="tests")
     yield engine
     await engine.dispose()
 

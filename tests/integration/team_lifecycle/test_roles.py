@@ -197,15 +197,16 @@ async def test_an_inactive_user_can_no_longer_act(people: Lifecycle) -> None:
 
 
 async def test_lists_are_paged_without_gaps_or_duplicates(lifecycle: Lifecycle) -> None:
+    earlier = (await lifecycle.admin.get(f"{ADMIN}/changes", params={"limit": 1000})).json()["items"][-1]["number"]
     await lifecycle.user(*(f"u{number}" for number in range(5)))
     await lifecycle.library("lib", owner="u0")
     for number in range(5):
         await lifecycle.grant("lib", f"u{number}", "reader")
         await lifecycle.team()
         await lifecycle.token("u0", "lib")
-    for listing, count in (("users", 5), ("memberships", 6), ("teams/", 5), ("tokens", 5), ("changes", 22)):
+    for listing, count in (("users", 5), ("memberships", 6), ("teams/", 5), ("tokens", 5), ("changes", 21)):
         items: list[object] = []
-        after: str | None = ""
+        after: str | None = str(earlier) if listing == "changes" else ""
         while after is not None:
             page = await lifecycle.admin.get(
                 f"{ADMIN}/{listing}", params={"limit": 2, **({"after": after} if after else {})}

@@ -52,10 +52,10 @@ async def test_a_repeated_create_returns_the_team_without_a_jwt_and_changes_noth
 
 @requirement("A-4.1.9")
 async def test_a_team_has_a_name_of_at_most_200_characters_and_times_of_creation_and_change(
-    lifecycle: Lifecycle, addresses: dict[str, str], postgres: PostgresServer
+    lifecycle: Lifecycle, postgres: PostgresServer
 ) -> None:
     async def times() -> tuple[datetime, datetime]:
-        [row] = await postgres.say("select created_at, updated_at from teams", addresses["postgres_url"])
+        [row] = await postgres.say("select created_at, updated_at from teams", lifecycle.settings["postgres_url"])
         made, changed = row
         assert isinstance(made, datetime)
         assert isinstance(changed, datetime)
@@ -77,11 +77,9 @@ async def test_every_spelling_of_a_uuid_names_the_same_team(lifecycle: Lifecycle
         assert (await lifecycle.daedalus.post(TEAMS, json={"id": spelling, "name": "x"})).status_code == 200
 
 
-async def test_concurrent_creates_of_one_id_make_one_team_and_one_jwt(
-    lifecycle: Lifecycle, addresses: dict[str, str]
-) -> None:
+async def test_concurrent_creates_of_one_id_make_one_team_and_one_jwt(lifecycle: Lifecycle) -> None:
     team_id = str(uuid.uuid4())
-    async with a_lifecycle(**addresses) as replica:
+    async with a_lifecycle(**lifecycle.settings) as replica:
         asked = [client.post(TEAMS, json={"id": team_id, "name": "K"}) for client in [lifecycle.daedalus] * 5]
         asked += [client.post(TEAMS, json={"id": team_id, "name": "K"}) for client in [replica.daedalus] * 5]
         answers = await asyncio.gather(*asked)

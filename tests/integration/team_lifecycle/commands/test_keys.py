@@ -1,6 +1,14 @@
 """`pallas keys` against a running service."""
 
+import pytest
 from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.team_lifecycle.lab import Lifecycle
+
+
+@pytest.fixture
+def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
+    """A service of this test alone: it has one key."""
+    return own_lifecycle
 
 
 async def states(pallas: Pallas) -> dict[str, str]:

@@ -9,7 +9,7 @@ import typer
 from tests.conftest import Connecting
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.team_lifecycle.commands.conftest import Pallas
-from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, FERNET_KEY, SERVICE_PASSWORD, a_lifecycle
+from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, FERNET_KEY, SERVICE_PASSWORD, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
@@ -29,16 +29,14 @@ GROUPS = {"keys": keys, "libraries": libraries, "teams": teams, "tokens": tokens
 
 
 @pytest.fixture
-async def read(
-    addresses: dict[str, str], pallas: Pallas, nats_server: NatsServer, bus: Connecting
-) -> AsyncGenerator[Read]:
+async def read(lifecycle: Lifecycle, pallas: Pallas, bus: Connecting) -> AsyncGenerator[Read]:
     """The libraries that a bearer reads, or the message of its refusal. Two libraries exist, each in a workspace."""
     await pallas.done("users", "add", "ann")
     await pallas.done("libraries", "add", "papers", "--workspace", "ws_work", "--owner", "ann")
     await pallas.done("libraries", "add", "diary", "--workspace", "ws_home")
-    environ = {f"PALLAS_{name.upper()}": addresses[name] for name in ("nats_url", "redis_url")}
+    environ = {f"PALLAS_{name.upper()}": lifecycle.settings[name] for name in ("nats_url", "redis_url")}
     settings = AuthResolverSettings.from_env({**environ, "PALLAS_FERNET_KEYS": FERNET_KEY})
-    gateway = await bus(GATEWAY, url=nats_server.url)
+    gateway = await bus(GATEWAY, url=lifecycle.settings["nats_url"])
 
     async def resolve(bearer: str) -> set[str] | str:
         try:
@@ -97,7 +95,7 @@ async def test_a_token_for_a_client_is_issued_and_revoked(pallas: Pallas, read: 
 async def test_a_leaked_signing_key_is_replaced_and_every_team_gets_another_jwt(pallas: Pallas, read: Read) -> None:
     leaked = (await pallas.done("teams", "create", "Kottos")).out
     [[team, *_]] = (await pallas.done("teams", "list")).rows
-    [[key, *_]] = (await pallas.done("keys", "list")).rows
+    [key] = [row[0] for row in (await pallas.done("keys", "list")).rows if row[3] == "current"]
     await pallas.done("keys", "add", "team", "--current")
     jwt = (await pallas.done("teams", "rotate", team, "--yes")).out
     await pallas.done("keys", "retire", key, "--yes")

@@ -1,4 +1,4 @@
-"""A Postgres for the whole run, and for each test a service with its own database and broker.
+"""A Postgres for the whole run, and for each test a service with its own database and broker, except in `api`.
 
 Change numbers start at 1 in every database, so two databases cannot share a stream.
 """
@@ -9,7 +9,15 @@ from collections.abc import AsyncGenerator
 import pytest
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, answering_for
+from tests.integration.library_search.lab import (
+    Search,
+    Services,
+    StandIn,
+    Truth,
+    a_search,
+    answering_for,
+    running_services,
+)
 from tests.postgres import PostgresServer
 
 from library_search.migrate import MIGRATIONS
@@ -29,6 +37,13 @@ async def _make_model(server: PostgresServer) -> None:
     engine = open_engine(f"{server.url.rpartition('/')[0]}/library_model", pool=1, service="tests")
     await MIGRATIONS.run(engine)
     await engine.dispose()
+
+
+@pytest.fixture(scope="module")
+async def running(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Services]:
+    """All services of this module, as the tests before have left them."""
+    async with running_services(postgres, tmp_path_factory.mktemp("redis")) as services:
+        yield services
 
 
 @pytest.fixture

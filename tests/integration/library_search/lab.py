@@ -9,7 +9,8 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import httpx
 import httpx2
@@ -17,8 +18,10 @@ from argon2 import PasswordHasher
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
+from tests.embedded import NatsServer, RedisServer
 from tests.integration.real_parts import until
-from tests.integration.team_lifecycle.lab import FERNET_KEY
+from tests.integration.team_lifecycle.lab import CONTENT, FERNET_KEY, Lifecycle, a_lifecycle
+from tests.postgres import PostgresServer
 from tests.waiting import PATIENCE, eventually, soon
 
 from auth_resolver.app import build as build_resolver
@@ -65,6 +68,11 @@ class StandIn:
     refused: dict[str, str] = field(default_factory=dict[str, str])
     failing: dict[str, PallasError] = field(default_factory=dict[str, PallasError])
     asked: list[ResolveBearer] = field(default_factory=list[ResolveBearer])
+
+    def forget(self) -> None:
+        """Become as new."""
+        for known in (self.libraries, self.identities, self.refused, self.failing, self.asked):
+            known.clear()
 
     async def __call__(self, question: ResolveBearer) -> Resolved:
         """Answer a question."""
@@ -121,8 +129,9 @@ class Truth:
 
 @dataclass(frozen=True)
 class Search:
-    """A running service. `admin` is a client with the admins' account."""
+    """A running service. `environ` are its variables, `admin` is a client with the admins' account."""
 
+    environ: Mapping[str, str]
     process: Process
     base: str
     admin: httpx.AsyncClient
@@ -150,7 +159,7 @@ class Search:
         """The official client, connected, with a bearer."""
         headers = {"Authorization": f"Bearer {bearer}"}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=20, trust_env=False) as http,
+            httpx2.AsyncClient(headers=headers, timeout=20, trust_env=False, verify=False) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=era) as client,
         ):
             yield client
@@ -165,6 +174,16 @@ class Search:
     async def connected(self) -> None:
         """Wait until the service is connected to the broker."""
         await eventually(lambda: "broker" not in self.process.probes.missing())
+
+    async def empty(self, server: PostgresServer, last: int) -> None:
+        """Delete all libraries and documents, once change number `last` is applied."""
+        database = self.environ["PALLAS_POSTGRES_URL"]
+
+        async def is_applied() -> bool:
+            return await server.say("select number from changes_position", database) == [(last,)]
+
+        await until(is_applied)
+        await server.empty(database, "libraries")
 
     def measured(self, metric: str, **labels: str) -> float:
         """The value of a metric."""
@@ -184,9 +203,38 @@ async def a_search(environ: Mapping[str, str]) -> AsyncGenerator[Search]:
         process.probes.started = True
         app = with_probes(process.probes, lambda: service.http)
         await stack.enter_async_context(listening(app, listener, drain_seconds=1))
-        made = httpx.AsyncClient(base_url=base, auth=("admin", PASSWORD), trust_env=False, timeout=30)
+        made = httpx.AsyncClient(base_url=base, auth=("admin", PASSWORD), trust_env=False, verify=False, timeout=30)
         admin = await stack.enter_async_context(made)
-        yield Search(process, base, admin)
+        yield Search(environ, process, base, admin)
+
+
+@dataclass(frozen=True)
+class Services:
+    """team-lifecycle and library-search, with a resolver between them."""
+
+    lifecycle: Lifecycle
+    search: Search
+
+    async def empty(self, server: PostgresServer) -> None:
+        """Delete all teams, users, libraries, tokens and documents."""
+        database = self.lifecycle.settings["postgres_url"]
+        [(last,)] = await server.say("select coalesce(max(number), 0) from changes where kind = 'library'", database)
+        await self.search.empty(server, cast(int, last))
+        await server.empty(database, *CONTENT)
+
+
+@asynccontextmanager
+async def running_services(server: PostgresServer, folder: Path) -> AsyncGenerator[Services]:
+    """Run the services on a broker, databases and a Redis (in `folder`) of their own."""
+    async with AsyncExitStack() as stack:
+        nats = stack.enter_context(NatsServer())
+        redis = stack.enter_context(RedisServer(folder))
+        own, other = await server.new_database(), await server.new_database(like="library_model")
+        lifecycle = a_lifecycle(postgres_url=own, redis_url=redis.url, nats_url=nats.url)
+        running = await stack.enter_async_context(lifecycle)
+        await stack.enter_async_context(a_resolver(nats.url, redis.url))
+        environ = {"PALLAS_POSTGRES_URL": other, "PALLAS_NATS_URL": nats.url}
+        yield Services(running, await stack.enter_async_context(a_search(environ)))
 
 
 @asynccontextmanager

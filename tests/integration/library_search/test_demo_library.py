@@ -1,23 +1,19 @@
 """The demo team's library, as `pallas up` creates it: once, however often it starts or is killed."""
 
 import itertools
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
-from tests.embedded import NatsServer, RedisServer
-from tests.integration.library_search.lab import Search, a_resolver, a_search
+from tests.integration.library_search.lab import Search, Services
 from tests.integration.team_lifecycle.lab import (
     ADMIN,
     ADMIN_PASSWORD,
     SERVICE_PASSWORD,
     TEAMS,
     Lifecycle,
-    a_lifecycle,
 )
 from tests.postgres import PostgresServer
 
@@ -37,6 +33,7 @@ class Parts:
     search: Search
     operator: Operator
     demo: DemoTeam
+    earlier: int
 
     async def ensure(self) -> str:
         """Create the library if needed. Returns the stored JWT."""
@@ -50,34 +47,25 @@ class Parts:
         return {item["path"] for item in (await self.search.call(jwt, "list_items"))["items"]}
 
     async def changes(self) -> list[str]:
-        """All changes so far, except those of keys."""
-        listed = (await self.lifecycle.admin.get(f"{ADMIN}/changes", params={"limit": 1000})).json()["items"]
+        """All changes after number `earlier`, except those of keys."""
+        wanted = {"limit": 1000, "after": self.earlier}
+        listed = (await self.lifecycle.admin.get(f"{ADMIN}/changes", params=wanted)).json()["items"]
         return [f"{it['kind']} {it['action']}" for it in listed if it["kind"] != "key"]
 
 
 @pytest.fixture
-async def parts(
-    environ: dict[str, str], postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path
-) -> AsyncGenerator[Parts]:
-    """The running auth services, and two documents."""
+async def parts(running: Services, postgres: PostgresServer, tmp_path: Path) -> Parts:
+    """The auth services without teams and libraries, and two documents."""
+    await running.empty(postgres)
+    lifecycle, search = running.lifecycle, running.search
+    [(last,)] = await postgres.say("select max(number) from changes", lifecycle.settings["postgres_url"])
     documents = tmp_path / "documents"
     documents.mkdir()
     for name in ("one", "two"):
         (documents / f"{name}.md").write_text(f"# {name}\nWords.\n")
     demo = DemoTeam(TEAM, TeamSummary("demo", tmp_path / "hosted", (), frozenset()), documents)
-    async with AsyncExitStack() as stack:
-        redis = stack.enter_context(RedisServer(tmp_path / "redis"))
-        urls = {"postgres_url": await postgres.new_database(), "redis_url": redis.url, "nats_url": nats_server.url}
-        lifecycle = await stack.enter_async_context(a_lifecycle(**urls))
-        await stack.enter_async_context(a_resolver(nats_server.url, redis.url))
-        search = await stack.enter_async_context(a_search(environ))
-        operator = Operator(
-            f"http://127.0.0.1:{lifecycle.process.port}",
-            f"http://127.0.0.1:{search.process.port}",
-            ADMIN_PASSWORD,
-            SERVICE_PASSWORD,
-        )
-        yield Parts(lifecycle, search, operator, demo)
+    operator = Operator(lifecycle.base, search.base, ADMIN_PASSWORD, SERVICE_PASSWORD)
+    return Parts(lifecycle, search, operator, demo, cast(int, last))
 
 
 ALL_CHANGES = ["team provisioned", "user created", "library created", "team workspaces_updated"]

@@ -3,18 +3,14 @@
 import re
 import time
 import uuid
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
-from pathlib import Path
 
 import jwt as jwt_of
 import pytest
 from mcp.shared.exceptions import MCPError
 from tests.conftest import Connecting
-from tests.embedded import NatsServer, RedisServer
-from tests.integration.library_search.lab import Era, Search, a_resolver, a_search, structured
+from tests.integration.library_search.lab import Era, Search, Services, structured
 from tests.integration.real_parts import until
-from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle, a_lifecycle
+from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle
 from tests.postgres import PostgresServer
 from tests.requirements import requirement
 
@@ -23,21 +19,15 @@ LIBRARIES = {"manuals": "ws_work", "papers": "ws_work", "diary": "ws_home"}
 
 
 @pytest.fixture
-async def services(
-    environ: dict[str, str], postgres: PostgresServer, nats_server: NatsServer, tmp_path: Path
-) -> AsyncGenerator[tuple[Lifecycle, Search]]:
-    """All services, with three libraries of one document each, which `ann` owns."""
-    async with AsyncExitStack() as stack:
-        redis = stack.enter_context(RedisServer(tmp_path / "redis"))
-        addresses = {"postgres_url": await postgres.new_database(), "redis_url": redis.url, "nats_url": nats_server.url}
-        lifecycle = await stack.enter_async_context(a_lifecycle(**addresses))
-        await stack.enter_async_context(a_resolver(nats_server.url, redis.url))
-        search = await stack.enter_async_context(a_search(environ))
-        await lifecycle.user("ann")
-        for uid, workspace in LIBRARIES.items():
-            await lifecycle.library(uid, workspace, owner="ann")
-            await search.document(uid, "page.md", f"# Page\nA page of the {uid}.\n")
-        yield lifecycle, search
+async def services(running: Services, postgres: PostgresServer) -> tuple[Lifecycle, Search]:
+    """The services, with nothing but three libraries of one document each, which `ann` owns."""
+    await running.empty(postgres)
+    lifecycle, search = running.lifecycle, running.search
+    await lifecycle.user("ann")
+    for uid, workspace in LIBRARIES.items():
+        await lifecycle.library(uid, workspace, owner="ann")
+        await search.document(uid, "page.md", f"# Page\nA page of the {uid}.\n")
+    return lifecycle, search
 
 
 async def readable_libraries(search: Search, bearer: str, era: Era = "auto") -> set[str]:
@@ -142,7 +132,7 @@ def per_turn(key: dict[str, str], *libraries: str) -> str:
 
 
 async def test_a_library_that_reuses_a_uid_never_shows_old_documents_even_while_the_stream_is_full(
-    services: tuple[Lifecycle, Search], bus: Connecting, nats_server: NatsServer
+    services: tuple[Lifecycle, Search], bus: Connecting
 ) -> None:
     lifecycle, search = services
     key = (await lifecycle.admin.post(f"{ADMIN}/keys", json={"purpose": "turn"})).json()
@@ -165,7 +155,7 @@ async def test_a_library_that_reuses_a_uid_never_shows_old_documents_even_while_
 
     assert await found() == [{"manuals", "papers"}] * 9
     await until(lambda: _all_sent(lifecycle))
-    operator = await bus("test", url=nats_server.url)
+    operator = await bus("test", url=lifecycle.settings["nats_url"])
     info = await operator.api("STREAM.INFO.CHANGES", {})
     full = {"max_msgs": info["state"]["messages"], "discard": "new"}
     await operator.api("STREAM.UPDATE.CHANGES", {**info["config"], **full})

@@ -20,13 +20,13 @@ HOLDS = "select state from pg_stat_activity join pg_locks using (pid) where lock
 
 
 async def test_a_replica_frozen_inside_a_change_blocks_the_others_for_seconds_only(
-    lifecycle: Lifecycle, addresses: dict[str, str], postgres: PostgresServer, tmp_path: Path
+    lifecycle: Lifecycle, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     team_id, _ = await lifecycle.team()
-    path, database = f"{TEAMS}{team_id}/rotate/", addresses["postgres_url"]
+    path, database = f"{TEAMS}{team_id}/rotate/", lifecycle.settings["postgres_url"]
     engine = open_engine(database, pool=1, service="tests")
     async with (
-        replicas(1, environment(**addresses), tmp_path) as [frozen],
+        replicas(1, environment(**lifecycle.settings), tmp_path) as [frozen],
         httpx.AsyncClient(auth=("daedalus-service", SERVICE_PASSWORD), trust_env=False, timeout=60) as client,
     ):
 

@@ -1,15 +1,12 @@
 """Admins upload and delete documents."""
 
 import asyncio
-import logging
 import uuid
 
 import httpx
 import pytest
 from tests.integration.library_search.files import a_pdf
-from tests.integration.library_search.lab import DOCUMENTS, PASSWORD, Search, StandIn, Truth, a_search
-
-from pallas_contracts.errors import Rejected
+from tests.integration.library_search.lab import DOCUMENTS, PASSWORD, Search, StandIn, Truth
 
 
 @pytest.fixture
@@ -56,13 +53,6 @@ async def test_a_bad_file_is_refused_with_the_reason(search: Search, shelf: str)
     assert (await search.call("ann", "list_items"))["items"] == []
 
 
-async def test_a_file_that_is_too_large_is_refused(environ: dict[str, str], truth: Truth, callers: StandIn) -> None:
-    await truth.publish("created", "shelf")
-    async with a_search(environ | {"PALLAS_MAX_DOCUMENT_BYTES": "1024"}) as search:
-        assert (await search.put("shelf", "a.txt", "x" * 1024)).status_code == 201
-        assert (await search.put("shelf", "b.txt", "x" * 1025)).status_code == 413
-
-
 async def test_an_upload_waits_for_the_event_of_a_new_library(search: Search, truth: Truth) -> None:
     putting = asyncio.create_task(search.put("young", "a.txt", "Text."))
     await truth.publish("created", "young")
@@ -94,33 +84,8 @@ async def test_a_deleted_document_is_no_longer_found(search: Search, shelf: str)
 
 async def test_every_admin_path_is_401_without_the_account(search: Search) -> None:
     for auth in (None, ("admin", "wrong"), ("root", PASSWORD), ("", "")):
-        async with httpx.AsyncClient(base_url=search.base, auth=auth, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=search.base, auth=auth, trust_env=False, verify=False) as http:
             for path in (f"{DOCUMENTS}/x?path=a.txt", "/admin/", "/admin/nothing"):
                 refused = await http.put(path, content=b"x")
                 assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
                 assert refused.headers["www-authenticate"].startswith("Basic ")
-
-
-async def test_without_a_password_hash_the_account_is_disabled(
-    environ: dict[str, str], truth: Truth, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    async with a_search(environ | {"PALLAS_ADMIN_PASSWORD_HASH": ""}) as search:
-        assert (await search.put("shelf", "a.txt", "x")).status_code == 401
-    assert "PALLAS_ADMIN_PASSWORD_HASH is not set" in caplog.text
-
-
-async def test_changing_the_languages_reindexes_all_documents(
-    environ: dict[str, str], truth: Truth, callers: StandIn
-) -> None:
-    await truth.publish("created", "shelf")
-    callers.libraries["ann"] = ("shelf",)
-    async with a_search(environ) as search:
-        await search.document("shelf", "a.txt", "Die Häuser standen leer.")
-        assert (await search.call("ann", "search", query="Haus"))["results"] == []
-    async with a_search(environ | {"PALLAS_SEARCH_LANGUAGES": "german"}) as search:
-        assert len((await search.call("ann", "search", query="Haus"))["results"]) == 1
-        assert (await search.call("ann", "search", query="die"))["results"] == []
-    with pytest.raises(Rejected, match="no text search configuration 'klingon'"):
-        async with a_search(environ | {"PALLAS_SEARCH_LANGUAGES": "simple,klingon"}):
-            pass

@@ -4,10 +4,12 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle, a_lifecycle
@@ -23,6 +25,13 @@ from team_lifecycle.changes.make_changes import CHANGES_LOCK
 def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
     """A service of this test alone, with its servers."""
     return own_lifecycle
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check readiness, and look for unsent events, many times a second."""
+    monkeypatch.setattr("team_lifecycle.health.INTERVAL", 0.05)
+    monkeypatch.setattr("team_lifecycle.relay.POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -144,12 +153,20 @@ async def test_without_postgres_every_request_is_503_until_it_is_back(
 
 
 async def test_a_change_that_waits_too_long_for_another_is_refused(
-    lifecycle: Lifecycle, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def impatient(*given: Any, options: dict[str, str], **more: Any) -> AsyncEngine:
+        return open_engine(*given, options={**options, "lock_timeout": "500ms"}, **more)
+
     monkeypatch.setattr("team_lifecycle.changes.make_changes.WAIT_SECONDS", 0.3)
+    monkeypatch.setattr("team_lifecycle.app.open_engine", impatient)
+    async with a_lifecycle(**addresses) as lifecycle:
+        await assert_refused_while_another_is_made(lifecycle)
+
+
+async def assert_refused_while_another_is_made(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
-    url = addresses["postgres_url"]
-    engine = open_engine(url, pool=3, service="tests")
+    engine = open_engine(lifecycle.settings["postgres_url"], pool=3, service="tests")
     async with engine.connect() as stuck:
         await stuck.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
         waiting = [lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/") for _ in range(5)]

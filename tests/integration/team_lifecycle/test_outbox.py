@@ -18,6 +18,9 @@ from tests.postgres import PostgresServer
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.auth import LifecycleChanged
 
+PAUSE = 0.02
+"""Seconds between two changes, so that a start does not wait for the processor that changes take."""
+
 
 async def stored(bus: Bus) -> list[LifecycleChanged]:
     """All events in the stream, in its order."""
@@ -49,8 +52,7 @@ async def test_events_arrive_in_order_and_once_while_processes_and_the_broker_ar
                     with suppress(httpx.TransportError):
                         answer = await client.post(TEAMS, json={"id": str(uuid.uuid4()), "name": "x"})
                         made += answer.status_code == 201
-                        continue
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(PAUSE)
 
         done = asyncio.Event()
         working = [asyncio.create_task(change(replica, done)) for replica in running]

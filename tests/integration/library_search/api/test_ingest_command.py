@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.embedded import free_port
 from tests.integration.library_search.lab import PASSWORD, Search, StandIn, Truth
+from tests.integration.pallas_command import Pallas
 
 _RUN = "import sys; from pallas_cli.main import app; sys.argv[0] = 'pallas'; app()"
 
@@ -25,13 +26,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "docs"
 
 
-async def pallas(*words: str, password: str = PASSWORD) -> tuple[int, str, str]:
+async def run_ingest(*words: str) -> tuple[int, str, str]:
     """Run the command. Returns exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _RUN, "libraries", "ingest", *words),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PALLAS_ADMIN_PASSWORD": password},
+        env={**os.environ, "PALLAS_ADMIN_PASSWORD": PASSWORD},
     )
     out, err = await process.communicate()
     return process.returncode or 0, out.decode(), err.decode()
@@ -43,7 +44,7 @@ async def test_ingest_reports_each_file_and_a_second_run_stores_only_changed_fil
     await truth.publish("created", "shelf")
     callers.libraries["ann"] = ("shelf",)
     words = (str(folder), "--library", "shelf", "--collection", "docs", "--url", search.base)
-    code, out, err = await pallas(*words)
+    code, out, err = await run_ingest(*words)
     assert (code, err) == (1, "")
     *lines, total = out.splitlines()
     assert sorted(lines) == [
@@ -57,7 +58,7 @@ async def test_ingest_reports_each_file_and_a_second_run_stores_only_changed_fil
 
     (folder / "bad.txt").unlink()
     (folder / "one.md").write_text("# One\nCats hunt.\n")
-    code, out, err = await pallas(*words, "--json")
+    code, out, err = await run_ingest(*words, "--json")
     assert (code, err) == (0, "")
     report: dict[str, Any] = json.loads(out)
     assert {name: report[name] for name in ("library", "collection", "created", "updated", "unchanged", "failed")} == {
@@ -76,11 +77,12 @@ async def test_ingest_reports_each_file_and_a_second_run_stores_only_changed_fil
 
 
 async def test_an_error_that_prevents_ingest_is_reported_in_one_line(search: Search, folder: Path) -> None:
-    unknown = await pallas(str(folder), "--library", "nowhere", "--url", search.base)
-    assert unknown == (1, "", "pallas: there is no library 'nowhere'\n")
-    wrong = await pallas(str(folder), "--library", "x", "--url", search.base, password="wrong")
-    assert wrong == (1, "", "pallas: the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)\n")
-    code, _, err = await pallas(str(folder), "--library", "x", "--url", f"http://127.0.0.1:{free_port()}")
-    assert code == 1
-    assert "cannot be reached (ConnectError); --url sets its address" in err
-    assert len(err.splitlines()) == 1
+    pallas = Pallas({"PALLAS_ADMIN_PASSWORD": PASSWORD}, folder)
+    ingest = ("libraries", "ingest", str(folder), "--library")
+    unknown = await pallas.refused(*ingest, "nowhere", "--url", search.base)
+    assert unknown == ["pallas: there is no library 'nowhere'"]
+    [away] = await pallas.refused(*ingest, "x", "--url", f"http://127.0.0.1:{free_port()}")
+    assert "cannot be reached (ConnectError); --url sets its address" in away
+    pallas.environ["PALLAS_ADMIN_PASSWORD"] = "wrong"
+    wrong = await pallas.refused(*ingest, "x", "--url", search.base)
+    assert wrong == ["pallas: the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)"]

@@ -1,7 +1,7 @@
 """`pallas keys` against a running service."""
 
 import pytest
-from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.pallas_command import Pallas
 from tests.integration.team_lifecycle.lab import Lifecycle
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
-from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.pallas_command import Pallas
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, Lifecycle
 
 from pallas_runtime.http.listener import bind, listening

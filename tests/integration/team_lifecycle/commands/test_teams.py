@@ -3,7 +3,7 @@
 import uuid
 
 import jwt
-from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.pallas_command import Pallas
 from tests.integration.team_lifecycle.lab import TEAMS, Lifecycle
 from tests.requirements import requirement
 

@@ -4,7 +4,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.pallas_command import Pallas
 from tests.integration.team_lifecycle.lab import Lifecycle
 from tests.requirements import requirement
 

@@ -1,7 +1,7 @@
 """`pallas users` and `pallas libraries` against a running service."""
 
 import pytest
-from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.pallas_command import Pallas
 from tests.requirements import requirement
 
 from pallas_cli.admin import api

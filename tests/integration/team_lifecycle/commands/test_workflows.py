@@ -8,7 +8,7 @@ import pytest
 import typer
 from tests.conftest import Connecting
 from tests.embedded import NatsServer, RedisServer
-from tests.integration.team_lifecycle.commands.conftest import Pallas
+from tests.integration.pallas_command import Pallas
 from tests.integration.team_lifecycle.lab import ADMIN_PASSWORD, FERNET_KEY, SERVICE_PASSWORD, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
 from tests.requirements import requirement

@@ -26,6 +26,7 @@ async def services(running: Services, postgres: PostgresServer) -> tuple[Lifecyc
     await lifecycle.user("ann")
     for uid, workspace in LIBRARIES.items():
         await lifecycle.library(uid, workspace, owner="ann")
+    for uid in LIBRARIES:
         await search.document(uid, "page.md", f"# Page\nA page of the {uid}.\n")
     return lifecycle, search
 

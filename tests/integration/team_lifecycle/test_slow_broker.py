@@ -16,7 +16,7 @@ from pallas_postgres.engine import open_engine
 from team_lifecycle.changes.relay import Relay
 from team_lifecycle.tables import Change
 
-EVENTS = 25
+EVENTS = 15
 
 
 async def test_events_are_sent_when_a_batch_exceeds_the_idle_transaction_timeout(

@@ -53,10 +53,13 @@ async def test_a_bad_file_is_refused_with_the_reason(search: Search, shelf: str)
     assert (await search.call("ann", "list_items"))["items"] == []
 
 
-async def test_an_upload_waits_for_the_event_of_a_new_library(search: Search, truth: Truth) -> None:
+async def test_an_upload_waits_for_the_event_of_a_new_library(
+    search: Search, truth: Truth, monkeypatch: pytest.MonkeyPatch
+) -> None:
     putting = asyncio.create_task(search.put("young", "a.txt", "Text."))
     await truth.publish("created", "young")
     assert (await putting).status_code == 201
+    monkeypatch.setattr("library_search.handlers.ingest_document.KNOWN_WITHIN", 0.2)
     unknown = await search.put("nowhere", "a.txt", "Text.")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "no_library")
 

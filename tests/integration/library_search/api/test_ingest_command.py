@@ -76,7 +76,10 @@ async def test_ingest_reports_each_file_and_a_second_run_stores_only_changed_fil
     assert report["skipped"] == ["code.py"]
 
 
-async def test_an_error_that_prevents_ingest_is_reported_in_one_line(search: Search, folder: Path) -> None:
+async def test_an_error_that_prevents_ingest_is_reported_in_one_line(
+    search: Search, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("library_search.handlers.ingest_document.KNOWN_WITHIN", 0.2)
     pallas = Pallas({"PALLAS_ADMIN_PASSWORD": PASSWORD}, folder)
     ingest = ("libraries", "ingest", str(folder), "--library")
     unknown = await pallas.refused(*ingest, "nowhere", "--url", search.base)

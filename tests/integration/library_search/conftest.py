@@ -9,15 +9,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.integration.library_search.lab import (
-    Search,
-    Services,
-    StandIn,
-    Truth,
-    a_search,
-    answering_for,
-    running_services,
-)
+from tests.integration.library_search.lab import Search, StandIn, Truth, a_search, answering_for
+from tests.integration.library_search.services import Services, running_services
 from tests.postgres import PostgresServer
 
 from library_search.migrate import MIGRATIONS

@@ -1,6 +1,6 @@
 """library-search as its process builds it, in the test's process, with real servers.
 
-A stand-in for the resolver decides who may read what, unless a test runs the real one.
+A stand-in for the resolver decides who may read what, unless a test runs the real one (`services.py`).
 """
 
 import asyncio
@@ -9,8 +9,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import httpx
 import httpx2
@@ -18,14 +17,10 @@ from argon2 import PasswordHasher
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
-from tests.embedded import NatsServer, RedisServer
 from tests.integration.real_parts import until
-from tests.integration.team_lifecycle.lab import CONTENT, FERNET_KEY, Lifecycle, a_lifecycle
 from tests.postgres import PostgresServer
 from tests.waiting import PATIENCE, eventually, soon
 
-from auth_resolver.app import build as build_resolver
-from auth_resolver.settings import AuthResolverSettings
 from library_search.app import build
 from library_search.settings import LibrarySearchSettings
 from pallas_bus.transport.ask import answer, answering, ask
@@ -206,44 +201,6 @@ async def a_search(environ: Mapping[str, str]) -> AsyncGenerator[Search]:
         made = httpx.AsyncClient(base_url=base, auth=("admin", PASSWORD), trust_env=False, verify=False, timeout=30)
         admin = await stack.enter_async_context(made)
         yield Search(environ, process, base, admin)
-
-
-@dataclass(frozen=True)
-class Services:
-    """team-lifecycle and library-search, with a resolver between them."""
-
-    lifecycle: Lifecycle
-    search: Search
-
-    async def empty(self, server: PostgresServer) -> None:
-        """Delete all teams, users, libraries, tokens and documents."""
-        database = self.lifecycle.settings["postgres_url"]
-        [(last,)] = await server.say("select coalesce(max(number), 0) from changes where kind = 'library'", database)
-        await self.search.empty(server, cast(int, last))
-        await server.empty(database, *CONTENT)
-
-
-@asynccontextmanager
-async def running_services(server: PostgresServer, folder: Path) -> AsyncGenerator[Services]:
-    """Run the services on a broker, databases and a Redis (in `folder`) of their own."""
-    async with AsyncExitStack() as stack:
-        nats = stack.enter_context(NatsServer())
-        redis = stack.enter_context(RedisServer(folder))
-        own, other = await server.new_database(), await server.new_database(like="library_model")
-        lifecycle = a_lifecycle(postgres_url=own, redis_url=redis.url, nats_url=nats.url)
-        running = await stack.enter_async_context(lifecycle)
-        await stack.enter_async_context(a_resolver(nats.url, redis.url))
-        environ = {"PALLAS_POSTGRES_URL": other, "PALLAS_NATS_URL": nats.url}
-        yield Services(running, await stack.enter_async_context(a_search(environ)))
-
-
-@asynccontextmanager
-async def a_resolver(nats_url: str, redis_url: str) -> AsyncGenerator[None]:
-    """Run a real resolver."""
-    given = {"PALLAS_NATS_URL": nats_url, "PALLAS_REDIS_URL": redis_url, "PALLAS_FERNET_KEYS": FERNET_KEY}
-    process = Process("auth-resolver", f"resolver-{uuid.uuid4().hex[:8]}", 0, Probes())
-    async with build_resolver(AuthResolverSettings.from_env(given), process):
-        yield
 
 
 async def callers_are_known(asker: Bus) -> None:

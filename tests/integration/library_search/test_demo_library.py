@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from tests.integration.library_search.lab import Search, Services
+from tests.integration.library_search.lab import Search
+from tests.integration.library_search.services import Services
 from tests.integration.team_lifecycle.lab import (
     ADMIN,
     ADMIN_PASSWORD,

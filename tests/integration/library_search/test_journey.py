@@ -8,7 +8,8 @@ import jwt as jwt_of
 import pytest
 from mcp.shared.exceptions import MCPError
 from tests.conftest import Connecting
-from tests.integration.library_search.lab import Era, Search, Services, structured
+from tests.integration.library_search.lab import Era, Search, structured
+from tests.integration.library_search.services import Services
 from tests.integration.real_parts import until
 from tests.integration.team_lifecycle.lab import ADMIN, TEAMS, Lifecycle
 from tests.postgres import PostgresServer

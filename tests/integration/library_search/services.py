@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer
 from auth_resolver.app import build
 from auth_resolver.settings import AuthResolverSettings
 from pallas_runtime.probes import Probes
-from pallas_runtime.run import Process
+from pallas_runtime.process import Process
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
 @pytest.fixture(autouse=True)
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check readiness, and look for unsent events, many times a second."""
-    monkeypatch.setattr("team_lifecycle.health.INTERVAL", 0.05)
-    monkeypatch.setattr("team_lifecycle.relay.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("pallas_runtime.readiness.INTERVAL", 0.05)
+    monkeypatch.setattr("team_lifecycle.changes.relay.POLL_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 import time
 import uuid
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -82,7 +82,7 @@ class PostgresServer:
         deletes = " ".join(f"delete from {table};" for table in tables)
         await self.say(f"do $$ begin {deletes} end $$", database)
 
-    async def say(self, statement: str, database: str | None = None) -> list[tuple[object, ...]]:
+    async def say(self, statement: str, database: str | None = None) -> list[tuple[Any, ...]]:
         """Run a statement outside of any transaction, and return its rows."""
         engine = create_async_engine((database or self.url).replace("postgresql:", "postgresql+asyncpg:"))
         try:

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from tests.embedded import NatsServer, RedisServer
 from tests.integration.library_search.lab import Search, a_search
@@ -29,7 +28,7 @@ class Services:
         """Delete all teams, users, libraries, tokens and documents."""
         database = self.lifecycle.settings["postgres_url"]
         [(last,)] = await server.say("select coalesce(max(number), 0) from changes where kind = 'library'", database)
-        await self.search.empty(server, cast(int, last))
+        await self.search.empty(server, last)
         await server.empty(database, *CONTENT)
 
 

@@ -3,7 +3,7 @@
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
@@ -66,7 +66,7 @@ async def parts(running: Services, postgres: PostgresServer, tmp_path: Path) -> 
         (documents / f"{name}.md").write_text(f"# {name}\nWords.\n")
     demo = DemoTeam(TEAM, TeamSummary("demo", tmp_path / "hosted", (), frozenset()), documents)
     operator = Operator(lifecycle.base, search.base, ADMIN_PASSWORD, SERVICE_PASSWORD)
-    return Parts(lifecycle, search, operator, demo, cast(int, last))
+    return Parts(lifecycle, search, operator, demo, last)
 
 
 ALL_CHANGES = ["team provisioned", "user created", "library created", "team workspaces_updated"]

@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pallas_bus.history.turn_list import TurnFilter, find_turns
-from pallas_bus.history.turns import State, TurnHistory, read_turn
+from pallas_bus.history.turns import STATES, State, TurnHistory, read_turn
 from pallas_bus.transport.connection import Bus
 from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
@@ -13,8 +13,6 @@ from pallas_cli.plain_table import print_table
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
-
-STATES: tuple[str, ...] = get_args(State.__value__)
 
 
 def filter_of(
@@ -40,11 +38,11 @@ def filter_of(
                 check_token(value, f"--{name}")
     except Rejected as error:
         raise Refused(error.message) from error
-    known = next((each for each in get_args(State.__value__) if each == state), None)
-    if state is not None and known is None:
+    known: dict[str, State] = {each: each for each in STATES}
+    if state is not None and state not in known:
         raise Refused(f"--state {state!r} is not one of {', '.join(STATES)}")
     hashed = find_log_key(data).conversation(conversation) if conversation is not None else None
-    return TurnFilter(team, agent, caller, known, hashed, begin, end)
+    return TurnFilter(team, agent, caller, known.get(state or ""), hashed, begin, end)
 
 
 def row_of(turn: TurnHistory) -> dict[str, Any]:

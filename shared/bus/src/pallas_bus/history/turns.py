@@ -6,7 +6,7 @@ The history of a turn that still runs has what has been stored so far.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import ValidationError
 
@@ -33,7 +33,8 @@ _OF_ITS_TRACE = frozenset({"requested", "outcome"})
 who joins or cancels the turn.
 """
 
-type State = Literal["waiting", "running"] | TurnStatus
+type State = Literal["waiting", "running", TurnStatus]
+STATES: tuple[State, ...] = get_args(State.__value__)
 
 
 @dataclass

@@ -14,8 +14,9 @@ from tests.integration.agent_gateway.conftest import Platform, make_platform
 from tests.integration.real_parts import Front, until
 from tests.waiting import eventually, soon
 
+from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.turnlog.content.claim_checks import OFFLOAD_ABOVE
-from pallas_bus.turnlog.queue import NANOSECONDS, ensure_consumer, queue_state
+from pallas_bus.turnlog.queue import ensure_consumer, queue_state
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG, TURN_QUEUE

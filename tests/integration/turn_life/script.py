@@ -9,7 +9,8 @@ from nats.aio.msg import Msg
 from prometheus_client import CollectorRegistry
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.turnlog.queue import NANOSECONDS, Delivery, consumer_name
+from pallas_bus.transport.streams import NANOSECONDS
+from pallas_bus.turnlog.queue import Delivery, consumer_name
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Result, Step, ToolStarted

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject
+from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject, stream_name
 from pallas_bus.turnlog.content.expiry import CONSUMER as CONTENT_EXPIRY
 from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.catalog import (
@@ -25,7 +25,7 @@ from pallas_contracts.catalog import (
     TURN_QUEUE,
     TURN_REQUESTED,
 )
-from pallas_contracts.contract import Blob, Bucket, Contract, Stream, Template
+from pallas_contracts.contract import Blob, Contract, Stream, Template
 
 type Hosted = Mapping[str, Collection[str]]
 """Agents by team."""
@@ -109,7 +109,7 @@ def _managed(service: str) -> Iterator[str]:
     yield f"{API}.STREAM.NAMES"
     for thing in (*STREAMS, *BUCKETS):
         if thing.owner == service:
-            yield from (f"{API}.STREAM.{verb}.{_stream_name(thing)}" for verb in ("CREATE", "UPDATE"))
+            yield from (f"{API}.STREAM.{verb}.{stream_name(thing)}" for verb in ("CREATE", "UPDATE"))
     for stream in STREAMS:
         if service in stream.removers:
             yield from (f"{API}.STREAM.{verb}.{stream.name}" for verb in ("PURGE", "MSG.DELETE"))
@@ -137,7 +137,7 @@ def _readable(service: str, scopes: tuple[_Scope, ...]) -> Iterator[tuple[str, T
     for bucket in BUCKETS:
         if service in bucket.readers:
             for key in _filters(bucket.key, scopes):
-                yield _stream_name(bucket), bucket.key, bucket_subject(bucket, key)
+                yield stream_name(bucket), bucket.key, bucket_subject(bucket, key)
 
 
 def _subscribed(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
@@ -198,7 +198,3 @@ def _consumers_of_others() -> tuple[str, ...]:
         f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.>",
         f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}",
     )
-
-
-def _stream_name(thing: Stream | Bucket[Any]) -> str:
-    return thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"

@@ -16,9 +16,10 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import EXPECTED
 from pallas_bus.transport.polling import keep_polling, poll_now, polling
 from pallas_bus.transport.reads import Record, read, read_last
-from pallas_bus.transport.streams import bucket_subject, live_subject
+from pallas_bus.transport.streams import bucket_subject, live_subject, stream_name
 from pallas_contracts.contract import Bucket
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.message import Message
@@ -93,7 +94,7 @@ class Table[M: Message]:
         """
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
-        stream, wanted = f"KV_{self.bucket.name}", bucket_subject(self.bucket, keys)
+        stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys)
         records = [record async for record in read(self.bus, stream, wanted)]
         present = {self._key(record) for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
@@ -108,7 +109,7 @@ class Table[M: Message]:
         Raises:
             Unavailable: the bucket cannot be read.
         """
-        stream, everything = f"KV_{self.bucket.name}", bucket_subject(self.bucket, ">")
+        stream, everything = stream_name(self.bucket), bucket_subject(self.bucket, ">")
         async for record in read(self.bus, stream, everything, after=self._read):
             self._take(record)
 
@@ -221,7 +222,7 @@ async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int |
         Conflict: the entry has changed since (`wrong_last_sequence`).
         Unavailable: the bucket cannot be written now.
     """
-    headers = {"Nats-Expected-Last-Subject-Sequence": str(after)} if after is not None else None
+    headers = {EXPECTED: str(after)} if after is not None else None
     await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), headers)
 
 
@@ -253,7 +254,7 @@ async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tupl
         Unavailable: the bucket cannot be read now.
         PallasError: the entry cannot be decoded (`undecodable`).
     """
-    records = await read_last(bus, f"KV_{bucket.name}", bucket_subject(bucket, bucket.key.subject(**ids)))
+    records = await read_last(bus, stream_name(bucket), bucket_subject(bucket, bucket.key.subject(**ids)))
     if not records:
         return None, 0
     if records[0].headers.get("KV-Operation") in _GONE:

@@ -109,6 +109,21 @@ async def read_at(bus: Bus, stream: str, position: int) -> Record | None:
     return await _read_one(bus, stream, {"seq": position})
 
 
+async def count_by_subject(bus: Bus, stream: str, subject: str) -> dict[str, int]:
+    """The number of stored messages on every subject that matches `subject` and has any.
+
+    Raises:
+        Unavailable: the broker did not answer.
+    """
+    found: dict[str, int] = {}
+    while True:
+        info = await bus.api(f"STREAM.INFO.{stream}", {"subjects_filter": subject, "offset": len(found)})
+        page: dict[str, int] = info["state"].get("subjects") or {}
+        found |= page
+        if not page or len(found) >= info.get("total", 0):
+            return found
+
+
 async def _read_one(bus: Bus, stream: str, which: dict[str, Any]) -> Record | None:
     try:
         answer = await bus.api(f"STREAM.MSG.GET.{stream}", which)

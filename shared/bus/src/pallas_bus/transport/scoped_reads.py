@@ -16,6 +16,7 @@ from typing import Any
 from nats.aio.msg import Msg
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import EXPECTED, PULL_ENDED
 from pallas_contracts.errors import Conflict, Unavailable
 
 BATCH = 100
@@ -27,7 +28,6 @@ _IDLE = 10_000_000_000
 _NEVER = "9223372036854775807"
 """A position that no message has."""
 
-_EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 _POLL_SECONDS = 0.02
 
 
@@ -89,7 +89,7 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Msg | None:
 async def _position(bus: Bus, subject: str) -> int:
     """The position of the last message on `subject`, 0 when there is none."""
     try:
-        await bus.put(subject, b"", {_EXPECTED: _NEVER})
+        await bus.put(subject, b"", {EXPECTED: _NEVER})
     except Conflict as refused:
         if isinstance(last := refused.facts.get("last"), int):
             return last
@@ -148,7 +148,7 @@ async def _next(arrived: asyncio.Queue[Msg], stream: str, timeout: float) -> Msg
     except TimeoutError as error:
         raise Unavailable(f"reading {stream} took longer than {timeout} s") from error
     status = (message.headers or {}).get("Status")
-    if status in ("404", "408"):
+    if status in PULL_ENDED:
         return None
     if status is not None:
         raise Unavailable(f"reading {stream} failed: {(message.headers or {}).get('Description', status)}")

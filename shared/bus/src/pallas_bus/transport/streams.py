@@ -31,6 +31,11 @@ def bucket_subject(bucket: Bucket[Message] | Bucket[Any], key: str) -> str:
     return f"$KV.{bucket.name}.{key}"
 
 
+def stream_name(thing: Stream | Bucket[Any]) -> str:
+    """The name of a stream, or of the stream that stores a bucket."""
+    return thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
+
+
 def stream_config(stream: Stream, replicas: int) -> dict[str, Any]:
     """The JetStream configuration of a stream."""
     return {
@@ -57,7 +62,7 @@ def stream_config(stream: Stream, replicas: int) -> dict[str, Any]:
 def bucket_config(bucket: Bucket[Any], replicas: int) -> dict[str, Any]:
     """The JetStream configuration of a KV bucket, which republishes changes to `pallas.v1.live.kv.{bucket}.{key}`."""
     return {
-        "name": f"KV_{bucket.name}",
+        "name": stream_name(bucket),
         "description": bucket.summary,
         "subjects": [f"$KV.{bucket.name}.>"],
         "retention": "limits",
@@ -93,7 +98,7 @@ async def declare(bus: Bus, *things: Stream | Bucket[Any], replicas: int = 1, ti
 
 
 async def _declare_one(bus: Bus, thing: Stream | Bucket[Any], replicas: int) -> None:
-    name = thing.name if isinstance(thing, Stream) else f"KV_{thing.name}"
+    name = stream_name(thing)
 
     async def attempt() -> None:
         if thing.owner == bus.service:

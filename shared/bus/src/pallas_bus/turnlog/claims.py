@@ -13,6 +13,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import EXPECTED
 from pallas_bus.transport.reads import read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
@@ -24,8 +25,6 @@ from pallas_contracts.turns import CancelRequested, Claimed, TurnClaim, TurnOutc
 
 log = logging.getLogger(__name__)
 
-EXPECTED = "Nats-Expected-Last-Subject-Sequence"
-EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
 _TRIES = 5
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read, read_last, read_newest
+from pallas_bus.transport.reads import count_by_subject, read, read_last, read_newest
 from pallas_bus.turnlog.queue import Delivery
 from pallas_contracts.catalog import DEAD_LETTER, DEAD_LETTERS, DEAD_ORIGINAL, TURN_REQUESTED
 from pallas_contracts.contract import Contract
@@ -93,7 +93,7 @@ async def read_letters(
     subject = DEAD_LETTER.template.filter(**ids)
     records = [record async for record in read(bus, DEAD_LETTERS.name, subject, since=since)]
     letters = [DeadLetter.model_validate_json(record.data) for record in records]
-    originals = await _subjects(bus, DEAD_ORIGINAL.template.filter(**ids))
+    originals = await count_by_subject(bus, DEAD_LETTERS.name, DEAD_ORIGINAL.template.filter(**ids))
     return [KeptLetter(letter, _subject(DEAD_ORIGINAL, letter) in originals) for letter in letters]
 
 
@@ -171,18 +171,6 @@ def faults_of(error: ValidationError) -> str:
 
 def _subject[M: Message](contract: Contract[M], letter: DeadLetter) -> str:
     return contract.template.subject(team=letter.team, agent=letter.agent, letter=letter.letter)
-
-
-async def _subjects(bus: Bus, subject_filter: str) -> set[str]:
-    """The subjects with a message on them, of those that match."""
-    found: set[str] = set()
-    while True:
-        body = {"subjects_filter": subject_filter, "offset": len(found)}
-        info = await bus.api(f"STREAM.INFO.{DEAD_LETTERS.name}", body)
-        page = set(info["state"].get("subjects") or ())
-        found |= page
-        if not page or len(found) >= info.get("total", 0):
-            return found
 
 
 async def _purge(bus: Bus, subject_filter: str) -> int:

@@ -13,11 +13,12 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import EXPECTED, EXPECTED_SUBJECT
 from pallas_bus.transport.polling import POLL_SECONDS, polling
 from pallas_bus.transport.reads import read_last, read_newest
 from pallas_bus.transport.streams import live_subject
 from pallas_bus.transport.traces import trace_headers
-from pallas_bus.turnlog.claims import EXPECTED, EXPECTED_SUBJECT, claim_state, stored_outcome
+from pallas_bus.turnlog.claims import claim_state, stored_outcome
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_CLAIM, TURN_JOINED, TURN_LEFT, TURN_LOG
 from pallas_contracts.errors import Conflict

@@ -20,8 +20,10 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import PULL_ENDED
 from pallas_bus.transport.polling import keep_polling
-from pallas_bus.turnlog.queue import NANOSECONDS, Delivery, consumer_name
+from pallas_bus.transport.streams import NANOSECONDS
+from pallas_bus.turnlog.queue import Delivery, consumer_name
 from pallas_contracts.catalog import TURN_QUEUE
 
 log = logging.getLogger(__name__)
@@ -33,9 +35,6 @@ _LATE = 2.0
 """Seconds without the due answer after which a pull request counts as lost, as it may be when the broker restarts."""
 
 _REFUSED_PAUSE = 1.0
-
-_ENDED = frozenset({"404", "408"})
-"""The status of a pull without a turn: there is none now, or there was none for `PULL_EXPIRES` seconds."""
 
 
 class _Pull(Enum):
@@ -168,7 +167,7 @@ class TurnPuller:
 
     async def _nothing(self, source: _Source, status: str) -> None:
         """The pull ended without a turn: wait for one while there is room, or retry later if the pull was refused."""
-        if status not in _ENDED:
+        if status not in PULL_ENDED:
             log.warning("a pull request was refused", extra={"agent": source.agent, "status": status})
             source.state = _Pull.REFUSED
             self.bus.spawn(self._retry_later(source, source.number))

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored
+from pallas_bus.transport.reads import count_by_subject
+from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.transport.traces import SYSTEM, trace_headers
 from pallas_contracts.catalog import TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Stream
 from pallas_contracts.turns import TurnRequested
-
-NANOSECONDS = 1_000_000_000
 
 ACK_WAIT = 10.0
 """Seconds without a progress ack after which the broker delivers a turn again."""
@@ -160,14 +160,5 @@ async def turns_by_caller(bus: Bus, team: str, agent: str) -> dict[str, int]:
     Raises:
         Unavailable: the broker does not answer.
     """
-    found: dict[str, int] = {}
-    total = 1
-    while len(found) < total:
-        body = {"subjects_filter": TURN_REQUESTED.template.filter(team=team, agent=agent), "offset": len(found)}
-        info = await bus.api(f"STREAM.INFO.{TURN_QUEUE.name}", body)
-        subjects: dict[str, int] = info["state"].get("subjects") or {}
-        if not subjects:
-            break
-        found.update({subject.rpartition(".")[2]: count for subject, count in subjects.items()})
-        total = info["total"]
-    return found
+    counts = await count_by_subject(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(team=team, agent=agent))
+    return {subject.rpartition(".")[2]: count for subject, count in counts.items()}

@@ -8,7 +8,6 @@ events are not fenced and not waited for; readers drop those of a superseded att
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -18,11 +17,12 @@ from functools import partial
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored
+from pallas_bus.transport.headers import EXPECTED, EXPECTED_SUBJECT, time_to_live
 from pallas_bus.transport.reads import read
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.batches import Batch, batches
-from pallas_bus.turnlog.claims import EXPECTED, EXPECTED_SUBJECT, stored_outcome
+from pallas_bus.turnlog.claims import stored_outcome
 from pallas_bus.turnlog.content.claim_checks import offload_result
 from pallas_bus.turnlog.content.objects import HEADERS
 from pallas_bus.turnlog.ref import TurnRef
@@ -207,7 +207,7 @@ class TurnWriter:
         if self.kept is None:
             return
         named = {"Nats-Msg-Id": f"{KEPT_REQUEST.name}:{self.ref.turn_id}:{self.attempt}"}
-        headers = trace_headers(named | _lives(self.content_ttl))
+        headers = trace_headers(named | time_to_live(self.content_ttl))
         with suppress(Rejected):  # the turn must not fail because a copy cannot be kept
             await self.bus.send(self.ref.on(KEPT_REQUEST.template), self.kept.model_dump_json().encode(), headers)
 
@@ -307,7 +307,7 @@ class TurnWriter:
         if not _is_content(batch.events):
             return trace_headers({})
         rest = max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
-        return trace_headers(_lives(rest if content_ttl is None else content_ttl))
+        return trace_headers(time_to_live(rest if content_ttl is None else content_ttl))
 
     def _batches(self, events: list[AnyEvent]) -> list[Batch]:
         return batches(events, self._written, self.bus.max_payload - HEADERS)
@@ -325,8 +325,3 @@ class TurnWriter:
 
 def _is_content(events: Sequence[AnyEvent]) -> bool:
     return not isinstance(events[0], LogEvent)
-
-
-def _lives(seconds: float) -> dict[str, str]:
-    """The header for a time to live, which the broker takes in whole seconds."""
-    return {"Nats-TTL": f"{max(1, math.ceil(seconds))}s"}

@@ -17,9 +17,11 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import PULL_ENDED
+from pallas_bus.transport.streams import NANOSECONDS
 from pallas_bus.transport.traces import continued
 from pallas_bus.turnlog.content.removal import remove_content
-from pallas_bus.turnlog.queue import NANOSECONDS, make_consumer
+from pallas_bus.turnlog.queue import make_consumer
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import PallasError, Unavailable
@@ -124,7 +126,7 @@ async def _take(bus: Bus) -> Sequence[Msg]:
         status = (message.headers or {}).get("Status")
         if status is None:
             taken.append(message)
-        elif status not in ("404", "408") and not done.done():
+        elif status not in PULL_ENDED and not done.done():
             done.set_exception(Unavailable(f"the outcomes cannot be read: {status}"))
         if (status is not None or len(taken) == BATCH) and not done.done():
             done.set_result(None)

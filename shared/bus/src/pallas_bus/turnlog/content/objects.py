@@ -7,10 +7,10 @@ of their own live as long as the stream keeps messages. They are removed togethe
 
 import asyncio
 import hashlib
-import math
 from itertools import batched
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.headers import time_to_live
 from pallas_bus.transport.reads import read, read_newest
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import OBJECT_PART, TURN_OBJECTS
@@ -40,7 +40,7 @@ async def offload(bus: Bus, ref: TurnRef, name: str, data: bytes, *, ttl: float 
     """
     size = min(PART, bus.max_payload - HEADERS)
     parts = [data[start : start + size] for start in range(0, len(data), size)]
-    headers = {"Nats-TTL": f"{max(1, math.ceil(ttl))}s"} if ttl is not None else None
+    headers = time_to_live(ttl) if ttl is not None else None
     for some in batched(enumerate(parts), _AT_ONCE, strict=False):
         puts = (bus.put(_subject(ref, name, number), part, headers) for number, part in some)
         for result in await asyncio.gather(*puts, return_exceptions=True):

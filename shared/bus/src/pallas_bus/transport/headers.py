@@ -1,0 +1,18 @@
+"""Headers of the broker: what it checks before it stores a message, how long it keeps it, and how a pull has ended."""
+
+import math
+
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+"""The position that the last message on a subject must have (0: there must be none), and that subject.
+
+Without `EXPECTED_SUBJECT` it is the subject of the message itself.
+"""
+
+PULL_ENDED = frozenset({"404", "408"})
+"""The status of a pull that ended without a message: there is none now, or there was none in time."""
+
+
+def time_to_live(seconds: float) -> dict[str, str]:
+    """The header for a time to live, which the broker takes in whole seconds."""
+    return {"Nats-TTL": f"{max(1, math.ceil(seconds))}s"}

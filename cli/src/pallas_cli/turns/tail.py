@@ -115,7 +115,7 @@ def lines_of(entry: LogEntry) -> list[str]:
             seconds = (body.ended_at - body.requested_at).total_seconds()
             return [f"{_time(body.ended_at)} {name} {body.status}{code} after {seconds:.3f} s"]
         case TurnEvents():
-            return [f"{_time(_moment(event))} {name} {text_of(event)}" for event in body.events]
+            return [f"{_time(time_of(event))} {name} {text_of(event)}" for event in body.events]
 
 
 def claim_text(claim: Claimed | CancelRequested) -> str:
@@ -147,7 +147,8 @@ def text_of(event: AnyEvent) -> str:
             return event.type.replace("_", " ")
 
 
-def _moment(event: AnyEvent) -> datetime:
+def time_of(event: AnyEvent) -> datetime:
+    """When an event happened."""
     return datetime.fromtimestamp(event.at / 1000, UTC)
 
 

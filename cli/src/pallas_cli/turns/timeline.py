@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_cli.turns.tail import claim_text, text_of
+from pallas_cli.turns.tail import claim_text, text_of, time_of
 from pallas_contracts.turns import (
     AnyEvent,
     ModelCalled,
@@ -110,7 +110,7 @@ class _Attempt:
         if self.end is not None:
             self._whole.took = (self.end - self._whole.at).total_seconds()
         for event in self.history.in_order():
-            self._take(event, _moment(event))
+            self._take(event, time_of(event))
         for agent in list(self._steps):
             self._end_step(agent, self.end)
         return self.made
@@ -168,10 +168,6 @@ class _Attempt:
         entry.attempt = self.history.claim.attempt
         self.made.append(entry)
         return entry
-
-
-def _moment(event: AnyEvent) -> datetime:
-    return datetime.fromtimestamp(event.at / 1000, UTC)
 
 
 @dataclass(frozen=True, slots=True)

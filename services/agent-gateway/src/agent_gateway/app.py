@@ -11,6 +11,7 @@ from typing import Any
 
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.transport_security import TransportSecuritySettings
+from sse_starlette.sse import AppStatus
 
 from agent_gateway.handshake.calls import cancel_call
 from agent_gateway.handshake.sessions import Sessions
@@ -176,6 +177,4 @@ def _log_key(settings: GatewaySettings) -> LogKey:
 
 def _keep_streams_on_sigterm() -> None:
     """Let event streams end with their calls: by default sse-starlette cuts them off at the signal."""
-    from sse_starlette.sse import AppStatus
-
     AppStatus.disable_automatic_graceful_drain()

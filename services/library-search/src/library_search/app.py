@@ -11,6 +11,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp
 
 from library_search.handlers.follow_libraries import FollowLibraries
@@ -151,6 +152,4 @@ def _security(settings: LibrarySearchSettings) -> TransportSecuritySettings:
 
 def _keep_streams_on_sigterm() -> None:
     """Finish answers after SIGTERM. By default sse-starlette cuts streams off."""
-    from sse_starlette.sse import AppStatus
-
     AppStatus.disable_automatic_graceful_drain()

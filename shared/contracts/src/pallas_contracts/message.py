@@ -1,7 +1,7 @@
-"""The base of every message: frozen, and deaf to fields it does not know.
+"""The base of every message: it is frozen, and ignores fields that it does not know.
 
-Ignoring unknown fields is what lets a newer publisher talk to an older reader. Additions are optional fields; anything
-else is a new contract under the next version.
+So an older reader can read what a newer publisher sends. Additions are optional fields; any other change is a new
+contract under the next version.
 """
 
 from datetime import UTC, datetime

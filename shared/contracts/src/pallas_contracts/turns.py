@@ -80,6 +80,10 @@ class Offloaded(Message):
     sha256: str
 
 
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The levels of MCP's log messages, the lowest first (RFC 5424)."""
+
+
 class ClientContext(Message):
     """What the caller's MCP client declared, for tools that answer differently by it."""
 

@@ -66,7 +66,7 @@ class Claimant:
 
     @property
     def ref(self) -> TurnRef:
-        """Where the turn lives in the log."""
+        """The identity of the turn."""
         return TurnRef.of(self.request)
 
     async def claim(self, attempt: int, after: int, *, ends: bool) -> int:

@@ -18,6 +18,7 @@ from opentelemetry.trace import SpanKind
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.retry import is_cancelled
 from pallas_bus.transport.traces import continued
 from pallas_bus.turnlog import writer as writing
 from pallas_bus.turnlog.claims import claim_state
@@ -83,8 +84,7 @@ class TakeTurn:
                 with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
                     await self._settle(self._end_undecodable(key, delivery, error), delivery)
                 return
-            names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
-            with of_turn(**names, conversation=request.correlation):
+            with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
                 await self._take(key, request, delivery)
 
     async def _take(self, key: str, request: TurnRequested, delivery: Delivery) -> None:
@@ -213,7 +213,7 @@ async def _outcome_of(running: RunningTurn) -> Outcome:
     except asyncio.CancelledError:
         if running.stopped:
             raise Superseded("the attempt does not have the turn any more") from None
-        if running.task.cancelled() and not _is_cancelled():
+        if running.task.cancelled() and not is_cancelled():
             log.error("the runtime cancelled itself")
             return Failed("internal", TURN_ERRORS["internal"])
         running.task.cancel()
@@ -221,12 +221,6 @@ async def _outcome_of(running: RunningTurn) -> Outcome:
         if not running.task.done():
             log.warning("the turn did not end after its cancellation; its delivery is nak'ed", extra=running.ref.facts)
         raise
-
-
-def _is_cancelled() -> bool:
-    """Whether the current task is being cancelled because this worker ends."""
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
 
 
 class _End(Enum):

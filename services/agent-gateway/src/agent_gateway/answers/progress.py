@@ -10,13 +10,19 @@ from dataclasses import dataclass
 
 from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_calls.observer import Observer
-from pallas_contracts.turns import LogMessage, Progress, Step, ToolCompleted, ToolFailed, ToolProgress, ToolStarted
+from pallas_contracts.turns import (
+    LOG_LEVELS,
+    LogMessage,
+    Progress,
+    Step,
+    ToolCompleted,
+    ToolFailed,
+    ToolProgress,
+    ToolStarted,
+)
 
 type Report = Callable[[float, float | None, str | None], Awaitable[None]]
 type WriteLog = Callable[[LogMessage], Awaitable[None]]
-
-# The order of RFC 5424, which MCP's log levels are.
-_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 def wanted_levels(least: str | None, *, modern: bool) -> frozenset[str]:
@@ -25,8 +31,8 @@ def wanted_levels(least: str | None, *, modern: bool) -> frozenset[str]:
     Without a level the modern era sends no log messages, and the handshake era sends all.
     """
     if least is None:
-        return frozenset() if modern else frozenset(_LEVELS)
-    return frozenset(_LEVELS[_LEVELS.index(least) :]) if least in _LEVELS else frozenset()
+        return frozenset() if modern else frozenset(LOG_LEVELS)
+    return frozenset(LOG_LEVELS[LOG_LEVELS.index(least) :]) if least in LOG_LEVELS else frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,7 @@ class Resumption:
         """Send the rest of a turn, including the answer."""
         observer = StreamObserver(self.key, call, write)
         observer.resumed(cursor)
-        turn = {"team": call.ref.team, "agent": call.ref.agent, "turn": call.ref.turn_id}
-        with of_turn(**turn), tracer.start_as_current_span("resume_turn"):
+        with of_turn(**call.ref.facts), tracer.start_as_current_span("resume_turn"):
             log.info("stream resumed", extra={"attempt": cursor.attempt, "behind": cursor.event})
             answer = await self._answer(observer, cursor, version)
         message: JsonObject = {"jsonrpc": "2.0", "id": call.request_id, **answer}

@@ -150,7 +150,7 @@ class GatewayHttp:
         """Serve a request whose caller may call the agent; `body` is set for the handshake era only."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if body is not None:
-            send = await self._before_handshake_era(headers, body, principal_of(scope), send)
+            send = await self._handle_before_sdk(headers, body, principal_of(scope), send)
             scope[SCOPE_KEY] = send = EventStream(send)
         elif _is_legacy(scope) and scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
             await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
@@ -160,9 +160,7 @@ class GatewayHttp:
             return
         await endpoint.handle(scope, receive, send)
 
-    async def _before_handshake_era(
-        self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send
-    ) -> Send:
+    async def _handle_before_sdk(self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send) -> Send:
         """Handle a short message before the SDK does: give `initialize` a session, carry out a cancel."""
         if body.short is None:
             return send

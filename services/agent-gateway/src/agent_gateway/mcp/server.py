@@ -30,6 +30,7 @@ from agent_gateway.mcp.observers import event_stream_of, progress_observer, stre
 from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import SESSION_HEADER, Context, call_of, is_modern, session_of
 from pallas_bus.transport.ask import ask
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.submit_turn import make_request
@@ -167,8 +168,7 @@ class AgentServer:
             return {**COMPLETE, "content": [{"type": "text", "text": health}]}
         call = call_of(context, params, key, self._log_level(context))
         request = make_request(self.platform.key, self.definition, tool, arguments, call)
-        names = {"team": request.team, "agent": request.agent, "turn": request.turn_id}
-        with of_turn(**names, conversation=request.correlation):
+        with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
             return await self._execute(context, request)
 
     async def _check(self, params: types.CallToolRequestParams) -> tuple[ToolDefinition, JsonObject] | Refusal:

@@ -4,11 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.turns import ClientContext, LogMessage, Progress, ToolStarted
+from pallas_contracts.turns import LOG_LEVELS, ClientContext, LogMessage, Progress, ToolStarted
 from pallas_executor.agent_runtime import Emitter, Turn
-
-# The order of RFC 5424, which MCP's log levels are.
-_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 class ProtocolFault(Exception):
@@ -53,7 +50,7 @@ class CallContext:
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send the caller an MCP log message; dropped when it asked for a higher level only."""
         wanted = self.client.log_level
-        if wanted in _LEVELS and level in _LEVELS and _LEVELS.index(level) < _LEVELS.index(wanted):
+        if wanted in LOG_LEVELS and level in LOG_LEVELS and LOG_LEVELS.index(level) < LOG_LEVELS.index(wanted):
             return
         self.emit.emit(LogMessage(level=level, data=data, logger=logger))
 

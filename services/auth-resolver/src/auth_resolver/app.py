@@ -49,10 +49,10 @@ async def build(settings: AuthResolverSettings, process: Process) -> AsyncGenera
         open_cache(settings.redis_url.get_secret_value()) as cache,
     ):
 
-        async def truth(question: Lookups) -> LookedUp:
+        async def look_up(question: Lookups) -> LookedUp:
             return await ask(bus, LOOK_UP, question)
 
-        resolver = Resolver(ReadThrough(cache, truth), Signatures(keys), settings.per_turn_tokens)
+        resolver = Resolver(ReadThrough(cache, look_up), Signatures(keys), settings.per_turn_tokens)
         service = await answering(bus, description="Resolves a bearer to the libraries that it may read")
         try:
             await answer(bus, service, RESOLVE, Measured(resolver.resolve, make_metrics(process.probes.metrics)))

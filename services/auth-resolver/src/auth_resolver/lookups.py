@@ -1,4 +1,4 @@
-"""Reads rows from Redis, and those that it does not have from team-lifecycle (the truth).
+"""Reads rows from Redis, and those that it does not have from team-lifecycle.
 
 Concurrent reads share one question to team-lifecycle. Nothing is kept in this process.
 """
@@ -16,7 +16,7 @@ from pallas_lookups.cache import LookupCache, Snapshot
 log = logging.getLogger(__name__)
 
 type Verdict = Literal["hit", "miss", "bypass"]
-type AskTruth = Callable[[Lookups], Awaitable[LookedUp]]
+type AskLifecycle = Callable[[Lookups], Awaitable[LookedUp]]
 
 _MOST = 500
 """Maximum number of rows in a question."""
@@ -27,7 +27,7 @@ class ReadThrough:
     """A read-through cache of rows."""
 
     cache: LookupCache
-    ask: AskTruth
+    ask: AskLifecycle
     _collecting: "_Batch | None" = None
 
     async def cached(self, keys: Sequence[LookupKey]) -> Snapshot | None:
@@ -39,14 +39,14 @@ class ReadThrough:
             return None
 
     async def row(self, found: Snapshot | None, key: LookupKey) -> tuple[Record | None, Verdict]:
-        """One row: as found in Redis, or else from the truth, which is then filled into Redis.
+        """One row: as found in Redis, or else from team-lifecycle, which is then filled into Redis.
 
         Raises:
-            Unavailable: the truth does not answer.
+            Unavailable: team-lifecycle does not answer.
         """
         if found is not None and found.has(key):
             return found.record(key), "hit"
-        version, record = await self._from_truth(key)
+        version, record = await self._from_lifecycle(key)
         if found is None:
             return record, "bypass"
         await self._keep(found, key, version, record)
@@ -58,7 +58,7 @@ class ReadThrough:
         except Unavailable as error:
             log.debug("a row was not cached", extra={"reason": error.message})
 
-    async def _from_truth(self, key: LookupKey) -> tuple[int, Record | None]:
+    async def _from_lifecycle(self, key: LookupKey) -> tuple[int, Record | None]:
         batch = self._collecting
         if batch is None or len(batch.wanted) >= _MOST:
             batch = self._collecting = _Batch()

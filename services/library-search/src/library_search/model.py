@@ -50,7 +50,7 @@ A library that reuses the uid of a deleted one has another identity. Libraries m
 """
 
 
-def narrowed(readable: Readable, uids: Iterable[str]) -> Readable:
+def readable_among(readable: Readable, uids: Iterable[str]) -> Readable:
     """The readable libraries among these uids."""
     return {uid: readable[uid] for uid in uids if uid in readable}
 

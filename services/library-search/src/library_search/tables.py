@@ -61,7 +61,7 @@ class Chunk(Base):
 
 
 class ChangesPosition(Base):
-    """One row: the last applied change, by its number and its sequence number (`place`) in the stream.
+    """One row: the last applied change, by its number and its sequence number in the stream.
 
     `stream` is when that stream was created.
     """
@@ -69,7 +69,7 @@ class ChangesPosition(Base):
     __tablename__ = "changes_position"
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     number: Mapped[int] = mapped_column(BigInteger)
-    place: Mapped[int] = mapped_column(BigInteger)
+    seq: Mapped[int] = mapped_column("place", BigInteger)
     stream: Mapped[str | None]
 
 

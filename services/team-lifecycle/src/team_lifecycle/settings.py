@@ -14,7 +14,7 @@ class TeamLifecycleSettings(Settings):
 
     postgres_url: PostgresUrl = Field(
         SecretStr("postgresql://postgres@127.0.0.1:5432/postgres"),
-        description="database of this service (the truth); may hold a password",
+        description="database of this service; may hold a password",
     )
     redis_url: SecretStr = Field(
         SecretStr("redis://127.0.0.1:6379"), description="Redis for the cache of look-ups; may hold a password"

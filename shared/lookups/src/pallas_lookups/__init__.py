@@ -1,1 +1,1 @@
-"""The cache of look-ups: who may read what, kept in Redis, never older than the truth in Postgres."""
+"""The cache of look-ups: who may read what, kept in Redis, never older than Postgres."""

@@ -1,8 +1,8 @@
-"""The cache of look-ups in Redis. No entry is ever older than the truth in Postgres.
+"""The cache of look-ups in Redis. No entry is ever older than Postgres, the source of truth.
 
 A writer invalidates the entries that its change touches before it commits, and refreshes them before it confirms the
-change. A reader takes the entries that are there, asks the truth for the others and fills them in. A fill is refused if
-the entry was invalidated or refreshed since the reader read it, or if Redis was restarted or replaced since then.
+change. A reader takes the entries that are there, reads the others from Postgres and fills them in. A fill is refused
+if the entry was invalidated or refreshed since the reader read it, or if Redis was restarted or replaced since then.
 
 Redis must not persist: after a crash a snapshot could bring entries back without their tombstones. It must not be
 replaced by a replica, which may lag. Writers must change an entry one after the other: the caller serialises them.
@@ -37,7 +37,7 @@ CONNECTIONS, CONNECTION_WITHIN = 16, 1.0
 """Connections to Redis, and the seconds for which a command waits for a free one."""
 
 FILL_WITHIN = 5.0
-"""Seconds after the read of Redis within which an answer of the truth may be filled in."""
+"""Seconds after the read of Redis within which an answer of Postgres may be filled in."""
 
 TOMBSTONE = 30.0
 """Lifetime of a tombstone in seconds. A change must commit well within it."""
@@ -66,7 +66,7 @@ class Snapshot:
     _entries: dict[str, str | _Missing]
 
     def has(self, key: LookupKey) -> bool:
-        """Whether Redis knew the row, or that it does not exist. If not, ask the truth."""
+        """Whether Redis knew the row, or that it does not exist. If not, read it from Postgres."""
         return isinstance(self._entries[key.text], str)
 
     def record(self, key: LookupKey) -> Record | None:
@@ -82,7 +82,7 @@ class Snapshot:
 
     @property
     def missing(self) -> tuple[LookupKey, ...]:
-        """The keys to ask the truth for."""
+        """The keys to read from Postgres."""
         return tuple(key for key in self.keys if not self.has(key))
 
     def mark(self, key: LookupKey) -> _Missing:
@@ -127,7 +127,7 @@ class LookupCache:
         return Snapshot(keys, time.monotonic(), await self._entries.read([key.text for key in keys]))
 
     async def fill(self, snapshot: Snapshot, version: int, records: Mapping[LookupKey, Record | None]) -> int:
-        """Fill in rows of the truth as of change number `version`. Returns how many entries were stored.
+        """Fill in rows of Postgres as of change number `version`. Returns how many entries were stored.
 
         Raises:
             Unavailable: Redis does not answer.
@@ -142,10 +142,10 @@ class LookupCache:
         return int(await self._ask(self._fill(names, values)))
 
     async def invalidate(self, keys: Collection[LookupKey]) -> Invalidation:
-        """Replace entries by tombstones, which send readers to the truth. Call this before the truth changes.
+        """Replace entries by tombstones, which send readers to Postgres. Call this before the change is committed.
 
         Raises:
-            Unavailable: the entries may still be there. Do not change the truth.
+            Unavailable: the entries may still be there. Do not commit the change.
         """
         generation, began = secrets.token_hex(8), time.monotonic()
         if keys:
@@ -156,7 +156,7 @@ class LookupCache:
     async def refresh(
         self, invalidation: Invalidation, version: int, records: Mapping[LookupKey, Record | None]
     ) -> None:
-        """Replace tombstones by the rows as of change number `version`. Call this after the truth has changed.
+        """Replace tombstones by the rows as of change number `version`. Call this after the commit.
 
         After that, no reader that begins gets an older row, and the change may be confirmed.
 

@@ -1,6 +1,6 @@
 """Lua scripts, each of which Redis runs atomically.
 
-An entry is `T` (a tombstone: ask the truth) or `{version}:{record as JSON}`. Each entry has a generation: a random word
+An entry is `T` (a tombstone: read Postgres) or `{version}:{record as JSON}`. Each entry has a generation: a random word
 that every invalidation and every refresh replaces. A fill must name the current generation. The epoch names the life of
 this Redis. It is created when it is missing, so after a restart it differs from what a reader has read before.
 """

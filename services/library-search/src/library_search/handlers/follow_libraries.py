@@ -35,11 +35,11 @@ class FollowLibraries:
 
     async def begin(self, made: str, last: int) -> int:
         """The sequence number after which to follow: that of the tables, or 0 in a stream that is new to them."""
-        place, number = await self.libraries.begin(made, last)
-        if place == 0 and number > 0:
+        seq, number = await self.libraries.begin(made, last)
+        if seq == 0 and number > 0:
             log.warning("the stream of changes is a new one; reading it from the beginning", extra={"number": number})
-        self._made, self._awaited = made, 0 if place else number
-        return place
+        self._made, self._awaited = made, 0 if seq else number
+        return seq
 
     async def take(self, record: Record) -> None:
         """Apply a change."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from library_search.handlers.answers import CollectionLine, CollectionList, ItemLine, ItemList, LibraryLine, LibraryList
 from library_search.handlers.arguments import ListCollections, ListItems, ListLibraries, cursor_of, key_of
-from library_search.model import Readable, narrowed
+from library_search.model import Readable, readable_among
 from library_search.store.queries import Line, Queries
 
 
@@ -48,7 +48,7 @@ async def list_items(asked: ListItems, readable: Readable, queries: Queries) -> 
 
 def _only(library: str | None, readable: Readable) -> Readable:
     """Only this library. One that the caller may not read is left out, like an unknown one."""
-    return readable if library is None else narrowed(readable, [library])
+    return readable if library is None else readable_among(readable, [library])
 
 
 def _behind(rows: Sequence[Line], limit: int, *key: str) -> str | None:

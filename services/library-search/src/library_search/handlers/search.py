@@ -2,7 +2,7 @@
 
 from library_search.handlers.answers import Found, Passage
 from library_search.handlers.arguments import LARGEST_OFFSET, Search
-from library_search.model import ChunkId, Readable, narrowed
+from library_search.model import ChunkId, Readable, readable_among
 from library_search.store.queries import Queries
 from library_search.store.words import parse_query
 
@@ -15,7 +15,7 @@ async def search(asked: Search, readable: Readable, queries: Queries) -> Found:
         Unavailable: Postgres cannot be used right now.
     """
     query = parse_query(asked.query)
-    within = readable if asked.libraries is None else narrowed(readable, asked.libraries)
+    within = readable if asked.libraries is None else readable_among(readable, asked.libraries)
     if not within:
         return Found(results=[])
     rows = await queries.search(within, query, asked.collection, limit=asked.limit + 1, offset=asked.offset)

@@ -27,12 +27,12 @@ class Libraries:
         """
         async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
             position = await _locked(session)
-            if position.stream != made or position.place > last:
-                position.stream, position.place = made, 0
-            return position.place, position.number
+            if position.stream != made or position.seq > last:
+                position.stream, position.seq = made, 0
+            return position.seq, position.number
 
-    async def apply(self, event: LifecycleChanged | None, made: str, place: int) -> bool:
-        """Apply the event at sequence number `place`, None if it cannot be decoded. Returns whether it was new.
+    async def apply(self, event: LifecycleChanged | None, made: str, seq: int) -> bool:
+        """Apply the event at sequence number `seq`, None if it cannot be decoded. Returns whether it was new.
 
         The first replica applies it. A change whose number is not higher than the last one was sent twice.
 
@@ -43,9 +43,9 @@ class Libraries:
             position = await _locked(session)
             if position.stream != made:
                 raise Unavailable("the stream of changes was replaced", code="replaced")
-            if place <= position.place:
+            if seq <= position.seq:
                 return False
-            position.place = place
+            position.seq = seq
             if event is None or event.number <= position.number:
                 return False
             position.number = event.number

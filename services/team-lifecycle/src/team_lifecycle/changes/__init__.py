@@ -1,1 +1,1 @@
-"""Changes of the truth: committed with their invalidations, and then sent to the broker as events."""
+"""Changes of who may read what: committed with their invalidations, and then sent to the broker as events."""

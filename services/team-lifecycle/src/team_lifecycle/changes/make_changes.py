@@ -1,4 +1,4 @@
-"""Changes of the truth. No answer that a reader gets after a change was confirmed is older than that change.
+"""Makes changes of who may read what. No look-up that begins after a change was confirmed returns an older state.
 
 1. BEGIN, and one advisory lock for all changes: they run one after the other, over all replicas.
 2. The **pending** invalidations of earlier changes are carried out. If the cache is away, this change is refused.
@@ -7,13 +7,13 @@
    written beside it, as pending invalidations (a transactional outbox), and those of 2 are deleted.
 5. The look-ups are **invalidated** in the cache. If that fails, nothing is changed.
 6. COMMIT, while the tombstones have time left.
-7. The look-ups are **refreshed** in the cache. If that is not certain they are invalidated again: then what a reader
-   read before the commit is refused, also by a cache that has lost the first tombstones. If that fails too, the change
+7. The look-ups are **refreshed** in the cache. If that is not certain they are invalidated again: then the cache
+   refuses what a reader read before the commit, even if it has lost the first tombstones. If that fails too, the change
    was made but is not confirmed; the caller may send it again.
 8. The next change, or polling, deletes the pending invalidations of this one.
 
-No change is answered before 2 is done. So a change that is repeated, or that finds nothing to change, never hides one
-that was committed and not confirmed. Polling carries out what a crash has left, by a change that changes nothing.
+No change is answered before 2 is done. So when a change is repeated and finds nothing left to change, the first try has
+been invalidated by then. After a crash, polling makes an empty change, which does step 2 for the changes before it.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The transactional outbox of invalidations: look-ups of committed changes whose cache entries may be old.
 
-A change inserts its row in its own transaction. The row is deleted after the cache was updated. So all replicas see
-what a crash, or a cache that was away, has left undone. A visible row belongs to a committed change. Whoever
-invalidates its look-ups from then on has completed it, even while the replica that made the change is still at it.
+A change inserts its row in its own transaction, and the row is deleted after the cache was updated. So every replica
+finds the invalidations that were not done, because of a crash or because the cache was away. A row that can be read
+belongs to a committed change. Any replica may then invalidate its look-ups, also one that did not make the change.
 """
 
 from collections.abc import Collection

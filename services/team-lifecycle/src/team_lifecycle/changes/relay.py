@@ -62,7 +62,7 @@ class Relay:
                         await self._committed.wait()
 
     async def _relay(self) -> bool:
-        """Send a batch, unless another replica is at it. Returns whether there is more."""
+        """Send a batch, unless another replica is sending. Returns whether there is more."""
         async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
             position = await session.scalar(select(RelayPosition).with_for_update(skip_locked=True))
             if position is None:

@@ -208,13 +208,13 @@ class _Followed:
 
 @asynccontextmanager
 async def make_calls(
-    bus: Bus, presences: Table[WorkerPresence], makers: Callable[[], int], metrics: CallMetrics
+    bus: Bus, presences: Table[WorkerPresence], processes: Callable[[], int], metrics: CallMetrics
 ) -> AsyncGenerator[Calls]:
-    """Yield what makes calls. `makers()` returns the number of processes that share an agent's rates."""
+    """Yield what makes calls. `processes()` returns the number of processes that make turns, which share each rate."""
     async with (
         follow_turns(bus) as feeds,
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
     ):
-        admission = AdmitTurn(QueuePositions(bus), TurnRates(makers))
+        admission = AdmitTurn(QueuePositions(bus), TurnRates(processes))
         yield Calls(bus, feeds, admission, liveness, presences, followers, metrics)

@@ -1,4 +1,4 @@
-"""The turns of this gateway in one agent's queue, by caller: those being submitted and those being followed."""
+"""The turns of this process in one agent's queue, by caller: those being submitted and those being followed."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """How many turns wait, how many of them are of one caller, and how many are in front of a turn.
 
-The broker tells how many messages wait, not where one stands. The order of this gateway's own turns is known; all turns
-that other gateways have submitted count as being in front of them.
+The broker knows how many messages wait, but not the position of one of them. The order of this process's own turns is
+known; all turns that other processes have submitted count as being in front of them.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from typing import Literal
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.queue import QueueState, queue_state, turns_by_caller
+from pallas_calls.admission.cached_answers import CachedAnswers
 from pallas_calls.admission.own_turns import OwnTurns
 from pallas_calls.admission.queue_pace import QueuePace
-from pallas_calls.admission.shared_answers import CachedAnswers
 from pallas_contracts.errors import PallasError
 
 _READ_TIMEOUT = 0.03
@@ -26,7 +26,7 @@ type Queue = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The state of a queue, None when it could not be read; `others` are the waiting turns of other gateways."""
+    """The state of a queue, None when it could not be read; `others` are the waiting turns of other processes."""
 
     state: QueueState | None = None
     others: int = 0
@@ -61,10 +61,10 @@ class QueuePositions:
     async def full(self, team: str, agent: str, caller: str, max_queued: int) -> Full | None:
         """The limit that one more turn of `caller` would break, or None.
 
-        `max_queued` turns may wait in all, half of them (at least one) of one caller. This gateway's own turns are
+        `max_queued` turns may wait in all, half of them (at least one) of one caller. This process's own turns are
         counted exactly, from `entering` to their claim; the count of others is at most half a second old, and is left
-        out when the broker does not answer within `_READ_TIMEOUT` seconds. The broker cannot tell which of a caller's
-        turns at other gateways already run: they count as waiting while that many wait there.
+        out when the broker does not answer within `_READ_TIMEOUT` seconds. The broker does not know which of a caller's
+        turns at other processes already run: they count as waiting while that many wait there.
         """
         queue, part = (team, agent), max(1, max_queued // 2)
         known, elsewhere = _Known(), 0
@@ -117,7 +117,7 @@ class QueuePositions:
         return self._peek(queue).between(known.delivered, position) + known.others
 
     async def _ask_state(self, queue: Queue) -> _Known:
-        """Read the state. A turn of this gateway that enters or leaves meanwhile counts as included in it."""
+        """Read the state. A turn of this process that enters or leaves meanwhile counts as included in it."""
         own = self._peek(queue)
         entering, waiting = own.entering, set(own.waiting)
         try:
@@ -154,7 +154,7 @@ class QueuePositions:
 
 @dataclass
 class QueuePosition:
-    """The position of one turn. The number never grows, though other gateways may submit turns behind it."""
+    """The position of one turn. The number never grows, though other processes may submit turns behind it."""
 
     positions: QueuePositions
     queue: Queue

@@ -1,6 +1,7 @@
 """Limits on turns per second, of an agent and of each of its callers: token buckets with a burst of one second.
 
-A gateway counts only its own turns, so it enforces its share of a rate: the rate divided by the number of gateways.
+A process counts only its own turns, so it enforces its share of a rate: the rate divided by the number of processes
+that make turns.
 """
 
 import math
@@ -46,9 +47,9 @@ class _Bucket:
 
 @dataclass
 class TurnRates:
-    """`gateways()` returns the number of running gateways."""
+    """`processes()` returns the number of processes that make turns."""
 
-    gateways: Callable[[], int]
+    processes: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
     _agents: dict[tuple[str, str], _Bucket] = field(default_factory=dict[tuple[str, str], _Bucket])
     _callers: dict[tuple[str, str, str], _Bucket] = field(default_factory=dict[tuple[str, str, str], _Bucket])
@@ -60,15 +61,15 @@ class TurnRates:
 
     def take(self, team: str, agent: str, caller: str, limits: Limits) -> TooFast | None:
         """Count a turn, or count nothing and return the rate that it would exceed."""
-        now, gateways = self.clock(), max(1, self.gateways())
+        now, processes = self.clock(), max(1, self.processes())
         taken: list[_Bucket] = []
         late: list[TooFast] = []
         if (rate := limits.max_rate) is not None:
             taken.append(self._agents.setdefault((team, agent), _Bucket(at=now)))
-            late.append(TooFast("rate", rate, taken[-1].due(max(rate / gateways, _SLOWEST), now)))
+            late.append(TooFast("rate", rate, taken[-1].due(max(rate / processes, _SLOWEST), now)))
         if (rate := limits.max_rate_per_caller) is not None:
             taken.append(self._of_caller((team, agent, caller), now))
-            late.append(TooFast("caller_rate", rate, taken[-1].due(max(rate / gateways, _SLOWEST), now)))
+            late.append(TooFast("caller_rate", rate, taken[-1].due(max(rate / processes, _SLOWEST), now)))
         worst = max(late, key=lambda each: each.seconds, default=None)
         if worst is not None and worst.seconds > 0:
             return worst

@@ -11,7 +11,7 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.waiting import Collected, soon, within
 
 from pallas_bus.turnlog.queue import consumer_name, ensure_consumer, submit
-from pallas_calls.admission import shared_answers
+from pallas_calls.admission import cached_answers
 from pallas_calls.admission.queue_positions import QueuePositions
 from pallas_contracts.catalog import TURN_QUEUE
 from pallas_contracts.turns import Principal
@@ -41,7 +41,7 @@ async def test_a_caller_gets_the_queue_position_of_its_turn(platform: Platform) 
 async def test_the_queue_position_falls_as_earlier_turns_are_delivered(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_answers, "SHARED_FOR", 0.0)
+    monkeypatch.setattr(cached_answers, "SHARED_FOR", 0.0)
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     stored = [await submit(platform.bus, turn_requested(platform.team, "bench")) for _ in range(3)]
     inbox, arrived = platform.bus.client.new_inbox(), asyncio.Event()
@@ -79,7 +79,7 @@ async def test_the_queue_position_without_a_consumer_is_unknown(platform: Platfo
 async def test_one_question_to_the_broker_serves_all_waiting_turns_of_a_gateway(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_answers, "SHARED_FOR", 60.0)
+    monkeypatch.setattr(cached_answers, "SHARED_FOR", 60.0)
     await ensure_consumer(platform.bus, platform.team, "bench", max_concurrency=None)
     questions = Collected[str]()
 

@@ -8,7 +8,7 @@ compose() { docker compose --project-name pallas-try --file deploy/compose.yaml 
 
 make secrets
 trap 'compose logs --tail 20; compose down --volumes' EXIT
-# Who waits for everything takes a job that ends for one that failed.
+# `--wait` takes a job that has ended for one that has failed.
 mapfile -t staying < <(compose config --services | grep --invert-match --line-regexp demo-library)
 compose build
 compose up --detach --wait --wait-timeout 300 "${staying[@]}"

@@ -61,7 +61,7 @@ async def content(platform: Platform, outcome: TurnOutcome) -> dict[str, int]:
 async def test_content_expires_even_when_the_gateway_of_its_turn_has_ended(
     alone: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "DELIVERY", 1.0)
+    monkeypatch.setattr(writer, "LEAST_CONTENT_TTL", 1.0)
     await hosted(alone, content_seconds="3")
     async with AsyncExitStack() as first:
         front = await first.enter_async_context(a_gateway(alone.url))

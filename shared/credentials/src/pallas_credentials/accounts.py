@@ -43,7 +43,7 @@ class _Waiter:
 
     rank: tuple[int, int]
     address: str
-    turn: asyncio.Future[None]
+    admitted: asyncio.Future[None]
 
 
 @dataclass
@@ -89,21 +89,21 @@ class Admission:
             self._refuse(self._waiting[-1])
         deadline = loop.call_later(WAIT_SECONDS, self._refuse, waiter)
         try:
-            await waiter.turn
+            await waiter.admitted
         finally:
             deadline.cancel()
 
     def _refuse(self, waiter: _Waiter) -> None:
         if waiter in self._waiting:
             self._waiting.remove(waiter)
-            waiter.turn.set_exception(_busy())
+            waiter.admitted.set_exception(_busy())
 
     def _next(self) -> None:
         """Start the next check. When none waits, the counts of tries are reset."""
         while self._waiting:
             waiter = self._waiting.pop(0)
-            if not waiter.turn.done():
-                waiter.turn.set_result(None)
+            if not waiter.admitted.done():
+                waiter.admitted.set_result(None)
                 return
         self._busy = False
         self._tried.clear()

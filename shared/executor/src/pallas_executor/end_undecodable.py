@@ -11,7 +11,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.dead_letters import faults_of, turn_id_of
 from pallas_bus.turnlog.queue import Delivery
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import DELIVERY, TurnWriter
+from pallas_bus.turnlog.writer import TurnWriter, content_ttl_of
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, ClientContext, TurnRequested
 from pallas_executor.agent_runtime import Failed
@@ -45,7 +45,7 @@ async def end_undecodable(
         request = _minimal_request(delivery, team, agent, turn_id)
         verdict = await claim_to_end(Claimant(bus, worker, request, delivery.reply), _WHY)
         if isinstance(verdict, Conclude):
-            kept = max(letters.content_seconds, DELIVERY)
+            kept = content_ttl_of(letters.content_seconds)
             # Whether content of the turn was offloaded is not known either.
             ref = TurnRef.of(request)
             writer = TurnWriter(bus, ref, verdict.attempt, verdict.fence, kept, early_content=True)

@@ -35,9 +35,6 @@ from pallas_runtime.process import Process
 
 log = logging.getLogger(__name__)
 
-HEARTBEATS = "heartbeats"
-"""What no executor can do `without`: gateways nak the turns of one that sends none."""
-
 _CLAIMS_POLL_SECONDS = 15.0
 """A poll reads the claims of all running turns. It only saves work: the broker refuses a superseded attempt anyway."""
 
@@ -193,8 +190,9 @@ async def execute_turns(
     metrics.watch(executor.slots)
     reread = partial(running.reread, bus)
     async with (
+        # Gateways nak the turns of an executor that sends no heartbeats.
         send_heartbeats(access, process.instance) as heartbeats_lost,
-        process.without(heartbeats_lost, HEARTBEATS),
+        process.ends_when(heartbeats_lost, "heartbeats"),
         polling(bus, reread, _CLAIMS_POLL_SECONDS),
     ):
         bus.on_reconnect(reread)

@@ -20,12 +20,11 @@ from pydantic import ValidationError
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import is_cancelled
 from pallas_bus.transport.traces import continued
-from pallas_bus.turnlog import writer as writing
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.dead_letters import turn_id_of
 from pallas_bus.turnlog.queue import Delivery, about_queue
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_bus.turnlog.writer import TurnWriter
+from pallas_bus.turnlog.writer import TurnWriter, content_ttl_of
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested
@@ -185,7 +184,7 @@ class TakeTurn:
             TurnRef.of(request),
             attempt,
             fence,
-            content_ttl=max(self.content_seconds, writing.DELIVERY),
+            content_ttl=content_ttl_of(self.content_seconds),
             turn_timeout=hosted.definition.limits.turn_timeout,
             early_content=again or attempt > 1 or request.stowed is not None,
             kept=kept_request(request, hosted.definition) if self.content_seconds else None,

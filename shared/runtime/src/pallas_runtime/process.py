@@ -68,7 +68,7 @@ class Process:
             await asyncio.wait({task})
 
     @asynccontextmanager
-    async def without(self, lost: asyncio.Event, what: str) -> AsyncGenerator[None]:
+    async def ends_when(self, lost: asyncio.Event, what: str) -> AsyncGenerator[None]:
         """End the process when `lost` is set inside the block: `what` is lost for good, and needed."""
         waiting = self.vital(asyncio.create_task(lost.wait(), name=what))
         try:
@@ -80,7 +80,7 @@ class Process:
     async def uses(self, broker: Connection) -> AsyncGenerator[None]:
         """Be ready only while the broker is connected, and end when its connection is closed for good."""
         self.probes.checks[BROKER] = lambda: None if broker.connected else NOT_CONNECTED
-        async with self.without(broker.closed, "connection to the broker"):
+        async with self.ends_when(broker.closed, "connection to the broker"):
             yield
 
     @asynccontextmanager

@@ -23,7 +23,7 @@ class Reader:
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._process: Process | None = None
 
     async def read(self, content: bytes, kind: str) -> FileText:
@@ -33,7 +33,7 @@ class Reader:
             Rejected: it cannot be read, takes too much time or memory, or has no text.
             Unavailable: no process can be started.
         """
-        async with self._turn:
+        async with self._lock:
             process = await self._running()
             try:
                 async with asyncio.timeout(self._limits.seconds):

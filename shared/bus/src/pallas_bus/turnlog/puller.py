@@ -69,7 +69,7 @@ class TurnPuller:
     room: Callable[[str], int]
     take: Callable[[str, Delivery], bool]
     _sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
-    _turn_order: deque[str] = field(default_factory=deque[str])
+    _order: deque[str] = field(default_factory=deque[str])
     _stopped: bool = False
 
     async def start(self) -> None:
@@ -99,7 +99,7 @@ class TurnPuller:
         subscription = await self.bus.subscribe(f"{inbox}.*", arrived)
         source = _Source(key, consumer_name(team, agent), subscription, inbox)
         self._sources[key] = source
-        self._turn_order.append(key)
+        self._order.append(key)
         await self.refill()
 
     def __contains__(self, key: str) -> bool:
@@ -109,7 +109,7 @@ class TurnPuller:
     async def remove(self, key: str) -> None:
         """Stop pulling the turns of an agent; running turns go on."""
         if (source := self._sources.pop(key, None)) is not None:
-            self._turn_order.remove(key)
+            self._order.remove(key)
             await self.bus.unsubscribe(source.subscription)
 
     async def stop(self) -> None:
@@ -123,7 +123,7 @@ class TurnPuller:
         if self._stopped or not self.bus.connected:
             return
         asked = sum(source.state is _Pull.ASKED for source in self._sources.values())
-        for key in list(self._turn_order):
+        for key in list(self._order):
             source = self._sources.get(key)
             if source is None or source.state is not _Pull.NONE:
                 continue
@@ -159,8 +159,8 @@ class TurnPuller:
         if self._stopped or not self.take(source.agent, delivery):
             await delivery.nak()
         else:
-            self._turn_order.remove(source.agent)
-            self._turn_order.append(source.agent)
+            self._order.remove(source.agent)
+            self._order.append(source.agent)
         if source.state is _Pull.NONE and not delivery.waiting and self.room(source.agent):
             await self._pull(source, wait=True)
         await self.refill()

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 CONTENT_TTL = 900.0
 
-DELIVERY = 10.0
+LEAST_CONTENT_TTL = 10.0
 """Seconds for which content is kept at least: its caller still gets it when a connection breaks at the turn's end."""
 
 MOMENT = 0.003
@@ -53,6 +53,11 @@ _CONCLUDE_TRIES = 5
 _RETRY_PAUSE = 0.2
 _SLACK = 60.0
 """Seconds by which the time to live of early content is longer than the time until it is removed."""
+
+
+def content_ttl_of(content_seconds: float) -> float:
+    """Seconds for which content is kept after a turn's end, if `content_seconds` are configured."""
+    return max(content_seconds, LEAST_CONTENT_TTL)
 
 
 @dataclass

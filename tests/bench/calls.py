@@ -93,7 +93,7 @@ def messages(answer: Answer) -> Iterator[dict[str, Any]]:
 
 
 def _says_queued(message: dict[str, Any]) -> bool:
-    """Whether it tells of the turn's place in the queue, which is said on top when the wait is long."""
+    """Whether it is a notice of the queue position. It is sent in addition when the wait is long."""
     return " queued: " in str(message.get("params", {}).get("message"))
 
 

@@ -25,16 +25,16 @@ _AGENTS = 50
 _TURNS_AT_ONCE = 100
 
 
-def measure(turns: int, reads: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure(turns: int, reads: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Fill a log with so many turns of 20 messages, and read some of them at random, each as a whole."""
     with stack.broker() as (url, _):
-        return asyncio.run(_measure(url, turns, reads, tell))
+        return asyncio.run(_measure(url, turns, reads, report))
 
 
-async def _measure(url: str, turns: int, reads: int, tell: Callable[[str], None]) -> dict[str, Any]:
+async def _measure(url: str, turns: int, reads: int, report: Callable[[str], None]) -> dict[str, Any]:
     async with connect(url, GATEWAY) as bus:
         await declare(bus, TURN_QUEUE, TURN_LOG)
-        tell(f"filling a log with {turns * (EVENTS + 2)} messages of {turns} turns")
+        report(f"filling a log with {turns * (EVENTS + 2)} messages of {turns} turns")
         refs = [TurnRef("bench", f"agent{number % _AGENTS}", new_turn_id()) for number in range(turns)]
         for start in range(0, turns, _TURNS_AT_ONCE):
             await _fill(bus, refs[start : start + _TURNS_AT_ONCE])

@@ -44,7 +44,7 @@ class HttpConnection(asyncio.Protocol):
             self._waiting.set_result(answer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the asker."""
+        """Fail the request that waits."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(exc or ConnectionError("the server closed the connection"))
 

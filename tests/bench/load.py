@@ -2,7 +2,7 @@
 
 `run` keeps `concurrency` calls under way until its time is over and lets those finish; `floor` does so with the broker,
 `ask` with questions that a service answers over it.
-`hold` opens calls that do not end, answers when each of them has been heard of, and keeps them until `release`.
+`hold` opens calls that do not end, answers when each of them has received something, and keeps them until `release`.
 """
 
 import asyncio
@@ -128,23 +128,23 @@ class Held:
         return answer.session
 
     async def _open(self, call: Call, number: int, gate: asyncio.Semaphore, session: str | None, legacy: bool) -> None:
-        heard = asyncio.Event()
+        answered = asyncio.Event()
         number += len(self.connections) + 1
         request = call.legacy(number, session) if legacy else call.modern(number)
         async with gate:
-            connection = await connect(call.port, lambda _size: heard.set())
+            connection = await connect(call.port, lambda _size: answered.set())
             self.connections.append(connection)
-            self.tasks.append(asyncio.create_task(self._wait(connection, request, heard)))
-            await heard.wait()
+            self.tasks.append(asyncio.create_task(self._wait(connection, request, answered)))
+            await answered.wait()
 
-    async def _wait(self, connection: HttpConnection, request: bytes, heard: asyncio.Event) -> None:
+    async def _wait(self, connection: HttpConnection, request: bytes, answered: asyncio.Event) -> None:
         try:
             answer = await connection.ask(request)
             self.ended.append(answer.body[:300].decode(errors="replace"))
         except OSError as error:
             self.ended.append(type(error).__name__)
         finally:
-            heard.set()
+            answered.set()
 
     async def release(self) -> dict[str, Any]:
         """Close them all."""

@@ -20,7 +20,7 @@ _SETTLES_WITHIN = 1.0
 
 
 def measure(
-    folder: Path, load: Load, modern: Sequence[int], legacy: Sequence[int], tell: Callable[[str], None]
+    folder: Path, load: Load, modern: Sequence[int], legacy: Sequence[int], report: Callable[[str], None]
 ) -> dict[str, Any]:
     """Hold so many waiting turns and read the gateway's memory, in each era."""
     with (
@@ -29,8 +29,8 @@ def measure(
         stack.workers(folder, url, count=_WORKERS, slots=_SLOTS) as workers,
     ):
         return {
-            "modern": _measure(folder, load, url, workers, modern, tell, legacy=False),
-            "legacy": _measure(folder, load, url, workers, legacy, tell, legacy=True),
+            "modern": _measure(folder, load, url, workers, modern, report, legacy=False),
+            "legacy": _measure(folder, load, url, workers, legacy, report, legacy=True),
         }
 
 
@@ -40,7 +40,7 @@ def _measure(
     url: str,
     workers: Sequence[Measured],
     counts: Sequence[int],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     legacy: bool,
 ) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _measure(
         empty, empty_workers = gateway.rss_bytes(), sum(worker.rss_bytes() for worker in workers)
         held = 0
         for count in counts:
-            tell(f"memory: {count} waiting turns, {'legacy' if legacy else 'modern'}")
+            report(f"memory: {count} waiting turns, {'legacy' if legacy else 'modern'}")
             answer = load.hold(stack.waiting_call(gateway.port), count - held, legacy=legacy)
             held = answer["held"]
             time.sleep(_SETTLES_WITHIN)

@@ -1,4 +1,4 @@
-"""How long a caller hears nothing when a process dies: a worker that is killed, a gateway that is left for another one.
+"""How long a caller receives nothing when a process dies: a worker is killed, or a gateway is left for another one.
 
 The turns say which process executes them, twenty times a second, and have no effects: they may be executed again.
 """
@@ -25,8 +25,8 @@ _RETRY = 0.05
 _PARAMS: dict[str, Any] = {"name": "run", "arguments": {}, "_meta": {"progressToken": 1}}
 
 
-def measure_kills(folder: Path, kills: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Kill -9 the worker of a turn, again and again: seconds until the caller hears from the next one."""
+def measure_kills(folder: Path, kills: int, report: Callable[[str], None]) -> dict[str, Any]:
+    """Kill -9 the worker of a turn, again and again: seconds until the caller receives something of the next one."""
     with ExitStack() as parts, httpx.Client(timeout=_ANSWERS_WITHIN) as http:
         url, _ = parts.enter_context(stack.broker())
         gateway = parts.enter_context(stack.gateway(folder, url))
@@ -34,7 +34,7 @@ def measure_kills(folder: Path, kills: int, tell: Callable[[str], None]) -> dict
         until_it_runs(http, gateway)
         silences: list[float] = []
         for number in range(1, kills + 1):
-            tell(f"kill {number} of {kills}")
+            report(f"kill {number} of {kills}")
             with streamed(http, gateway) as response:
                 pids = instances_named(response)
                 first = next(pids)
@@ -47,10 +47,10 @@ def measure_kills(folder: Path, kills: int, tell: Callable[[str], None]) -> dict
     return figures(silences)
 
 
-def measure_resumes(folder: Path, times: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure_resumes(folder: Path, times: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Leave a call at one gateway and go on at another, with its key or behind its last event: seconds until a word.
 
-    What was said meanwhile is told at once; a turn says something every 50 ms.
+    What was reported meanwhile is sent at once; a turn reports something every 50 ms.
     """
     with ExitStack() as parts, httpx.Client(timeout=_ANSWERS_WITHIN) as http:
         url, _ = parts.enter_context(stack.broker())
@@ -58,9 +58,9 @@ def measure_resumes(folder: Path, times: int, tell: Callable[[str], None]) -> di
         parts.enter_context(stack.workers(folder, url, team=TEAM))
         until_it_runs(http, one)
         until_it_runs(http, other)
-        tell(f"{times} calls are left at one gateway and made again at another")
+        report(f"{times} calls are left at one gateway and made again at another")
         rejoined = [_rejoin(http, one, other) for _ in range(times)]
-        tell(f"{times} streams are left at one gateway and resumed at another")
+        report(f"{times} streams are left at one gateway and resumed at another")
         resumed = [_resume(http, one, other) for _ in range(times)]
     return {"key": figures(rejoined), "event_id": figures(resumed)}
 
@@ -134,7 +134,7 @@ def until_it_runs(http: httpx.Client, gateway: Process) -> None:
 
 
 def figures(seconds: Sequence[float]) -> dict[str, Any]:
-    """What is told of so many times."""
+    """The statistics of these times."""
     return {
         "times": len(seconds),
         "p50_s": percentile(seconds, 0.5),

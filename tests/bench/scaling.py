@@ -22,7 +22,7 @@ _WARM_UP = 1.0
 
 
 def measure(
-    folder: Path, load: Load, counts: Sequence[int], seconds: float, tell: Callable[[str], None]
+    folder: Path, load: Load, counts: Sequence[int], seconds: float, report: Callable[[str], None]
 ) -> dict[str, Any]:
     """Add workers and measure at the given counts. The load is the same at each: more than all can take."""
     measured: dict[str, Any] = {}
@@ -34,7 +34,7 @@ def measure(
         call = stack.slow_llm_call(gateway.port)
         started = 0
         for count in sorted(counts):
-            tell(f"scaling: {count} worker(s)")
+            report(f"scaling: {count} worker(s)")
             processes += parts.enter_context(stack.workers(folder, url, count=count - started, slots=SLOTS))
             started = count
             stack.until_right(load, call)

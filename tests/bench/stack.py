@@ -28,7 +28,7 @@ def broker() -> Generator[tuple[str, Measured]]:
 
 
 @contextmanager
-def gateway(folder: Path, nats_url: str, told: Mapping[str, str] = _NOTHING) -> Generator[Process]:
+def gateway(folder: Path, nats_url: str, variables: Mapping[str, str] = _NOTHING) -> Generator[Process]:
     """An agent-gateway, with further variables."""
     env = {
         "PALLAS_NATS_URL": nats_url,
@@ -36,7 +36,7 @@ def gateway(folder: Path, nats_url: str, told: Mapping[str, str] = _NOTHING) -> 
         "PALLAS_AGENT_PORTS": "false",
         "PALLAS_LOG_KEY": "for-measurements-only-" * 2,
     }
-    with running("agent-gateway", folder, "agent_gateway", env={**env, **_QUICK, **told}) as process:
+    with running("agent-gateway", folder, "agent_gateway", env={**env, **_QUICK, **variables}) as process:
         yield process.wait_for("readyz")
 
 
@@ -44,7 +44,7 @@ def gateway(folder: Path, nats_url: str, told: Mapping[str, str] = _NOTHING) -> 
 def workers(
     folder: Path,
     nats_url: str,
-    told: Mapping[str, str] = _NOTHING,
+    variables: Mapping[str, str] = _NOTHING,
     *,
     count: int = 1,
     slots: int = 64,
@@ -53,17 +53,18 @@ def workers(
     """Agent-workers that host the benchmark's team, or another; they start at once, for their imports take seconds."""
     with ExitStack() as parts:
         started = [
-            parts.enter_context(starting_worker(folder, nats_url, told, slots=slots, team=team)) for _ in range(count)
+            parts.enter_context(starting_worker(folder, nats_url, variables, slots=slots, team=team))
+            for _ in range(count)
         ]
         yield [process.wait_for("readyz") for process in started]
 
 
 def starting_worker(
-    folder: Path, nats_url: str, told: Mapping[str, str] = _NOTHING, *, slots: int = 64, team: Path = TEAM
+    folder: Path, nats_url: str, variables: Mapping[str, str] = _NOTHING, *, slots: int = 64, team: Path = TEAM
 ) -> AbstractContextManager[Process]:
     """An agent-worker that has just been started."""
     env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}", "PALLAS_TEAMS": str(team), "PALLAS_SLOTS": str(slots)}
-    return running("agent-worker", folder, "agent_worker", env={**env, **_QUICK, **told})
+    return running("agent-worker", folder, "agent_worker", env={**env, **_QUICK, **variables})
 
 
 _QUICK = {"PALLAS_DRAIN_SECONDS": "1"}

@@ -19,13 +19,13 @@ from tests.e2e.stack import Stack, wait_until
 _ANSWERS_WITHIN = 60.0
 
 
-def measure(folder: Path, times: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure(folder: Path, times: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Start both so many times, each time anew. Returns their seconds."""
     ups: list[float] = []
     for number in range(1, times + 1):
-        tell(f"pallas up, {number} of {times}")
+        report(f"pallas up, {number} of {times}")
         ups.append(_up(folder / f"up-{number}"))
-    tell(f"a worker with a turn that waits, {times} times")
+    report(f"a worker with a turn that waits, {times} times")
     return {"up": figures(ups), "worker": figures(_first_turns(folder, times))}
 
 

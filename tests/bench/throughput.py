@@ -83,7 +83,7 @@ def subjects(folder: Path, load: Load) -> Generator[list[Subject]]:
 
 
 def measure(
-    found: Sequence[Subject], concurrencies: Sequence[int], rounds: int, seconds: float, tell: Callable[[str], None]
+    found: Sequence[Subject], concurrencies: Sequence[int], rounds: int, seconds: float, report: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Measure every subject at every concurrency in each round. Returns figures by subject and concurrency."""
     cells = {(subject.name, concurrency): Cell() for subject in found for concurrency in concurrencies}
@@ -91,7 +91,7 @@ def measure(
         subject.measure(max(1, min(64, *concurrencies)), _WARM_UP)
     for number in range(1, rounds + 1):
         for concurrency in concurrencies:
-            tell(f"round {number} of {rounds}, concurrency {concurrency}")
+            report(f"round {number} of {rounds}, concurrency {concurrency}")
             for subject in found:
                 before = cpu_seconds(subject.processes)
                 run = subject.measure(concurrency, seconds)

@@ -20,31 +20,31 @@ _HEAD = ("turn", "callers", "p50 ms", "p99 ms", "turns/s", "CPU a turn, ms")
 
 
 def measure(
-    folder: Path, load: Load, rounds: int, seconds: float, tell: Callable[[str], None]
+    folder: Path, load: Load, rounds: int, seconds: float, report: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Figures by subject and concurrency."""
-    tell("starting Pallas twice, with tracing and without")
+    report("starting Pallas twice, with tracing and without")
     with ExitStack() as parts:
         collector = parts.enter_context(running("collector", folder, "tests.bench.peers.collector", "{port}"))
         collector.wait_for("")
         traced = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}"}
         found = [
             subject
-            for name, told in (("off", {}), ("on", traced))
-            for subject in parts.enter_context(_subjects(folder, load, name, told))
+            for name, variables in (("off", {}), ("on", traced))
+            for subject in parts.enter_context(_subjects(folder, load, name, variables))
         ]
-        return measure_subjects(found, CONCURRENCIES, rounds, seconds, tell)
+        return measure_subjects(found, CONCURRENCIES, rounds, seconds, report)
 
 
 @contextmanager
-def _subjects(folder: Path, load: Load, name: str, told: Mapping[str, str]) -> Generator[Sequence[Subject]]:
+def _subjects(folder: Path, load: Load, name: str, variables: Mapping[str, str]) -> Generator[Sequence[Subject]]:
     """A stack, and the two kinds of turns on it."""
     own = folder / f"tracing-{name}"
     own.mkdir()
     with (
         stack.broker() as (url, nats),
-        stack.gateway(own, url, told) as gateway,
-        stack.workers(own, url, told) as workers,
+        stack.gateway(own, url, variables) as gateway,
+        stack.workers(own, url, variables) as workers,
     ):
         calls = {"function": stack.function_call(gateway.port), "LLM": stack.llm_call(gateway.port)}
         for call in calls.values():

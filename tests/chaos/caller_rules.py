@@ -26,35 +26,35 @@ def superseded_is_silent(evidence: Evidence) -> Iterator[str]:
     """On a stream, resumed or not, attempts never come back and steps of an attempt only rise."""
     for caller in evidence.callers:
         for lines in caller.streams if caller.whole is None else (caller.whole,):
-            told = [(int(found[1]), int(found[2])) for line in lines if (found := _NUMBERED.search(line))]
-            if told != sorted(set(told)):
-                yield f"{caller.key} ({caller.kind}) was told {told}"
+            received = [(int(found[1]), int(found[2])) for line in lines if (found := _NUMBERED.search(line))]
+            if received != sorted(set(received)):
+                yield f"{caller.key} ({caller.kind}) received {received}"
 
 
 def nothing_is_missed(evidence: Evidence) -> Iterator[str]:
     """A caller that has followed a whole turn gets all progress of the concluding attempt, and nothing after it.
 
-    What was lost with the broker is put into the log again before the outcome, too late to be told in its order: a call
+    What was lost with the broker is put into the log again before the outcome, too late to be received in order: a call
     that has seen the broker go may miss such lines.
     """
     for caller in evidence.callers:
         whole, logged = caller.whole, _turn_of(caller, evidence)
         if caller.ended != "answered" or whole is None or logged is None:
             continue
-        for outcome in (at.said for at in logged.outcomes if at.said.status != "cancelled"):
+        for outcome in (at.body for at in logged.outcomes if at.body.status != "cancelled"):
             wanted = [line for event in logged.of_attempt(outcome.attempt) if (line := _line(event)) is not None]
-            told = [line for line in whole if " queued: " not in line]
-            missed = _missing(wanted, told)
+            received = [line for line in whole if " queued: " not in line]
+            missed = _missing(wanted, received)
             if missed and not _has_seen_the_broker_go(logged, evidence):
-                yield f"{caller.key} ({caller.kind}) was not told {missed} at the end of {told}"
+                yield f"{caller.key} ({caller.kind}) did not receive {missed} at the end of {received}"
 
 
-def _missing(wanted: Sequence[str], told: Sequence[str]) -> list[str]:
+def _missing(wanted: Sequence[str], received: Sequence[str]) -> list[str]:
     """The wanted lines that are missing, in this order, at the end of the received ones."""
     missed: list[str] = []
-    end = len(told)
+    end = len(received)
     for line in reversed(wanted):
-        if end and told[end - 1] == line:
+        if end and received[end - 1] == line:
             end -= 1
         else:
             missed.insert(0, line)
@@ -76,7 +76,7 @@ def answers_agree(evidence: Evidence) -> Iterator[str]:
         if answer is None or answer.turn is None:
             continue
         logged = evidence.turns.get(answer.turn)
-        outcomes = [at.said for at in logged.outcomes] if logged is not None else []
+        outcomes = [at.body for at in logged.outcomes] if logged is not None else []
         if caller.ended == "refused":
             if any(outcome.status != "cancelled" for outcome in outcomes):
                 yield f"{caller.key} ({caller.kind}) was refused, and turn {answer.turn} was executed"
@@ -97,11 +97,11 @@ def everybody_is_answered(evidence: Evidence) -> Iterator[str]:
 def _disagreement(caller: CallerView, outcome: TurnOutcome, events: Sequence[AnyEvent]) -> Iterator[str]:
     assert caller.answer is not None
     if caller.answer.code != outcome.code:
-        yield f"{caller.key} ({caller.kind}) was told {caller.answer.code}, the log has {outcome.code}"
+        yield f"{caller.key} ({caller.kind}) received {caller.answer.code}, the log has {outcome.code}"
     elif outcome.status == "completed":
         texts = ["\n".join(it["text"] for it in event.content) for event in events if isinstance(event, Result)]
         if texts != [caller.answer.text]:
-            yield f"{caller.key} ({caller.kind}) was told {caller.answer.text!r}, the log has {texts}"
+            yield f"{caller.key} ({caller.kind}) received {caller.answer.text!r}, the log has {texts}"
 
 
 def _turn_of(caller: CallerView, evidence: Evidence) -> LoggedTurn | None:

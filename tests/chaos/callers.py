@@ -45,7 +45,7 @@ class Callers:
 
     async def _try(self, call: ScriptedCall, view: CallerView) -> None:
         """Call until there is an answer. Only what has been refused may be called again by whoever sent no key and was
-        told no event id.
+        received no event id.
         """
         gateway = call.gateway
         while True:

@@ -35,11 +35,11 @@ def one_outcome(evidence: Evidence) -> Iterator[str]:
 def contiguous(evidence: Evidence) -> Iterator[str]:
     """The concluding attempt's events are numbered from 1 to the count in its outcome, each number once."""
     for turn in evidence.turns.values():
-        said: dict[tuple[int, int], object] = {}
-        for attempt, event in (at.said for at in turn.events):
-            if said.setdefault((attempt, event.seq), event) != event:
+        seen: dict[tuple[int, int], object] = {}
+        for attempt, event in (at.body for at in turn.events):
+            if seen.setdefault((attempt, event.seq), event) != event:
                 yield f"turn {turn.turn}: event {event.seq} of attempt {attempt} says two things"
-        for outcome in (at.said for at in turn.outcomes if at.said.status != "cancelled"):
+        for outcome in (at.body for at in turn.outcomes if at.body.status != "cancelled"):
             numbers = [event.seq for event in turn.of_attempt(outcome.attempt)]
             if numbers != list(range(1, outcome.events + 1)):
                 yield f"turn {turn.turn}: attempt {outcome.attempt} has events {numbers} of {outcome.events}"
@@ -74,26 +74,26 @@ def claims_in_order(evidence: Evidence) -> Iterator[str]:
         if turn.attempts != list(range(1, len(turn.attempts) + 1)):
             yield f"turn {turn.turn}: claimed as attempts {turn.attempts}"
         for at in turn.events:
-            attempt, event = at.said
+            attempt, event = at.body
             if isinstance(event, ToolStarted) and event.leaf and _holder(turn, at.position) != attempt:
                 yield f"turn {turn.turn}: attempt {attempt} started a tool without having the turn"
         for at in turn.outcomes:
             holder = _holder(turn, at.position)
-            if holder != (None if at.said.status == "cancelled" else at.said.attempt):
-                yield f"turn {turn.turn}: attempt {at.said.attempt} ended it as {at.said.status} without having it"
+            if holder != (None if at.body.status == "cancelled" else at.body.attempt):
+                yield f"turn {turn.turn}: attempt {at.body.attempt} ended it as {at.body.status} without having it"
 
 
 def cancel_sticks(evidence: Evidence) -> Iterator[str]:
     """After a cancel there is no claim, and the only outcome is the cancel."""
     for turn in evidence.turns.values():
-        cancelled = next((at.position for at in turn.claims if isinstance(at.said, CancelRequested)), None)
+        cancelled = next((at.position for at in turn.claims if isinstance(at.body, CancelRequested)), None)
         if cancelled is None:
             continue
         if any(at.position > cancelled for at in turn.claims):
             yield f"turn {turn.turn} was claimed after it had been cancelled"
         for at in turn.outcomes:
-            if at.position > cancelled and at.said.status != "cancelled":
-                yield f"turn {turn.turn} was cancelled and ended as {at.said.status}"
+            if at.position > cancelled and at.body.status != "cancelled":
+                yield f"turn {turn.turn} was cancelled and ended as {at.body.status}"
 
 
 def queue_is_empty(evidence: Evidence) -> Iterator[str]:
@@ -102,14 +102,14 @@ def queue_is_empty(evidence: Evidence) -> Iterator[str]:
 
 
 def _starts(turn: LoggedTurn) -> list[tuple[int, ToolStarted]]:
-    found = ((attempt, event) for attempt, event in (at.said for at in turn.events))
+    found = ((attempt, event) for attempt, event in (at.body for at in turn.events))
     return [(attempt, event) for attempt, event in found if isinstance(event, ToolStarted) and event.leaf]
 
 
 def _holder(turn: LoggedTurn, position: int) -> int | None:
     """The attempt that has the turn at a position of the log; None for none, as after a cancel."""
     last = max((at for at in turn.claims if at.position < position), key=lambda at: at.position, default=None)
-    return last.said.attempt if last is not None and isinstance(last.said, Claimed) else None
+    return last.body.attempt if last is not None and isinstance(last.body, Claimed) else None
 
 
 RULES: tuple[Rule, ...] = (

@@ -19,8 +19,8 @@ async def read_log(bus: Bus) -> tuple[dict[str, LoggedTurn], list[Record]]:
         turn = turns.setdefault(turn_id, LoggedTurn(turn_id, agent))
         match kind:
             case "claim":
-                said = TurnClaim.model_validate_json(record.data).claim
-                turn.claims.append(At(record.seq, record.time, said))
+                claim = TurnClaim.model_validate_json(record.data).claim
+                turn.claims.append(At(record.seq, record.time, claim))
             case "event" | "content":
                 batch = TurnEvents.model_validate_json(record.data)
                 turn.events += [At(record.seq, record.time, (batch.attempt, event)) for event in batch.events]

@@ -28,7 +28,7 @@ class CallerView:
     """One call as its caller saw it. `streams` are the progress messages of one stream each; a call that went on
     elsewhere has several.
 
-    `goes_on` means that the caller can follow its turn on another gateway: it sent a key, or has been told an event id,
+    `goes_on` means that the caller can follow its turn on another gateway: it sent a key, or has received an event id,
     of which `last_event` is the last one.
     """
 
@@ -55,7 +55,7 @@ class At[T]:
 
     position: int
     time: datetime
-    said: T
+    body: T
 
 
 @dataclass
@@ -71,17 +71,17 @@ class LoggedTurn:
     @property
     def conversation(self) -> str | None:
         """The keyed hash of the caller's key, when a worker has claimed the turn."""
-        claims = (at.said for at in self.claims)
+        claims = (at.body for at in self.claims)
         return next((claim.conversation for claim in claims if isinstance(claim, Claimed)), None)
 
     @property
     def attempts(self) -> list[int]:
         """The attempts that were claimed."""
-        return [at.said.attempt for at in self.claims if isinstance(at.said, Claimed)]
+        return [at.body.attempt for at in self.claims if isinstance(at.body, Claimed)]
 
     def of_attempt(self, attempt: int) -> list[AnyEvent]:
         """The events of one attempt, by number."""
-        found = {event.seq: event for number, event in (at.said for at in self.events) if number == attempt}
+        found = {event.seq: event for number, event in (at.body for at in self.events) if number == attempt}
         return [found[seq] for seq in sorted(found)]
 
 

@@ -36,11 +36,11 @@ def _turns_again(fallen: Fallen, turns: Iterable[LoggedTurn]) -> Iterable[tuple[
         before = [at for at in turn.claims if at.time <= fallen.time]
         if not before or any(at.time <= fallen.time for at in turn.outcomes):
             continue
-        held = before[-1].said
+        held = before[-1].body
         if not isinstance(held, Claimed) or held.worker != fallen.instance:
             continue
         claims = [at for at in turn.claims if at.time > fallen.time]
-        ended = any(at.said.code == "worker_lost" for at in turn.outcomes)
+        ended = any(at.body.code == "worker_lost" for at in turn.outcomes)
         what = "worker_lost" if ended else "executed again" if claims else "ended after all"
         later = [at.time for at in claims] + [at.time for at in turn.outcomes]
         yield from ((what, seconds) for seconds in _seconds(fallen.time, later))

@@ -12,7 +12,7 @@ from tests.chaos.run import Result
 def facts(result: Result) -> dict[str, Any]:
     """What is written down of a storm."""
     outcomes = Counter(
-        f"{at.said.status}{f' ({at.said.code})' if at.said.status == 'failed' else ''}"
+        f"{at.body.status}{f' ({at.body.code})' if at.body.status == 'failed' else ''}"
         for turn in result.evidence.turns.values()
         for at in turn.outcomes
     )

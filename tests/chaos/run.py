@@ -52,21 +52,21 @@ class Result:
     violations: Sequence[Violation]
 
 
-async def run(options: Options, folder: Path, tell: Callable[[str], None]) -> Result:
+async def run(options: Options, folder: Path, report: Callable[[str], None]) -> Result:
     """Start everything, run the storm while the calls are made, restart everything, and check the evidence."""
     stage = Stage(folder, TEAM)
     try:
         await stage.start()
-        tell(f"seed {options.seed}: {options.turns} calls")
+        report(f"seed {options.seed}: {options.turns} calls")
         async with connect_when_possible(stage.nats.url, "chaos", instance="chaos") as bus, witnessing(bus) as witness:
-            return await _storm(options, stage, bus, witness, tell)
+            return await _storm(options, stage, bus, witness, report)
     finally:
         await asyncio.to_thread(stage.close)
 
 
-async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, tell: Callable[[str], None]) -> Result:
+async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, report: Callable[[str], None]) -> Result:
     began = time.monotonic()
-    storm = Storm(stage, tell)
+    storm = Storm(stage, report)
     blows = scripted_blows(Random(f"{options.seed} blows"), options.seconds, options.every)
     raging = asyncio.create_task(storm.rage(blows))
     calls = scripted_calls(Random(f"{options.seed} calls"), options.turns, options.longest)
@@ -75,9 +75,9 @@ async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, tel
     await storm.settle()
     await stage.heal()
     took = time.monotonic() - began
-    tell(f"all calls are over after {took:.0f} s; waiting for what nobody waits for")
+    report(f"all calls are over after {took:.0f} s; waiting for what nobody waits for")
     left = await _settled(bus)
-    tell(f"the queue is {'not ' if left else ''}empty after {time.monotonic() - began:.0f} s")
+    report(f"the queue is {'not ' if left else ''}empty after {time.monotonic() - began:.0f} s")
     turns, records = await read_log(bus)
     by_key = _keys(calls, witness, turns)
     evidence = Evidence(

@@ -32,7 +32,7 @@ class Storm:
     """
 
     stage: Stage
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     fallen: list[Fallen] = field(default_factory=list[Fallen])
     _healing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     _nats_down: bool = False
@@ -82,7 +82,7 @@ class Storm:
 
     def _fell(self, blow: Blow, instance: str) -> Fallen:
         self.fallen.append(Fallen(blow, instance))
-        self.tell(f"{blow.at:6.1f} s  {blow.manner} {instance}, back after {blow.down:.1f} s")
+        self.report(f"{blow.at:6.1f} s  {blow.manner} {instance}, back after {blow.down:.1f} s")
         return self.fallen[-1]
 
     def _heal(self, work: Coroutine[None, None, None], fallen: Fallen) -> None:

@@ -18,9 +18,9 @@ PROTECTED, UNPROTECTED = "protected", "unprotected"
 type Change = Callable[[Api], object]
 
 
-def measure(parts: Parts, teams: Sequence[Team], times: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure(parts: Parts, teams: Sequence[Team], times: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Detach a team and attach it again, and revoke tokens, so many times each. Returns figures by change and way."""
-    tell(f"{times} changes of each kind, with protection and without")
+    report(f"{times} changes of each kind, with protection and without")
     seconds: dict[str, dict[str, list[float]]] = {}
     with ExitStack() as opened:
         protected = opened.enter_context(api(parts.lifecycle.port))

@@ -16,7 +16,7 @@ _MODULES = {"team-lifecycle": "team_lifecycle", "auth-resolver": "auth_resolver"
 
 @dataclass(frozen=True)
 class Parts:
-    """What runs. `environ` is what the services of authorisation are told."""
+    """What runs. `environ` has the variables of the auth services."""
 
     folder: Path
     nats_url: str

@@ -63,7 +63,7 @@ class Bench:
 
 
 def measure(
-    parts: Parts, load: Load, teams: Sequence[Team], extent: Extent, tell: Callable[[str], None]
+    parts: Parts, load: Load, teams: Sequence[Team], extent: Extent, report: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Measure all ways. Returns figures by way and concurrency."""
     with _bench(parts, load, teams) as bench:
@@ -71,13 +71,13 @@ def measure(
             load.ask(bench.asked(way), 64, _WARM_UP)
         for number in range(1, extent.rounds + 1):
             for concurrency in extent.concurrencies:
-                tell(f"resolving, round {number} of {extent.rounds}, concurrency {concurrency}")
+                report(f"resolving, round {number} of {extent.rounds}, concurrency {concurrency}")
                 bench.measure(WARM, concurrency, extent.seconds)
                 bench.measure(ROUND_TRIP, concurrency, extent.seconds)
                 parts.redis.say("FLUSHALL")
                 bench.measure(COLD, concurrency)
                 load.ask(bench.asked(WARM), 1)  # fills in what was asked for at one moment too often to be kept
-        tell("resolving without Redis")
+        report("resolving without Redis")
         parts.redis.kill9()
         for concurrency in extent.concurrencies:
             bench.measure(WITHOUT_REDIS, concurrency, extent.seconds)

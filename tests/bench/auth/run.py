@@ -32,25 +32,25 @@ QUICK = Extent(100, 64, resolving.Extent((1, 64), 1, 0.5), 10, 1000, searching.E
 
 
 def measure(
-    folder: Path, load: Load, extent: Extent, wanted: set[str], tell: Callable[[str], None]
+    folder: Path, load: Load, extent: Extent, wanted: set[str], report: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Measure the wanted parts. Returns results by part."""
     results: dict[str, dict[str, Any]] = {}
     if wanted & {RESOLVE, CHANGE, SEARCH}:
         with parts(folder) as running, api(running.lifecycle.port) as lifecycle:
-            tell(f"making {extent.libraries} libraries and {extent.teams} teams")
+            report(f"making {extent.libraries} libraries and {extent.teams} teams")
             workspaces = make_libraries(lifecycle, extent.libraries)
             teams = [
                 make_team(lifecycle, workspace, uids)
                 for workspace, uids in islice(cycle(workspaces.items()), extent.teams)
             ]
             if RESOLVE in wanted:
-                results[RESOLVE] = resolving.measure(running, load, teams, extent.resolving, tell)
+                results[RESOLVE] = resolving.measure(running, load, teams, extent.resolving, report)
             if CHANGE in wanted:
-                results[CHANGE] = changing.measure(running, teams, extent.changes, tell)
+                results[CHANGE] = changing.measure(running, teams, extent.changes, report)
             if SEARCH in wanted:
                 libraries = [uid for uids in workspaces.values() for uid in uids]
-                results[SEARCH] = searching.measure(running, load, teams[0], libraries, extent.searching, tell)
+                results[SEARCH] = searching.measure(running, load, teams[0], libraries, extent.searching, report)
     if STALE in wanted:
-        results[STALE] = staleness.measure(folder, extent.interleaved, tell)
+        results[STALE] = staleness.measure(folder, extent.interleaved, report)
     return results

@@ -42,16 +42,16 @@ class Extent:
 
 
 def measure(
-    parts: Parts, load: Load, team: Team, libraries: Sequence[str], extent: Extent, tell: Callable[[str], None]
+    parts: Parts, load: Load, team: Team, libraries: Sequence[str], extent: Extent, report: Callable[[str], None]
 ) -> dict[str, Any]:
     """Spread documents over the libraries and search them. Returns figures over MCP by callers, and of Postgres."""
     database = asyncio.run(parts.postgres.new_database())
     settings = {"postgres_url": database, "search_languages": ",".join(LANGUAGES)}
     with parts.running("auth-resolver"), parts.running("library-search", **settings) as service:
-        tell(f"{extent.documents} documents into {len(libraries)} libraries")
+        report(f"{extent.documents} documents into {len(libraries)} libraries")
         asyncio.run(_fill(database, libraries, extent.documents))
         asyncio.run(parts.postgres.say("vacuum analyze", database))  # as it happens by itself after a while
-        tell(f"{len(QUERIES)} queries, {', '.join(map(str, extent.callers))} at once")
+        report(f"{len(QUERIES)} queries, {', '.join(map(str, extent.callers))} at once")
         return {
             "documents": extent.documents,
             "libraries": len(libraries),

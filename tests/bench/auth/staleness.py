@@ -18,18 +18,18 @@ _UNTIL_STALE = 10
 """By how much the storm without protection may be longer: when its first stale answer comes is chance."""
 
 
-def measure(folder: Path, most: int, tell: Callable[[str], None]) -> dict[str, Any]:
+def measure(folder: Path, most: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Run both storms, of so many changes and look-ups at least."""
     results: dict[str, Any] = {}
     for way, protected in ((UNPROTECTED, False), (PROTECTED, True)):
         (folder / way).mkdir()
-        results[way] = asyncio.run(_storm(folder / way, most, tell, protected=protected))
+        results[way] = asyncio.run(_storm(folder / way, most, report, protected=protected))
     return results
 
 
-async def _storm(folder: Path, most: int, tell: Callable[[str], None], *, protected: bool) -> dict[str, Any]:
+async def _storm(folder: Path, most: int, report: Callable[[str], None], *, protected: bool) -> dict[str, Any]:
     seed = random.randrange(10**6)
-    tell(f"{most} changes and look-ups, {'protected' if protected else 'unprotected'}, seed {seed}")
+    report(f"{most} changes and look-ups, {'protected' if protected else 'unprotected'}, seed {seed}")
     async with parts(folder, protected=protected) as running:
         storm = Storm(running, seed)
         await storm.run(most if protected else most * _UNTIL_STALE, _WITHIN, accidents=protected)

@@ -23,8 +23,8 @@ TEAM = Path(__file__).parents[1] / "team"
 AGENT = "talker"
 
 
-class Told:
-    """An `Emitter` whose events are told to the caller by a task, in order."""
+class QueuedEmitter:
+    """An `Emitter` whose events are sent to the caller by a task, in order."""
 
     def __init__(self, observer: ProgressObserver) -> None:
         self._observer = observer
@@ -33,16 +33,16 @@ class Told:
         self._seq = 0
 
     def emit(self, event: KnownEvent) -> None:
-        """Number the event and have it told."""
+        """Number the event and queue it."""
         self._seq += 1
         self._events.put_nowait(event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000}))
 
     async def tool_starting(self, event: ToolStarted) -> None:
-        """Have it told; there is no log to wait for."""
+        """Queue it; there is no log to wait for."""
         self.emit(event)
 
     async def finish(self) -> None:
-        """Wait until all has been told."""
+        """Wait until all events are sent."""
         self._events.put_nowait(None)
         await self._telling
 
@@ -63,7 +63,7 @@ class InProcess:
 
     async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Run a turn here and now."""
-        told = Told(ProgressObserver(AGENT, True, context.session.report_progress, _drop_log))
+        emitter = QueuedEmitter(ProgressObserver(AGENT, True, context.session.report_progress, _drop_log))
         turn = Turn(
             turn_id=new_turn_id(),
             team="bench",
@@ -74,8 +74,8 @@ class InProcess:
             remaining=600.0,
             client=ClientContext(protocol_version=context.protocol_version, progress=True),
         )
-        outcome = await self.runtime.run_turn(turn, told)
-        await told.finish()
+        outcome = await self.runtime.run_turn(turn, emitter)
+        await emitter.finish()
         if not isinstance(outcome, Completed):
             return text_result(str(outcome), is_error=True)
         return text_result(str(outcome.result.content[0]["text"]))

@@ -27,9 +27,9 @@ type Object = dict[str, Any]
 def built(overlay: str) -> list[Object]:
     """Every object of an overlay."""
     command = [tool("kubectl"), "kustomize", FOLDER / "overlays" / overlay]
-    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert said.returncode == 0, said.stderr
-    return list(yaml.safe_load_all(said.stdout))
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return list(yaml.safe_load_all(run.stdout))
 
 
 def of_kind(overlay: str, *kinds: str) -> dict[str, Object]:
@@ -50,9 +50,9 @@ def container(pod: Object) -> Object:
 
 
 def variables(pod: Object) -> dict[str, str]:
-    """What a pod's container is told; what only the cluster knows is its path there."""
-    told: list[Object] = container(pod).get("env", [])
-    return {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in told}
+    """The variables of a pod's container; a value that only the cluster knows is given as its path there."""
+    variables: list[Object] = container(pod).get("env", [])
+    return {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in variables}
 
 
 def let_in(overlay: str) -> set[Connection]:

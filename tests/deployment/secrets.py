@@ -16,7 +16,7 @@ from tests.debian_tools import tool
 from tests.deployment.kubernetes import Object, of_kind, pods
 
 DOCUMENTS = ("deploy/README.md", "deploy/try_cluster.sh")
-"""Where it is said how Secrets are made."""
+"""The page that says how Secrets are made."""
 
 _WORDS = ("kubectl", "create", "secret")
 
@@ -64,9 +64,9 @@ def _commands(document: str) -> Iterator[list[str]]:
 def _made(command: list[str], checkout: Path) -> tuple[str, Files]:
     _, *words = command
     nowhere = os.environ | {"KUBECONFIG": os.devnull}
-    said = subprocess.run(
+    run = subprocess.run(
         [tool("kubectl"), *words], cwd=checkout, env=nowhere, capture_output=True, text=True, check=False, timeout=20
     )
-    assert said.returncode == 0, said.stderr
-    secret = yaml.safe_load(said.stdout)
+    assert run.returncode == 0, run.stderr
+    secret = yaml.safe_load(run.stdout)
     return secret["metadata"]["name"], {key: base64.b64decode(value) for key, value in secret["data"].items()}

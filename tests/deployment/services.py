@@ -1,4 +1,4 @@
-"""What a service may be told in a deployment: its settings, the telemetry's own variables, and what its teams name."""
+"""The variables of a service in a deployment: its settings, those of the telemetry, and those that its teams name."""
 
 import importlib
 import re

@@ -62,10 +62,10 @@ async def call_with(
     """Call a tool with a progress token and exactly these arguments; `on_line` gets each line as it arrives."""
     lines: list[Line] = []
 
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         lines.append(Line(progress, total, message))
         if on_line is not None:
             on_line(lines[-1])
 
-    result = await client.call_tool(tool, arguments, progress_callback=heard)
+    result = await client.call_tool(tool, arguments, progress_callback=on_progress)
     return Answer(result, lines)

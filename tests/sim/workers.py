@@ -1,6 +1,6 @@
-"""Worker processes as a Deployment's pods: so many are started or told to end that there are as many as wanted.
+"""Worker processes as a Deployment's pods: workers are started, or ended by SIGTERM, until there are as many as wanted.
 
-A worker that was told to end is no replica any more, but goes on until its turns are over, as its pod would.
+A worker that got SIGTERM is no replica any more, but goes on until its turns are over, as its pod would.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the images install is enough: each service starts from it alone, as compose tells it to, and becomes ready."""
+"""What the images install is enough: each service starts from it alone, as in compose, and becomes ready."""
 
 import asyncio
 import signal

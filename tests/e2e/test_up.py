@@ -229,9 +229,7 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
 def readers(pids: dict[str, list[int]], secrets: dict[str, str]) -> dict[str, set[str]]:
     """Which processes have each secret in their environment."""
     found = {name: str(psutil.Process(pid).environ()) for name, [pid] in pids.items()}
-    return {
-        secret: {name for name, environ in found.items() if value in environ} for secret, value in secrets.items()
-    }
+    return {secret: {name for name, environ in found.items() if value in environ} for secret, value in secrets.items()}
 
 
 def what_a_foreign_account_gets(stack: Stack) -> list[str]:

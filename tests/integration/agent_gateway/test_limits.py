@@ -165,7 +165,7 @@ async def test_turns_waiting_through_another_gateway_count_towards_a_callers_lim
     await other.leave()
 
 
-async def test_turns_that_leave_the_queue_free_places_for_their_caller(
+async def test_turns_that_leave_the_queue_make_room_for_their_caller(
     platform: Platform, http: httpx.AsyncClient
 ) -> None:
     callers = await callers_of(platform, http, max_queued=2)
@@ -227,7 +227,7 @@ async def test_each_gateway_enforces_its_share_of_a_rate(alone: Platform, http: 
     callers = await callers_of(alone, http, max_rate=SLOWLY)
     other = await alone.gateway()
     for front in (callers.front, other):
-        await eventually(lambda front=front: front.gateway.calls.admission.rates.gateways() == 2)
+        await eventually(lambda front=front: front.gateway.calls.admission.rates.processes() == 2)
     await callers.wait(ADA)
     error = await callers.refused(ADA)
     assert "at most 0.02 turns per second" in error["text"]

@@ -49,7 +49,7 @@ def claim(team: str, worker: str, delivery: str) -> Claimed:
     return Claimed(attempt=1, worker=worker, delivery=f"{team}.{delivery}", at=utc_now())
 
 
-async def test_the_watch_goes_on_when_a_turn_ends_while_another_is_given_back(
+async def test_the_watch_goes_on_when_a_turn_ends_during_the_nak_of_another(
     bus: Connecting, team: str, during: During
 ) -> None:
     gateway = await bus("agent-gateway")
@@ -65,7 +65,7 @@ async def test_the_watch_goes_on_when_a_turn_ends_while_another_is_given_back(
             assert not watch.keeping.done()
 
 
-async def test_a_turn_claimed_again_while_another_is_given_back_is_watched_at_its_new_worker(
+async def test_a_turn_claimed_again_during_the_nak_of_another_is_watched_at_its_new_worker(
     bus: Connecting, team: str, during: During
 ) -> None:
     gateway = await bus("agent-gateway")

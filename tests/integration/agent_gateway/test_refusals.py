@@ -80,7 +80,7 @@ async def test_without_the_broker_a_call_is_refused_as_busy_in_bounded_time_and_
         assert not (await soon(client.call_tool("say", {"text": "after"}), 20)).is_error
 
 
-async def test_turns_that_are_taken_free_their_places_at_once(platform: Platform) -> None:
+async def test_turns_that_are_claimed_make_room_at_once(platform: Platform) -> None:
     await platform.worker(lambda text: text.replace("title: Bench\n", "title: Bench\n    max_queued: 1\n"))
     front = await platform.gateway()
     await platform.served(front)

@@ -436,7 +436,7 @@ async def test_the_turn_of_a_killed_worker_is_executed_by_another(lab: Lab, nats
     assert (outcome.status, outcome.attempt) == ("completed", 2)
 
 
-async def test_a_turn_whose_worker_may_be_alive_is_redelivered_every_second(lab: Lab) -> None:
+async def test_a_turn_whose_worker_may_still_run_is_redelivered_every_second(lab: Lab) -> None:
     lost = await lab.lose(lab.request("say"))
     await lost.writer.tool_starting(EFFECT)
     await kv.put(lab.bus, WORKERS, WorkerPresence(worker="lost", slots=1, at=utc_now()), worker="lost")

@@ -92,7 +92,7 @@ async def test_sigint_ends_a_service_in_the_same_way(start: Start) -> None:
     assert (await ended(process))[0] == 0
 
 
-async def test_a_starting_service_is_alive_but_not_ready_and_ends_on_a_signal(start: Start) -> None:
+async def test_a_starting_service_is_live_but_not_ready_and_ends_on_a_signal(start: Start) -> None:
     process = await start("slow_start")
     url = await url_of(process)
     async with httpx.AsyncClient() as client:

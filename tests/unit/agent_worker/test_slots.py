@@ -28,7 +28,7 @@ def test_a_worker_with_one_agent_reserves_none() -> None:
     assert [slots.take("only") for _ in range(3)] == [True, True, False]
 
 
-def test_a_slot_that_is_given_back_can_be_taken_again() -> None:
+def test_a_slot_that_is_freed_can_be_taken_again() -> None:
     slots = Slots(2, lambda: 2)
     assert slots.take("a")
     assert slots.room("a") == 0

@@ -42,7 +42,7 @@ def test_every_event_class_is_known_and_is_either_log_or_content() -> None:
     assert events_of(FinalEvent) == {Result, InputRequired, Fault}
 
 
-def test_an_event_of_a_later_release_keeps_its_place_among_the_others() -> None:
+def test_an_event_of_a_later_release_keeps_its_number() -> None:
     step = '{{"type": "step", "seq": {}, "agent": "harper", "n": 1, "kind": "llm"}}'
     first, news, last = read(step.format(1), '{"type": "paused", "seq": 2, "at": 7, "why": {"x": 1}}', step.format(3))
     assert (type(first), type(last)) == (Step, Step)

@@ -14,7 +14,7 @@ def client_of(probes: Probes, inner: ASGIApp | None = None) -> httpx.AsyncClient
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://pallas")
 
 
-async def test_a_process_is_alive_before_it_is_ready() -> None:
+async def test_a_process_is_live_before_it_is_ready() -> None:
     probes = Probes()
     async with client_of(probes) as client:
         assert (await client.get("/livez")).status_code == 200
@@ -32,7 +32,7 @@ async def test_readiness_names_what_is_missing() -> None:
     assert (answer.status_code, answer.json()["missing"]) == (503, {"broker": "disconnected"})
 
 
-async def test_a_draining_process_is_alive_and_not_ready() -> None:
+async def test_a_draining_process_is_live_and_not_ready() -> None:
     async with client_of(Probes(started=True, draining=True)) as client:
         answer = await client.get("/readyz")
         assert (answer.status_code, answer.json()["missing"]) == (503, {"process": "draining"})

@@ -34,10 +34,10 @@ async def worker(bus: Connecting) -> Bus:
 @pytest.fixture
 async def stream(owner: Bus, team: str) -> Stream:
     """A new stream with 250 messages on five subjects."""
-    made = Stream(f"NARROW_{next(_NAMES)}_{team}", (f"narrow.{team}.>",), owner="tester", summary="of a test")
+    made = Stream(f"SCOPED_{next(_NAMES)}_{team}", (f"scoped.{team}.>",), owner="tester", summary="of a test")
     await declare(owner, made)
     for number in range(250):
-        await owner.put(f"narrow.{team}.{number % 5}", str(number).encode(), {"Of": "test"})
+        await owner.put(f"scoped.{team}.{number % 5}", str(number).encode(), {"Of": "test"})
     return made
 
 
@@ -48,7 +48,7 @@ async def everything(bus: Bus, stream: Stream, subject: str, after: int = 0) -> 
 async def test_a_restricted_reader_reads_the_same_messages_as_others(
     owner: Bus, worker: Bus, stream: Stream, team: str
 ) -> None:
-    for subject in (f"narrow.{team}.>", f"narrow.{team}.3", f"narrow.{team}.*", f"narrow.{team}.none"):
+    for subject in (f"scoped.{team}.>", f"scoped.{team}.3", f"scoped.{team}.*", f"scoped.{team}.none"):
         for after in (0, 100, 250):
             wanted = await everything(owner, stream, subject, after=after)
             found = await everything(worker, stream, subject, after=after)
@@ -62,16 +62,16 @@ async def test_a_restricted_reader_reads_the_same_messages_as_others(
 
 async def test_a_restricted_reader_reads_from_a_time_on(worker: Bus, stream: Stream, team: str) -> None:
     now = datetime.now(UTC)
-    assert [record async for record in read(worker, stream.name, f"narrow.{team}.1", since=now)] == []
-    await worker.put(f"narrow.{team}.1", b"later")
-    found = [record.data async for record in read(worker, stream.name, f"narrow.{team}.1", since=now)]
+    assert [record async for record in read(worker, stream.name, f"scoped.{team}.1", since=now)] == []
+    await worker.put(f"scoped.{team}.1", b"later")
+    found = [record.data async for record in read(worker, stream.name, f"scoped.{team}.1", since=now)]
     assert found == [b"later"]
 
 
 async def test_a_restricted_reader_reads_the_last_message_of_each_subject(
     owner: Bus, worker: Bus, stream: Stream, team: str
 ) -> None:
-    subjects = [f"narrow.{team}.2", f"narrow.{team}.4"]
+    subjects = [f"scoped.{team}.2", f"scoped.{team}.4"]
     wanted = await read_last(owner, stream.name, *subjects)
     found = await read_last(worker, stream.name, *subjects)
     assert sorted((r.subject, r.seq, r.data) for r in found) == sorted((r.subject, r.seq, r.data) for r in wanted)
@@ -80,15 +80,15 @@ async def test_a_restricted_reader_reads_the_last_message_of_each_subject(
 async def test_a_restricted_reader_reads_the_newest_message_of_a_subject(
     worker: Bus, stream: Stream, team: str
 ) -> None:
-    newest = await read_newest(worker, stream.name, f"narrow.{team}.2")
+    newest = await read_newest(worker, stream.name, f"scoped.{team}.2")
     assert newest is not None
     assert newest.data == b"247"
-    assert await read_newest(worker, stream.name, f"narrow.{team}.none") is None
+    assert await read_newest(worker, stream.name, f"scoped.{team}.none") is None
 
 
 async def test_reading_the_newest_message_stores_nothing(owner: Bus, worker: Bus, stream: Stream, team: str) -> None:
-    await read_newest(worker, stream.name, f"narrow.{team}.2")
-    await read_newest(worker, stream.name, f"narrow.{team}.none")
+    await read_newest(worker, stream.name, f"scoped.{team}.2")
+    await read_newest(worker, stream.name, f"scoped.{team}.none")
     state = (await owner.api(f"STREAM.INFO.{stream.name}", {}))["state"]
     assert (state["messages"], state["last_seq"]) == (250, 250)
 
@@ -102,7 +102,7 @@ async def test_a_missing_stream_is_unavailable(worker: Bus) -> None:
 async def test_the_consumer_of_a_reader_that_stops_early_is_removed(
     owner: Bus, worker: Bus, stream: Stream, team: str
 ) -> None:
-    async for record in read(worker, stream.name, f"narrow.{team}.>"):
+    async for record in read(worker, stream.name, f"scoped.{team}.>"):
         assert record.data == b"0"
         break
     consumers = (await owner.api(f"CONSUMER.LIST.{stream.name}", {}))["consumers"]

@@ -18,7 +18,10 @@ KEY = "sk-hunter2secret"
 
 
 class Provider(ThreadingHTTPServer):
-    """Answers every request with `status` and, when that is 200, with `words` one by one."""
+    """Answers every request with `status` and, when that is 200, with `words` one by one.
+
+    The first answer is `calls` instead, if there are any: the pieces of tool calls.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -27,17 +30,19 @@ class Provider(ThreadingHTTPServer):
         self.status = 200
         self.error = "no"
         self.words: tuple[str, ...] = ("Good ", "day")
+        self.calls: list[dict[str, Any]] = []
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/v1"
 
 
-def stream_of(words: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The chunks of an answer: one for each word, the end, the usage."""
+def stream_of(words: tuple[str, ...], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The chunks of an answer: one for each word or piece of a call, the end, the usage."""
     choices: list[list[dict[str, Any]]] = [
         *([{"index": 0, "delta": {"role": "assistant", "content": word}}] for word in words),
-        [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+        *([{"index": 0, "delta": {"tool_calls": [piece]}}] for piece in calls),
+        [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}],
         [],
     ]
     about: dict[str, Any] = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
@@ -58,7 +63,8 @@ class Handler(BaseHTTPRequestHandler):
         if provider.status != 200:
             self._send("application/json", json.dumps({"error": {"message": provider.error}}))
             return
-        chunks = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in stream_of(provider.words))
+        calls = provider.calls if len(provider.requests) == 1 else []
+        chunks = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in stream_of(provider.words, calls))
         self._send("text/event-stream", f"{chunks}data: [DONE]\n\n")
 
     def _send(self, kind: str, text: str) -> None:
@@ -109,6 +115,34 @@ async def test_a_turn_streams_the_models_text_and_counts_its_tokens(agent: Agent
         ("user", "how do you do"),
     ]
     assert provider.keys == [f"Bearer {KEY}"]
+
+
+async def test_the_calls_of_a_streamed_response_go_back_with_their_results(
+    agent: AgentRuntime, provider: Provider
+) -> None:
+    provider.calls = [
+        {"index": 0, "id": "a", "type": "function", "function": {"name": "no__such", "arguments": ""}},
+        {"index": 0, "function": {"arguments": '{"x"'}},
+        {"index": 0, "function": {"arguments": ": 1}"}},
+        {"index": 1, "id": "b", "type": "function", "function": {"name": "nor__this", "arguments": "{}"}},
+    ]
+    events = Events()
+    outcome = await agent.run_turn(a_turn(message="hi"), events)
+    assert text_of(outcome) == "Good day\n\nGood day"
+    assert events.lines()[2:6] == [
+        "no/such: started",
+        "no/such: failed",
+        "nor/this: started",
+        "nor/this: failed",
+    ]
+    *_, said, first, second = provider.requests[1]["messages"]
+    assert (said["role"], said["content"]) == ("assistant", "Good day")
+    assert [(call["id"], call["function"]) for call in said["tool_calls"]] == [
+        ("a", {"name": "no__such", "arguments": '{"x":1}'}),
+        ("b", {"name": "nor__this", "arguments": "{}"}),
+    ]
+    assert [(row["role"], row["tool_call_id"]) for row in (first, second)] == [("tool", "a"), ("tool", "b")]
+    assert "Unknown tool name: 'no__such'. No tools available." in first["content"]
 
 
 @pytest.mark.parametrize(

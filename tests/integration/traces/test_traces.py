@@ -196,6 +196,17 @@ async def test_spans_of_models_agents_and_messages_follow_the_semantic_conventio
         assert span.attributes["gen_ai.agent.name"] in ("harper", "research")
         assert span.attributes["gen_ai.usage.input_tokens"] > 0
         assert span.attributes["gen_ai.usage.output_tokens"] > 0
+    run, call = story.one("invoke_agent research"), story.one("execute_tool library__search")
+    for span in (run, call):
+        assert span.kind == "internal"
+        assert span.attributes["gen_ai.operation.name"] == span.name.split()[0]
+        assert span.attributes["gen_ai.agent.name"] == "research"
+    chats = [span for span in story.named("chat offline") if span.parent == run.id]
+    for unit in ("input_tokens", "output_tokens"):
+        all_tokens = sum(span.attributes[f"gen_ai.usage.{unit}"] for span in chats)
+        assert run.attributes[f"gen_ai.aggregated_usage.{unit}"] == all_tokens
+    assert call.attributes["gen_ai.tool.name"] == "library__search"
+    assert call.attributes["gen_ai.tool.call.id"]
     for name, kind, operation in (("submit_turn", "producer", "send"), ("take_turn", "consumer", "process")):
         for span in story.named(name):
             assert span.kind == kind

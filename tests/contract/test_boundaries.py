@@ -15,7 +15,6 @@ PART_OF = {
     "uvloop": "uvicorn",  # of its `standard` extra
     "mcp_types": "mcp",
     "pydantic_core": "pydantic",
-    "pydantic_graph": "pydantic-ai-slim",
 }
 """Modules of distributions that another one pins exactly, as a part of itself."""
 

@@ -132,6 +132,12 @@ async def test_text_around_tool_calls_is_joined_within_a_response_and_blank_text
     assert await answer(an_agent(script)) == "one two\n\nthree"
 
 
+async def test_a_response_that_its_provider_has_suspended_goes_back_to_be_continued() -> None:
+    script = Scripted(ModelResponse([TextPart("one")], state="suspended", provider_response_id="r1"), "two")
+    assert await answer(an_agent(script)) == "one\n\ntwo"
+    assert [message.kind for message in script.asked[-1]] == ["request", "response"]
+
+
 @both
 async def test_text_and_tokens_are_reported_for_each_response_and_thoughts_are_not(streams: bool) -> None:
     events = Events()

@@ -1,44 +1,39 @@
 """One run of one agent: model and tools alternate until the model answers without calling a tool.
 
-It steps through pydantic-ai's graph one node at a time, to emit steps and usage and to limit iterations. All objects
-here belong to one run.
+A run is a list of messages that grows. `AgentLoop._request` alone calls the model, `ToolCalls._make` alone calls a tool;
+what they return is all that the rest of the run needs of that call. All objects here belong to one run.
 """
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from pydantic_ai import Agent
 from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
     TextPartDelta,
-    ToolCallPart,
+    UserPromptPart,
+    repair_messages,
 )
-from pydantic_ai.run import AgentRun
-from pydantic_ai.usage import UsageLimits
+from pydantic_ai.models import ModelRequestParameters
 
+from agent_worker.llm.calls import ToolCalls
 from agent_worker.llm.failures import RunFailed
 from agent_worker.llm.messages import seed_history, seed_prompt
 from agent_worker.llm.models import AgentModel
+from agent_worker.llm.refusals import no_output
 from agent_worker.llm.scope import TurnScope
 from agent_worker.llm.seed import Seed
+from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.text import TextStream
 from agent_worker.llm.tools import AgentTools
-from pallas_contracts.turns import ModelCalled, ToolFailed, ToolStarted
+from pallas_contracts.turns import ModelCalled
 from pallas_executor.agent_runtime import Failed
-
-if TYPE_CHECKING:
-    from pydantic_ai import CallToolsNode, ModelRequestNode
-    from pydantic_ai._agent_graph import AgentNode
-    from pydantic_ai.result import FinalResult
-    from pydantic_graph import End
-
-    type Node = AgentNode[object, str] | End[FinalResult[str]]
-
-_NO_LIMITS = UsageLimits(request_limit=None)
 
 
 class AgentLoop:
@@ -55,21 +50,13 @@ class AgentLoop:
     ) -> None:
         self._name = name
         self._model = model
+        self._instruction = instruction.strip() or None
         self._tools = tools
         self._scope = scope
         self._max_iterations = max_iterations
-        self._iterations = 0
-        self._texts: list[str] = []
-        # A loop of refused tool calls ends when the iterations are used up, not by a count of retries.
-        self._agent: Agent[object, str] = Agent(
-            model.model,
-            name=name,
-            deps_type=object,
-            instructions=instruction or None,
-            toolsets=[tools],
-            model_settings=model.settings,
-            retries={"tools": max_iterations},
-        )
+        self._spans = RunSpans(name, model)
+        self._calls = ToolCalls(name, model, tools, scope, self._spans)
+        self._asked_for_output = False
 
     async def run(self, seed: Seed) -> str:
         """Return all text of the model, including the text before tool calls.
@@ -79,55 +66,43 @@ class AgentLoop:
             AgentRunError: the model could not be called, or its response is invalid.
             Superseded: the attempt has been superseded.
         """
-        history = seed_history(seed.history)
-        prompt = seed_prompt(seed)
-        async with self._agent.iter(prompt, message_history=history, usage_limits=_NO_LIMITS, deps=None) as run:
-            node: Node = run.next_node
-            while not Agent.is_end_node(node):
-                if Agent.is_model_request_node(node):
-                    node = await self._ask_model(run, node)
-                elif Agent.is_call_tools_node(node):
-                    node = await self._use_tools(run, node)
-                else:
-                    node = await run.next(node)
-        return "\n\n".join(self._texts)
+        with self._spans.run() as ended:
+            text = await self._run(seed)
+            ended(text)
+            return text
 
-    async def _ask_model(self, run: AgentRun[object, str], node: "ModelRequestNode[object, str]") -> "Node":
-        self._iterations += 1
-        if self._iterations > self._max_iterations:
-            text = f"agent {self._name!r} gave no answer within {self._max_iterations} iterations"
-            raise RunFailed(Failed("iterations_exceeded", text))
+    async def _run(self, seed: Seed) -> str:
+        asked = self._message(UserPromptPart(seed_prompt(seed)))
+        messages = repair_messages([*seed_history(seed.history), asked])
+        texts: list[str] = []
+        for _ in range(self._max_iterations):
+            response = await self._ask_model(messages)
+            messages.append(response)
+            if (text := _text(response)).strip():
+                texts.append(text)
+            if response.state == "suspended":
+                continue  # the provider goes on with it when it gets it back
+            if response.tool_calls:
+                messages.append(self._message(*await self._calls.make(response)))
+            elif text:
+                return "\n\n".join(texts)
+            else:
+                messages.append(self._message(self._ask_for_output(response)))
+        reason = f"agent {self._name!r} gave no answer within {self._max_iterations} iterations"
+        raise RunFailed(Failed("iterations_exceeded", reason))
+
+    def _message(self, *parts: ModelRequestPart) -> ModelRequest:
+        return ModelRequest(parts, instructions=self._instruction)
+
+    async def _ask_model(self, messages: Sequence[ModelMessage]) -> ModelResponse:
         self._scope.step(self._name, "llm")
         began = time.perf_counter()
-        if self._model.streams:
-            await self._follow(run, node)
-        after = await run.next(node)
-        if Agent.is_call_tools_node(after):
-            self._record(after.model_response, began)
-        return after
-
-    async def _follow(self, run: AgentRun[object, str], node: "ModelRequestNode[object, str]") -> None:
-        """Emit the text as it is generated."""
-        text = TextStream(self._name, self._scope)
-        async with node.stream(run.ctx) as events:
-            async for event in events:
-                match event:
-                    case PartStartEvent(part=TextPart(content=piece)):
-                        text.add(piece)
-                    case PartDeltaEvent(delta=TextPartDelta(content_delta=piece)):
-                        text.add(piece)
-                    case _:
-                        pass
-        text.flush()
-
-    def _record(self, response: ModelResponse, began: float) -> None:
-        text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-        if text.strip():
-            self._texts.append(text)
-        if text and not self._model.streams:
+        response = await self._request(messages)
+        if not self._model.streams:
             whole = TextStream(self._name, self._scope)
-            whole.add(text)
+            whole.add(_text(response))
             whole.flush()
+        self._spans.add(response.usage)
         self._scope.emit(
             ModelCalled(
                 agent=self._name,
@@ -137,21 +112,36 @@ class AgentLoop:
                 output_tokens=response.usage.output_tokens,
             )
         )
+        return response
 
-    async def _use_tools(self, run: AgentRun[object, str], node: "CallToolsNode[object, str]") -> "Node":
-        calls = [part for part in node.model_response.parts if isinstance(part, ToolCallPart)]
-        if calls:
-            self._scope.step(self._name, "tool")
-            self._report_unknown(calls)
-        return await run.next(node)
+    async def _request(self, messages: Sequence[ModelMessage]) -> ModelResponse:
+        """Call the model. Text is emitted as it is generated, if the model streams it."""
+        parameters = ModelRequestParameters(
+            function_tools=await self._tools.definitions(),
+            instruction_parts=[InstructionPart(self._instruction)] if self._instruction else None,
+        )
+        model, settings = self._model.model, self._model.settings or None
+        prepared = model.prepare_messages(list(messages), parameters)
+        if not self._model.streams:
+            return await model.request(prepared, settings, parameters)
+        text = TextStream(self._name, self._scope)
+        async with model.request_stream(prepared, settings, parameters) as stream:
+            async for event in stream:
+                match event:
+                    case PartStartEvent(part=TextPart(content=piece)):
+                        text.add(piece)
+                    case PartDeltaEvent(delta=TextPartDelta(content_delta=piece)):
+                        text.add(piece)
+                    case _:
+                        pass
+        text.flush()
+        return stream.get()
 
-    def _report_unknown(self, calls: Sequence[ToolCallPart]) -> None:
-        """Emit the failure of a tool that does not exist; pydantic-ai informs the model. No leaf tool has started."""
-        for part in calls:
-            if self._tools.knows(part.tool_name):
-                continue
-            call = self._scope.new_call()
-            server, _, tool = part.tool_name.partition("__")
-            server, tool = (server, tool) if tool else (self._name, server)
-            self._scope.emit(ToolStarted(call=call, server=server, tool=tool, leaf=False))
-            self._scope.emit(ToolFailed(call=call, server=server, tool=tool, duration_ms=0.0, code="unknown_tool"))
+    def _ask_for_output(self, response: ModelResponse) -> ModelRequestPart:
+        """Ask, once in a run, for text or a call where a response had neither."""
+        again, self._asked_for_output = self._asked_for_output, True
+        return no_output(response, self._model, has_tools=bool(self._tools.names), again=again)
+
+
+def _text(response: ModelResponse) -> str:
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))

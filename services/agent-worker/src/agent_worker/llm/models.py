@@ -14,6 +14,7 @@ from pydantic_ai.settings import ModelSettings
 
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import TurnError
+from pallas_runtime.telemetry import tracing
 from pallas_teams.model import AgentConfig, ModelCapabilities, ModelRef, ProviderConfig
 from pallas_teams.providers import OFFLINE, PROVIDERS, parse_model
 
@@ -25,12 +26,16 @@ _LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
 
 @dataclass(frozen=True, slots=True)
 class AgentModel:
-    """A model as an agent uses it. `streams` says whether its text is requested piece by piece."""
+    """A model as an agent uses it. `streams` says whether its text is requested piece by piece.
+
+    With `trace_content`, the spans of runs on it contain prompts and answers.
+    """
 
     name: str
     model: Model
     streams: bool
     settings: ModelSettings
+    trace_content: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,10 @@ _FACTORIES: Mapping[str, Callable[[_Wanted], AgentModel]] = {"openai": _openai, 
 
 
 class TeamModels:
-    """Makes models and owns their HTTP clients."""
+    """Makes models and owns their HTTP clients. With `trace_content`, spans contain prompts and answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, trace_content: bool = False) -> None:
+        self._trace_content = trace_content
         self._made: dict[tuple[str, ModelRef | None, ModelCapabilities | None], AgentModel] = {}
         self._clients: dict[str, httpx2.AsyncClient] = {}
 
@@ -89,7 +95,7 @@ class TeamModels:
         """
         key = provider.key(), agent.model, agent.capabilities
         if key not in self._made:
-            self._made[key] = self._make(agent, provider)
+            self._made[key] = self._traced(self._make(agent, provider))
         return self._made[key]
 
     def instead(self, agent: AgentConfig, text: str, providers: Mapping[str, ProviderConfig]) -> AgentModel:
@@ -121,6 +127,16 @@ class TeamModels:
         if config.name not in PROVIDERS:
             raise Rejected(f"agent {agent.name!r} names the unknown model provider {config.name!r}")
         return _FACTORIES[PROVIDERS[config.name].api](wanted)
+
+    def _traced(self, made: AgentModel) -> AgentModel:
+        """Have pydantic-ai make the spans of its calls, by the semantic conventions for generative AI."""
+        if not tracing():
+            return made
+        from pydantic_ai.models.instrumented import InstrumentationSettings, InstrumentedModel
+
+        content = self._trace_content
+        settings = InstrumentationSettings(include_content=content, include_model_request_parameters=False)
+        return replace(made, model=InstrumentedModel(made.model, settings), trace_content=content)
 
     def _client(self, key: str) -> httpx2.AsyncClient:
         if key not in self._clients:

@@ -1,20 +1,19 @@
-"""The tools of one run of an agent: those of its downstream servers and its sub-agents, as one pydantic-ai toolset.
+"""The tools of one run of an agent: those of its downstream servers and its sub-agents.
 
-A toolset belongs to one run and holds its scope; the servers are pooled and shared. The model gets the error of a tool;
+They belong to one run and hold its scope; the servers are pooled and shared. The model gets the error of a tool;
 only a superseded attempt (`Superseded`) ends the run.
 """
 
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from pydantic_ai import RunContext, ToolDefinition
 from pydantic_ai.exceptions import ToolFailed as ToolFailedForModel
-from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_ai.messages import BinaryContent
+from pydantic_ai.tools import ToolDefinition
 
 from agent_worker.downstream.server import DownstreamServer
 from agent_worker.llm.failures import RunFailed, redact
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ANY = SchemaValidator(core_schema.any_schema())
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
 _ASK_SCHEMA: JsonObject = {
@@ -55,14 +53,14 @@ class SubAgent:
 class _Bound:
     """The implementation of a tool: exactly one of `server` and `agent`."""
 
-    tool: ToolsetTool[object]
+    definition: ToolDefinition
     server_name: str
     tool_name: str
     server: DownstreamServer | None = None
     agent: SubAgent | None = None
 
 
-class AgentTools(AbstractToolset[object]):
+class AgentTools:
     """All tools of one run. Names are `{server}__{tool}`; a sub-agent's is `{name}__{name}`."""
 
     def __init__(
@@ -74,25 +72,19 @@ class AgentTools(AbstractToolset[object]):
         self._vision = vision
         self._bound: dict[str, _Bound] | None = None
 
-    @property
-    def id(self) -> str | None:
-        """None: nothing refers to this toolset."""
-        return None
-
-    async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
+    async def definitions(self) -> list[ToolDefinition]:
         """List the tools once per run, without those of a server that was never reachable."""
         if self._bound is None:
             self._bound = await self._bind()
-        return {name: bound.tool for name, bound in self._bound.items()}
+        return [bound.definition for bound in self._bound.values()]
 
-    def knows(self, name: str) -> bool:
-        """Whether the model was offered a tool of that name."""
-        return self._bound is not None and name in self._bound
+    @property
+    def names(self) -> Collection[str]:
+        """The tools that the model was offered."""
+        return self._bound or ()
 
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[object], tool: ToolsetTool[object]
-    ) -> object:
-        """Call a tool and emit its events.
+    async def call(self, name: str, arguments: JsonObject) -> str | list[str | BinaryContent]:
+        """Call a tool, emit its events, and return its result for the model.
 
         Raises:
             Superseded: the attempt has been superseded; the tool has not been called.
@@ -105,17 +97,17 @@ class AgentTools(AbstractToolset[object]):
         began = time.perf_counter()
         if bound.server is not None:
             await self._scope.emitter.tool_starting(started)
-            answer = await self._call_server(bound, bound.server, call, tool_args, began)
+            answer = await self._call_server(bound, bound.server, call, arguments, began)
         else:
             self._scope.emit(started)
-            answer = await self._ask_agent(bound, call, tool_args, began)
+            answer = await self._ask_agent(bound, call, arguments, began)
         took = _milliseconds(began)
         self._scope.emit(ToolCompleted(call=call, server=bound.server_name, tool=bound.tool_name, duration_ms=took))
         return answer
 
     async def _call_server(
         self, bound: _Bound, server: DownstreamServer, call: str, arguments: JsonObject, began: float
-    ) -> object:
+    ) -> str | list[str | BinaryContent]:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             self._scope.emit(
                 ToolProgress(
@@ -170,27 +162,28 @@ class AgentTools(AbstractToolset[object]):
                 log.warning("agent runs without a server's tools", extra={"server": name, "reason": error.message})
                 continue
             for tool in tools:
-                self._add(found, _Bound(self._server_tool(name, tool), name, tool.name, server=server))
+                self._add(found, _Bound(_server_tool(name, tool), name, tool.name, server=server))
         for agent in self._agents:
             bare = f"{agent.name}__{agent.name}"
-            self._add(found, _Bound(self._tool(bare, agent.description, _ASK_SCHEMA), agent.name, bare, agent=agent))
+            self._add(found, _Bound(_definition(bare, agent.description, _ASK_SCHEMA), agent.name, bare, agent=agent))
         return found
 
     def _add(self, found: dict[str, _Bound], bound: _Bound) -> None:
-        name = bound.tool.tool_def.name
+        name = bound.definition.name
         if name in found:
             log.warning("tool left out: its name is taken", extra={"server": bound.server_name, "tool": name})
             return
         found[name] = bound
 
-    def _server_tool(self, server: str, tool: "Tool") -> ToolsetTool[object]:
-        # Model providers allow fewer characters in a name than MCP.
-        name = _ILLEGAL.sub("_", f"{server}__{tool.name}")[:_LONGEST_NAME]
-        return self._tool(name, tool.description or tool.title or "", tool.input_schema)
 
-    def _tool(self, name: str, description: str, schema: JsonObject) -> ToolsetTool[object]:
-        definition = ToolDefinition(name=name, description=description, parameters_json_schema=schema)
-        return ToolsetTool(toolset=self, tool_def=definition, max_retries=1, args_validator=_ANY)
+def _server_tool(server: str, tool: "Tool") -> ToolDefinition:
+    # Model providers allow fewer characters in a name than MCP.
+    name = _ILLEGAL.sub("_", f"{server}__{tool.name}")[:_LONGEST_NAME]
+    return _definition(name, tool.description or tool.title or "", tool.input_schema)
+
+
+def _definition(name: str, description: str, schema: JsonObject) -> ToolDefinition:
+    return ToolDefinition(name=name, description=description, parameters_json_schema=schema)
 
 
 def _milliseconds(began: float) -> float:

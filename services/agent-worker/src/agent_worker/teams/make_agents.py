@@ -21,7 +21,6 @@ from pallas_contracts.agents import AgentDefinition, read_definition, reason_of,
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import AgentRuntime, HostedAgent
-from pallas_runtime.telemetry import tracing
 from pallas_schemas import check_definition
 from pallas_teams import AgentConfig, TeamFolder
 
@@ -46,9 +45,7 @@ async def host_team(folder: TeamFolder, *, trace_content: bool = False) -> Hoste
 
 async def _prepare_llm(folder: TeamFolder, shared: "SharedRuntime", trace_content: bool) -> None:
     await asyncio.to_thread(_import_llm, with_servers=bool(folder.servers))
-    if tracing():
-        _trace_agents(content=trace_content)
-    shared.open_models()
+    shared.open_models(trace_content=trace_content)
 
 
 async def _prepare_function(folder: TeamFolder, shared: "SharedRuntime", trace_content: bool) -> None:
@@ -61,14 +58,6 @@ def _import_llm(*, with_servers: bool) -> None:
         importlib.import_module("agent_worker.downstream.transports")
 
 
-def _trace_agents(*, content: bool) -> None:
-    """Have pydantic-ai make spans of agents, models and tools, by the semantic conventions for generative AI."""
-    from pydantic_ai import Agent
-    from pydantic_ai.models.instrumented import InstrumentationSettings
-
-    Agent.instrument_all(InstrumentationSettings(include_content=content, include_model_request_parameters=False))
-
-
 class SharedRuntime:
     """A team's pooled connections and model clients."""
 
@@ -76,11 +65,11 @@ class SharedRuntime:
         self.pool = DownstreamPool()
         self.models: TeamModels | None = None
 
-    def open_models(self) -> None:
+    def open_models(self, *, trace_content: bool) -> None:
         """Get ready to make models; called after the LLM libraries are imported."""
         from agent_worker.llm.models import TeamModels
 
-        self.models = TeamModels()
+        self.models = TeamModels(trace_content=trace_content)
 
     async def close(self) -> None:
         """Close all connections and end all child processes."""

@@ -1,0 +1,113 @@
+"""The tool calls of one run: those of a response are made in parallel, and their results are in the order of the calls.
+
+A call that is refused is not made; the model gets the reason as its result.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+from pydantic_ai.exceptions import ToolFailed as ToolFailedForModel
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.messages import ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_core import SchemaValidator, ValidationError, core_schema
+
+from agent_worker.llm.models import AgentModel
+from agent_worker.llm.refusals import bad_arguments, refused_again, unknown_tool
+from agent_worker.llm.scope import TurnScope
+from agent_worker.llm.spans import RunSpans
+from agent_worker.llm.tools import AgentTools
+from pallas_contracts.turns import ToolFailed, ToolStarted
+
+_JSON = SchemaValidator(core_schema.any_schema())
+
+
+class ToolCalls:
+    """Makes the tool calls of a model's responses."""
+
+    def __init__(self, agent: str, model: AgentModel, tools: AgentTools, scope: TurnScope, spans: RunSpans) -> None:
+        self._agent = agent
+        self._model = model
+        self._tools = tools
+        self._scope = scope
+        self._spans = spans
+        self._refused: set[str] = set()
+        """Tools whose arguments were no JSON, and that have not succeeded since."""
+
+    async def make(self, response: ModelResponse) -> list[ToolReturnPart]:
+        """Make the calls of a response and return their results.
+
+        Raises:
+            UnexpectedModelBehavior: two calls have one id, or a tool is called with broken arguments again.
+            Superseded: the attempt has been superseded.
+        """
+        calls = response.tool_calls
+        self._scope.step(self._agent, "tool")
+        self._report_unknown(calls)
+        _check_ids(calls)
+        refused = {call.tool_call_id: part for call in calls if (part := self._refusal(call, response))}
+        made = await _together(self._make(call) for call in calls if call.tool_call_id not in refused)
+        results = refused | {part.tool_call_id: part for part in made}
+        self._refused -= {part.tool_name for part in made if part.outcome == "success"}
+        self._refused |= {part.tool_name for part in refused.values()}
+        return [results[call.tool_call_id] for call in calls]
+
+    async def _make(self, call: ToolCallPart) -> ToolReturnPart:
+        """Call a tool. A tool that fails has a result, too."""
+        with self._spans.call(call) as ended:
+            try:
+                content = await self._tools.call(call.tool_name, _arguments(call))
+                result = ToolReturnPart(call.tool_name, content, call.tool_call_id)
+            except ToolFailedForModel as error:
+                result = ToolReturnPart(call.tool_name, error.message, call.tool_call_id, outcome="failed")
+            ended(result)
+        return result
+
+    def _refusal(self, call: ToolCallPart, response: ModelResponse) -> ToolReturnPart | None:
+        if call.tool_name not in self._tools.names:
+            return unknown_tool(call, self._tools.names)
+        try:
+            _arguments(call)
+        except ValidationError as error:
+            refusal = bad_arguments(call, error)
+            with self._spans.call(call) as ended:
+                ended(refusal)
+            if call.tool_name in self._refused:
+                raise refused_again(call, response, self._model) from error
+            return refusal
+        return None
+
+    def _report_unknown(self, calls: Sequence[ToolCallPart]) -> None:
+        """Emit the failure of tools that do not exist. No leaf tool has started."""
+        for part in calls:
+            if part.tool_name in self._tools.names:
+                continue
+            call = self._scope.new_call()
+            server, _, tool = part.tool_name.partition("__")
+            server, tool = (server, tool) if tool else (self._agent, server)
+            self._scope.emit(ToolStarted(call=call, server=server, tool=tool, leaf=False))
+            self._scope.emit(ToolFailed(call=call, server=server, tool=tool, duration_ms=0.0, code="unknown_tool"))
+
+
+def _arguments(call: ToolCallPart) -> Any:
+    return _JSON.validate_json(call.args or "{}") if isinstance(call.args, str) else call.args or {}
+
+
+def _check_ids(calls: Sequence[ToolCallPart]) -> None:
+    ids = [call.tool_call_id for call in calls]
+    if twice := [each for each in dict.fromkeys(ids) if ids.count(each) > 1]:
+        raise UnexpectedModelBehavior(
+            f"Function tool calls must have unique `tool_call_id` values; duplicate `tool_call_id`s: {twice}"
+        )
+
+
+async def _together[R](coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """Run them in parallel. When one raises, or when this is cancelled, none goes on."""
+    tasks = [asyncio.create_task(each) for each in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

@@ -1,7 +1,7 @@
 """One run of one agent: model and tools alternate until the model answers without calling a tool.
 
-A run is a list of messages that grows. `AgentLoop._request` alone calls the model, `ToolCalls._make` alone calls a tool;
-what they return is all that the rest of the run needs of that call. All objects here belong to one run.
+A run is a list of messages that grows. Only `AgentLoop._request` calls the model, and only `ToolCalls._make` calls a tool.
+What they return is all that the rest of the run needs of that call. All objects here belong to one run.
 """
 
 import time

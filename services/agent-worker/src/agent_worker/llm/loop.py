@@ -1,6 +1,6 @@
 """One run of one agent: model and tools alternate until the model answers without calling a tool.
 
-A run is a list of messages that grows. Only `AgentLoop._request` calls the model, and only `ToolCalls._make` calls a tool.
+A run is a list of messages that grows. Only `AgentLoop._request` calls the model, and only `ToolCalls._make` a tool.
 What they return is all that the rest of the run needs of that call. All objects here belong to one run.
 """
 

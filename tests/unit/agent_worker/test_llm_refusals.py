@@ -1,4 +1,4 @@
-"""Responses of a model that an agent refuses: unknown tools, arguments that are no JSON, nothing at all."""
+"""Responses of a model that an agent refuses: unknown tools, arguments that are no JSON object, nothing at all."""
 
 from typing import Any
 
@@ -64,6 +64,15 @@ async def test_arguments_that_are_no_json_are_refused_and_the_other_calls_are_ma
     )
     assert (done.outcome, done.content) == ("success", "ok")
     assert [event.server for event in events.of(ToolStarted)] == ["bob"]
+
+
+@pytest.mark.parametrize("arguments", ["[]", "null", "7"])
+async def test_arguments_that_are_no_object_are_refused(arguments: str) -> None:
+    script = Scripted([call(BOB, arguments, "1")], "done")
+    assert await answer(an_agent(script)) == "done"
+    [refused] = script.results()
+    assert refused.outcome == "retried"
+    assert "Input should be an object" in str(refused.content)
 
 
 async def test_a_call_without_arguments_has_an_empty_object() -> None:

@@ -19,7 +19,7 @@ from agent_worker.llm.spans import RunSpans
 from agent_worker.llm.tools import AgentTools
 from pallas_contracts.turns import ToolFailed, ToolStarted
 
-_JSON = SchemaValidator(core_schema.any_schema())
+_JSON_OBJECT = SchemaValidator(core_schema.dict_schema())
 
 
 class ToolCalls:
@@ -32,7 +32,7 @@ class ToolCalls:
         self._scope = scope
         self._spans = spans
         self._refused: set[str] = set()
-        """Tools whose arguments were no JSON, and that have not succeeded since."""
+        """Tools whose arguments were no JSON object, and that have not succeeded since."""
 
     async def make(self, response: ModelResponse) -> list[ToolReturnPart]:
         """Make the calls of a response and return their results.
@@ -90,7 +90,7 @@ class ToolCalls:
 
 
 def _arguments(call: ToolCallPart) -> Any:
-    return _JSON.validate_json(call.args or "{}") if isinstance(call.args, str) else call.args or {}
+    return _JSON_OBJECT.validate_json(call.args or "{}") if isinstance(call.args, str) else call.args or {}
 
 
 def _check_ids(calls: Sequence[ToolCallPart]) -> None:

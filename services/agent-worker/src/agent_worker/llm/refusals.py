@@ -36,7 +36,7 @@ def unknown_tool(call: ToolCallPart, known: Iterable[str]) -> ToolReturnPart:
 
 
 def bad_arguments(call: ToolCallPart, error: ValidationError) -> ToolReturnPart:
-    """The result of a call whose arguments are no JSON."""
+    """The result of a call whose arguments are no JSON object."""
     faults: list[object] = from_json(error.json(include_url=False, include_context=False))
     return ToolReturnPart(
         call.tool_name, faults, call.tool_call_id, outcome="retried", retry=RetryInfo("validation_error")
@@ -44,7 +44,7 @@ def bad_arguments(call: ToolCallPart, error: ValidationError) -> ToolReturnPart:
 
 
 def refused_again(call: ToolCallPart, response: ModelResponse, model: AgentModel) -> UnexpectedModelBehavior:
-    """The error of a second call with arguments that are no JSON."""
+    """The error of a second call with arguments that are no JSON object."""
     if response.finish_reason == "length" and response.parts[-1] is call:
         return IncompleteToolCall(
             f"Model token limit ({_limit(model)}) exceeded while generating a tool call, "

@@ -64,7 +64,17 @@ def test_the_auth_side_starts_last_and_stops_after_the_services_of_agents() -> N
     agents = {name for name in specs if name != "nats-server"}
     assert all(spec.needs == {*agents, "nats-server", "redis-server", "postgres"} for spec in auth)
     assert all(spec.stage == TOOLS for spec in auth)
+
+
+def test_agents_answer_before_anything_else_is_started() -> None:
+    specs = {
+        spec.name: spec
+        for spec in all_specs(replace(PLAN, auth=AUTH, redis=EmbeddedRedis(Path("/data/redis"), "word", 40032)))
+    }
+    agents = {"agent-gateway", "agent-worker", "registry", "demo-tools"}
     assert {need for name in agents for need in specs[name].needs} == {"nats-server"}
+    assert specs["redis-server"].needs == agents
+    assert specs["health-monitor"].needs == agents | {"nats-server"}
 
 
 def test_a_service_has_a_database_of_its_own_on_the_given_server() -> None:

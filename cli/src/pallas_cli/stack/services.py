@@ -14,29 +14,38 @@ from pallas_cli.stack.auth_services import auth_specs
 from pallas_cli.stack.data import kept_secret
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
-from pallas_cli.stack.service_spec import SERVERS, TOOLS, Variables, common_variables, service
+from pallas_cli.stack.service_spec import BROKER, SERVERS, TOOLS, Variables, common_variables, service
 
 
 def all_specs(plan: Plan) -> list[ProcessSpec]:
     """Return every process of the stack, in the order of the stop signals within a stage.
 
-    The auth services start after the others, so agents answer as early as they would without them.
+    Agents answer as soon as gateways, workers, registry and the demo team's tools are ready. The other processes start
+    after them, and the auth services last.
     """
-    agents = [*service_specs(plan), *_demo_tools(plan)]
-    return [*agents, *auth_specs(plan, behind={spec.name for spec in agents}), *server_specs(plan)]
+    agents, tools = service_specs(plan), _demo_tools(plan)
+    names = frozenset(spec.name for spec in (*agents, *tools))
+    monitor = service(plan, "health-monitor", _always(_teams(plan)), needs=BROKER | names, inherited=team_environment)
+    auth = auth_specs(plan, behind=names | {monitor.name})
+    return [*agents, monitor, *tools, *auth, *server_specs(plan, behind=names)]
 
 
-def server_specs(plan: Plan) -> list[ProcessSpec]:
-    """Return the servers that this stack runs itself."""
-    servers = (("nats-server", plan.nats), ("redis-server", plan.redis), ("postgres", plan.postgres))
-    return [ProcessSpec(name, 1, SERVERS, server.launch) for name, server in servers if server is not None]
+def server_specs(plan: Plan, *, behind: frozenset[str]) -> list[ProcessSpec]:
+    """Return the servers that this stack runs itself. Those of the auth services start after `behind`."""
+    servers = (
+        ("nats-server", plan.nats, frozenset[str]()),
+        ("redis-server", plan.redis, behind),
+        ("postgres", plan.postgres, behind),
+    )
+    return [ProcessSpec(name, 1, SERVERS, server.launch, needs) for name, server, needs in servers if server]
 
 
 def service_specs(plan: Plan) -> list[ProcessSpec]:
-    """Return the services of agents. Gateways stop first, so that no new turn arrives while the others drain."""
-    demo = plan.demo.environ() if plan.demo else {}
-    teams = {"PALLAS_TEAMS": os.pathsep.join(str(team) for team in plan.teams)} | demo
-    worker = teams | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
+    """Return gateways, workers and the registry.
+
+    Gateways stop first, so that no new turn arrives while the others drain.
+    """
+    worker = _teams(plan) | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
     public = os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
     specs: list[ProcessSpec] = []
     for number, (port, url) in enumerate(zip(plan.gateway_ports, plan.gateway_urls, strict=True), 1):
@@ -52,8 +61,12 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
         for number in range(1, plan.workers + 1)
     ]
     specs.append(service(plan, "registry", _always({"PALLAS_PUBLIC_URL": public}), port=plan.registry_port))
-    specs.append(service(plan, "health-monitor", _always(teams), inherited=team_environment))
     return specs
+
+
+def _teams(plan: Plan) -> dict[str, str]:
+    demo = plan.demo.environ() if plan.demo else {}
+    return {"PALLAS_TEAMS": os.pathsep.join(str(team) for team in plan.teams)} | demo
 
 
 def _always(env: Mapping[str, str]) -> Variables:

@@ -1,6 +1,7 @@
-"""The very agent that the worker runs, made by the same code from the same folder, served in process by the SDK.
+"""The same agent as one writes it with pydantic-ai's `Agent`, served in process by the MCP SDK.
 
-What the runtime emits goes to the caller as it does from the gateway, in the same lines, with nothing in between.
+It has the same instruction and model. Its events go to the caller in the same lines as the gateway's, with nothing in
+between.
 """
 
 import asyncio
@@ -10,14 +11,16 @@ import time
 from pathlib import Path
 
 import mcp_types as types
+from pydantic_ai import Agent
 from tests.bench.peers.serving import Context, sdk_app, serve, text_result
 
 from agent_gateway.answers.progress import ProgressObserver
-from agent_worker.teams.make_agents import host_team
-from pallas_contracts.ids import new_turn_id
-from pallas_contracts.turns import ClientContext, KnownEvent, LogMessage, ToolStarted
-from pallas_executor.agent_runtime import AgentRuntime, Completed, Turn
+from agent_worker.llm.models import AgentModel, TeamModels
+from agent_worker.llm.scope import TurnScope
+from pallas_contracts.turns import KnownEvent, LogMessage, ToolFailed, ToolStarted
 from pallas_teams import load_teams
+from pallas_teams.model import ProviderConfig
+from pallas_teams.providers import OFFLINE
 
 TEAM = Path(__file__).parents[1] / "team"
 AGENT = "talker"
@@ -58,35 +61,38 @@ async def _drop_log(_said: LogMessage) -> None:
 class InProcess:
     """Calls of the agent."""
 
-    def __init__(self, runtime: AgentRuntime) -> None:
-        self.runtime = runtime
+    def __init__(self, model: AgentModel, instruction: str) -> None:
+        self._agent = Agent(model.model, name=AGENT, instructions=instruction, model_settings=model.settings)
 
     async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Run a turn here and now."""
+        """Run the agent here and now."""
         emitter = QueuedEmitter(ProgressObserver(AGENT, True, context.session.report_progress, _drop_log))
-        turn = Turn(
-            turn_id=new_turn_id(),
-            team="bench",
-            agent=AGENT,
-            tool=AGENT,
-            arguments=params.arguments or {},
-            attempt=1,
-            remaining=600.0,
-            client=ClientContext(protocol_version=context.protocol_version, progress=True),
-        )
-        outcome = await self.runtime.run_turn(turn, emitter)
+        answer = await self._run(str((params.arguments or {})["message"]), TurnScope(emitter))
         await emitter.finish()
-        if not isinstance(outcome, Completed):
-            return text_result(str(outcome), is_error=True)
-        return text_result(str(outcome.result.content[0]["text"]))
+        return text_result(answer)
+
+    async def _run(self, message: str, scope: TurnScope) -> str:
+        async with self._agent.iter(message) as run:
+            async for node in run:
+                if Agent.is_model_request_node(node):
+                    scope.step(AGENT, "llm")
+                elif Agent.is_call_tools_node(node) and node.model_response.tool_calls:
+                    scope.step(AGENT, "tool")
+                    for call in node.model_response.tool_calls:
+                        number, tool = call.tool_call_id, call.tool_name
+                        scope.emit(ToolStarted(call=number, server=AGENT, tool=tool, leaf=False))
+                        failed = ToolFailed(call=number, server=AGENT, tool=tool, duration_ms=0.0, code="unknown_tool")
+                        scope.emit(failed)
+        assert run.result is not None
+        return run.result.output
 
 
 def main() -> None:
     """Make the agent and serve it."""
     [folder] = load_teams((TEAM,), os.environ)
-    hosted = asyncio.run(host_team(folder))
-    [runtime] = [agent.runtime for agent in hosted.agents if agent.definition.agent == AGENT]
-    serve(sdk_app(AGENT, InProcess(runtime).call), int(sys.argv[1]))
+    config = folder.agents[AGENT]
+    model = TeamModels().make(config, ProviderConfig(OFFLINE))
+    serve(sdk_app(AGENT, InProcess(model, config.instruction).call), int(sys.argv[1]))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Calls that never become turns are refused early, in bounded time and with a code."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
@@ -60,24 +59,26 @@ async def test_a_full_queue_is_a_busy_error_with_a_retry_time(alone: Platform) -
     assert front.counted("pallas_calls_refused_total", team=alone.team, agent="bench", reason="store") == 1
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_without_the_broker_a_call_is_refused_as_busy_in_bounded_time_and_works_when_it_is_back(
-    alone: Platform, nats_server: NatsServer, era: Any
+    alone: Platform, nats_server: NatsServer
 ) -> None:
     await alone.worker()
     front = await alone.gateway()
     await alone.served(front)
-    async with front.client(alone.team, "bench", era) as client:
-        assert not (await client.call_tool("say", {"text": "before"})).is_error
+    async with front.client(alone.team, "bench") as modern, front.client(alone.team, "bench", "legacy") as legacy:
+        for client in (modern, legacy):
+            assert not (await client.call_tool("say", {"text": "before"})).is_error
         nats_server.stop()
-        async with within(ENOUGH_TIME):
-            result = await soon(client.call_tool("say", {"text": "during"}))
-        assert error_of(result)["code"] == "busy"
-        assert error_of(result)["retry_after_ms"] == 1000
+        for client in (modern, legacy):
+            async with within(ENOUGH_TIME):
+                result = await soon(client.call_tool("say", {"text": "during"}))
+            assert error_of(result)["code"] == "busy"
+            assert error_of(result)["retry_after_ms"] == 1000
         assert front.process.probes.missing().get("broker") == "not connected"
         nats_server.start()
         await eventually(lambda: not front.process.probes.missing(), 20)
-        assert not (await soon(client.call_tool("say", {"text": "after"}), 20)).is_error
+        for client in (modern, legacy):
+            assert not (await soon(client.call_tool("say", {"text": "after"}), 20)).is_error
 
 
 async def test_turns_that_are_claimed_make_room_at_once(platform: Platform) -> None:

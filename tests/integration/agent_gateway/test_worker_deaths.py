@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import pytest
 from mcp_types import CallToolResult, TextContent
 from tests.integration.agent_gateway.conftest import SLOW_MACHINE, Platform, error_of
 from tests.integration.processes import Service, a_service
@@ -82,8 +81,7 @@ async def kill(worker: Service) -> float:
     return at
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_callers_stream_goes_on_when_its_worker_is_killed(platform: Platform, tmp_path: Path, era: Era) -> None:
+async def test_a_callers_stream_goes_on_when_its_worker_is_killed(platform: Platform, tmp_path: Path) -> None:
     folder = a_lab(platform.folder, platform.team)
     async with AsyncExitStack() as stack:
         doomed = await stack.enter_async_context(
@@ -93,32 +91,34 @@ async def test_a_callers_stream_goes_on_when_its_worker_is_killed(platform: Plat
         front = await platform.gateway()
         for agent in ("bench", "sure"):
             await platform.served(front, agent)
-        untouched = await call(stack, platform, front, era, "bench", "late_effect")
-        unsafe = await call(stack, platform, front, era, "bench", "effect")
-        safe = await call(stack, platform, front, era, "sure", "effect")
-        callers = (untouched, unsafe, safe)
-        for caller in callers:
+        eras: tuple[Era, ...] = ("auto", "legacy")
+        untouched = [await call(stack, platform, front, era, "bench", "late_effect") for era in eras]
+        unsafe = [await call(stack, platform, front, era, "bench", "effect") for era in eras]
+        safe = [await call(stack, platform, front, era, "sure", "effect") for era in eras]
+        for caller in (*untouched, *unsafe, *safe):
             await caller.until_line(WORKS[1])
         await platform.worker()
         at = await kill(doomed)
 
-        for caller in (untouched, safe):
+        for caller in (*untouched, *safe):
             taken_up = await caller.until_line(f"{caller.agent} attempt 2: taken up again")
             assert taken_up - at < NOTICED_WITHIN * SLOW_MACHINE
             await caller.until_line(WORKS[2])
             caller.file.touch()
             assert await caller.text() == "waited in attempt 2"
         again, written = "attempt 2: taken up again", "write: started"
-        assert untouched.messages == [WORKS[1], f"bench {again}", WORKS[2], f"bench/{written}"]
-        assert safe.messages == [f"sure/{written}", WORKS[1], f"sure {again}", f"sure/{written}", WORKS[2]]
-        assert untouched.effects == ["2"], "nothing had started, so it was done once"
-        assert safe.effects == ["1", "2"], "its agent says that this is safe"
-
-        error = error_of(await unsafe.result())
-        assert (error["code"], error["retryable"]) == ("worker_lost", False)
-        assert "bench/write had started" in await unsafe.text()
-        assert unsafe.messages == [f"bench/{written}", WORKS[1]], "it was not taken up again"
-        assert unsafe.effects == ["1"]
+        for caller in untouched:
+            assert caller.messages == [WORKS[1], f"bench {again}", WORKS[2], f"bench/{written}"]
+            assert caller.effects == ["2"], "nothing had started, so it was done once"
+        for caller in safe:
+            assert caller.messages == [f"sure/{written}", WORKS[1], f"sure {again}", f"sure/{written}", WORKS[2]]
+            assert caller.effects == ["1", "2"], "its agent says that this is safe"
+        for caller in unsafe:
+            error = error_of(await caller.result())
+            assert (error["code"], error["retryable"]) == ("worker_lost", False)
+            assert "bench/write had started" in await caller.text()
+            assert caller.messages == [f"bench/{written}", WORKS[1]], "it was not taken up again"
+            assert caller.effects == ["1"]
 
 
 async def test_a_turn_that_keeps_losing_its_worker_fails_and_its_caller_sees_each_attempt(

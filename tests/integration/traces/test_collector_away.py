@@ -1,5 +1,6 @@
 """Turns while no collector takes their spans: they are not delayed, and the outage is logged once."""
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -9,7 +10,6 @@ from signal import SIGTERM
 from uuid import uuid4
 
 import httpx
-import pytest
 from mcp import Client
 from tests.embedded import NatsServer, free_port
 from tests.integration.processes import Service, a_service
@@ -33,7 +33,6 @@ SMALL = {
 """A queue that is full after a few turns."""
 
 AWAY, AGAIN = "the collector takes no spans; they are dropped", "the collector takes spans again"
-each_protocol = pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 
 
 @dataclass
@@ -75,8 +74,8 @@ async def traced(url: str, folder: Path, port: int, protocol: str) -> AsyncGener
     variables = {**SMALL, **endpoint}
     teams = str(a_lab(folder / team, team))
     async with (
-        a_service("agent_gateway", url, folder, "gateway", variables, agent_ports="false") as gateway,
-        a_service("agent_worker", url, folder, "worker", variables, teams=teams) as worker,
+        a_service("agent_gateway", url, folder, f"gateway-{team}", variables, agent_ports="false") as gateway,
+        a_service("agent_worker", url, folder, f"worker-{team}", variables, teams=teams) as worker,
     ):
         await gateway.ready()
         await worker.ready()
@@ -102,38 +101,46 @@ def silent_port(*, silent: bool) -> Generator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.mark.parametrize(("protocol", "silent"), [("grpc", False), ("http/protobuf", True)], ids=["away", "silent"])
 async def test_without_a_collector_turns_are_answered_at_once_and_processes_end(
-    nats_server: NatsServer, tmp_path: Path, protocol: str, silent: bool
+    nats_server: NatsServer, tmp_path: Path
 ) -> None:
+    cases = (("grpc", False), ("http/protobuf", True))
+    await asyncio.gather(*(ends_in_time(nats_server.url, tmp_path, *case) for case in cases))
+
+
+async def ends_in_time(url: str, folder: Path, protocol: str, silent: bool) -> None:
+    """Make turns without a collector, or with a silent one, and stop the processes."""
     with silent_port(silent=silent) as port:
-        async with traced(nats_server.url, tmp_path, port, protocol) as parts:
+        async with traced(url, folder, port, protocol) as parts:
             longest = await parts.calls(30)
             await parts.until_logged(AWAY)
-            assert max(longest, await parts.calls(30)) < TRIES_FOR / 2
-            async with connect(nats_server.url, CLI) as people:
+            assert max(longest, await parts.calls(30)) < TRIES_FOR / 2, protocol
+            async with connect(url, CLI) as people:
                 turns = await read_turns(people, team=parts.team)
-            assert [turn.state for turn in turns] == ["completed"] * 60
+            assert [turn.state for turn in turns] == ["completed"] * 60, protocol
             for service in (parts.worker, parts.gateway):
                 service.send(SIGTERM)
                 async with within(TRIES_FOR):
                     assert await soon(service.process.wait()) == 0
-            assert parts.logged(AWAY) == [1, 1]
+            assert parts.logged(AWAY) == [1, 1], protocol
             logs = [service.log.read_text("utf-8") for service in (parts.worker, parts.gateway)]
             assert [log for log in logs if "Traceback" in log or '"logger": "opentelemetry' in log] == []
 
 
-@each_protocol
-async def test_spans_are_sent_again_once_the_collector_is_back(
-    nats_server: NatsServer, tmp_path: Path, protocol: str
-) -> None:
+async def test_spans_are_sent_again_once_the_collector_is_back(nats_server: NatsServer, tmp_path: Path) -> None:
+    await asyncio.gather(*(are_sent_again(nats_server.url, tmp_path, each) for each in ("http/protobuf", "grpc")))
+
+
+async def are_sent_again(url: str, folder: Path, protocol: str) -> None:
+    """Make a turn without a collector, and one with it."""
     port = free_port()
-    async with traced(nats_server.url, tmp_path, port, protocol) as parts:
+    async with traced(url, folder, port, protocol) as parts:
         await parts.calls(1)
         await parts.until_logged(AWAY)
         where = {"grpc_port": port} if protocol == "grpc" else {"http_port": port}
         async with collecting(**where) as collector:
             await parts.calls(1)
-            await collector.until(lambda: {"gateway", "worker"} <= {span.instance for span in collector.spans}, 30)
+            both = {parts.gateway.instance, parts.worker.instance}
+            await collector.until(lambda: both <= {span.instance for span in collector.spans}, 30)
             await parts.until_logged(AGAIN)
-    assert parts.logged(AWAY) == parts.logged(AGAIN) == [1, 1]
+    assert parts.logged(AWAY) == parts.logged(AGAIN) == [1, 1], protocol

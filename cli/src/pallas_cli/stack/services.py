@@ -20,14 +20,15 @@ from pallas_cli.stack.service_spec import BROKER, SERVERS, TOOLS, Variables, com
 def all_specs(plan: Plan) -> list[ProcessSpec]:
     """Return every process of the stack, in the order of the stop signals within a stage.
 
-    Agents answer as soon as gateways, workers, registry and the demo team's tools are ready. The other processes start
-    after them, and the auth services last.
+    Agents answer as soon as gateways, workers and the demo team's tools are ready and the registry lists them. The
+    other processes start after them, and the auth services last. The registry is ready when it has read the health
+    that the health monitor publishes, so the monitor cannot wait for it.
     """
     agents, tools = service_specs(plan), _demo_tools(plan)
-    names = frozenset(spec.name for spec in (*agents, *tools))
-    monitor = service(plan, "health-monitor", _always(_teams(plan)), needs=BROKER | names, inherited=team_environment)
-    auth = auth_specs(plan, behind=names | {monitor.name})
-    return [*agents, monitor, *tools, *auth, *server_specs(plan, behind=names)]
+    first = frozenset(spec.name for spec in (*agents, *tools)) - {"registry"}
+    monitor = service(plan, "health-monitor", _always(_teams(plan)), needs=BROKER | first, inherited=team_environment)
+    auth = auth_specs(plan, behind=first | {"registry", monitor.name})
+    return [*agents, monitor, *tools, *auth, *server_specs(plan, behind=first)]
 
 
 def server_specs(plan: Plan, *, behind: frozenset[str]) -> list[ProcessSpec]:

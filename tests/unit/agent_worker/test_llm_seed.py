@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from agent_worker.llm.seed import Image, Row, read_seed
+from agent_worker.llm.seed import MOST_IMAGES, MOST_ROWS, Image, Row, read_seed
+from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
 
 PNG = {"data": "aGVsbG8=", "mime_type": "image/png"}
@@ -44,7 +45,39 @@ def test_a_bad_row_is_skipped_with_a_warning_and_the_rest_is_used(
     with caplog.at_level(logging.WARNING):
         seed = read_seed({"message": "m", "history": [good, bad, good]}, vision=vision)
     assert [row.content for row in seed.history] == ["kept", "kept"]
-    assert "history row skipped" in caplog.messages
+    assert "history rows skipped" in caplog.messages
+
+
+def test_skipped_rows_are_one_warning_with_their_count_and_the_first_of_them(caplog: pytest.LogCaptureFixture) -> None:
+    rows: list[object] = [{"role": "user", "content": "kept"}, *([0] * (MOST_ROWS - 1))]
+    with caplog.at_level(logging.WARNING):
+        seed = read_seed({"message": "m", "history": rows}, vision=True)
+    assert len(seed.history) == 1
+    (warning,) = caplog.records
+    facts = vars(warning)
+    assert (facts["skipped"], facts["rows"]) == (MOST_ROWS - 1, list(range(1, 21)))
+    assert facts["reason"] == "is not an object"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"history": [0] * (MOST_ROWS + 1)}, "'history' must have at most 10,000 items"),
+        (
+            {"history": [{"role": "user", "content": "x", "images": [PNG] * 600}] * 2},
+            "'history' must have at most 1,000",
+        ),
+        ({"images": [PNG] * (MOST_IMAGES + 1)}, "'images' must have at most 1,000 items"),
+    ],
+    ids=["rows", "images of rows", "images"],
+)
+def test_more_rows_or_images_than_the_bound_are_refused_without_a_warning(
+    arguments: JsonObject, sentence: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(Rejected, match=sentence) as caught:
+        read_seed({"message": "m", **arguments}, vision=True)
+    assert caught.value.code == "invalid_arguments"
+    assert not caplog.records
 
 
 def test_images_of_the_call_need_a_model_with_vision() -> None:

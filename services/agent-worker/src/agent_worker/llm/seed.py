@@ -1,7 +1,7 @@
 """The input of a run: the prompt, its images and the caller's history.
 
-An invalid row of the history is skipped with a warning, so that it does not fail the whole conversation; rows are never
-trimmed. An invalid image of the call itself is refused.
+An invalid row of the history is skipped, so that it does not fail the whole conversation; one warning counts them. Rows
+are never trimmed: a history that is too long is refused. An invalid image of the call itself is refused.
 """
 
 import base64
@@ -16,6 +16,13 @@ from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import TurnError
 
 log = logging.getLogger(__name__)
+
+MOST_ROWS = 10_000
+MOST_IMAGES = 1000
+"""Images of the call, and of its history."""
+
+_NAMED_ROWS = 20
+"""Rows that a warning names."""
 
 _INVALID: TurnError = "invalid_arguments"
 _NO_VISION: TurnError = "vision_required"
@@ -52,16 +59,30 @@ def read_seed(arguments: JsonObject, *, vision: bool) -> Seed:
 
     Raises:
         Rejected: `vision_required` when images are sent to a model without vision, `invalid_arguments` when the
-            message is not a string or an image cannot be decoded.
+            message is not a string, an image cannot be decoded, or there are too many images or rows.
     """
     message = arguments.get("message")
     if not isinstance(message, str):
         raise Rejected("'message' must be a string", code=_INVALID)
-    sent = cast("Sequence[object]", arguments.get("images") or ())
+    sent = _listed(arguments, "images", MOST_IMAGES)
     if sent and not vision:
         raise Rejected("this agent's model cannot see images; send the message without them", code=_NO_VISION)
-    history = arguments.get("history") or ()
-    return Seed(message, _read_call_images(sent), read_history(cast("Sequence[object]", history), vision=vision))
+    rows = _listed(arguments, "history", MOST_ROWS)
+    if sum(map(_count_images, rows)) > MOST_IMAGES:
+        raise Rejected(f"'history' must have at most {MOST_IMAGES:,} images", code=_INVALID)
+    return Seed(message, _read_call_images(sent), read_history(rows, vision=vision))
+
+
+def _listed(arguments: JsonObject, name: str, most: int) -> Sequence[object]:
+    items = cast("Sequence[object]", arguments.get(name) or ())
+    if len(items) > most:
+        raise Rejected(f"'{name}' must have at most {most:,} items", code=_INVALID)
+    return items
+
+
+def _count_images(row: object) -> int:
+    images: object = cast("JsonObject", row).get("images") if isinstance(row, dict) else None
+    return len(cast("list[object]", images)) if isinstance(images, list) else 0
 
 
 def _read_call_images(sent: Sequence[object]) -> tuple[Image, ...]:
@@ -74,12 +95,16 @@ def _read_call_images(sent: Sequence[object]) -> tuple[Image, ...]:
 def read_history(rows: Sequence[object], *, vision: bool) -> tuple[Row, ...]:
     """Parse the valid rows, in order. Without vision, images are left out with a warning."""
     read: list[Row] = []
+    skipped: dict[int, str] = {}
     for number, row in enumerate(rows):
         try:
             read.append(_read_row(row, vision=vision))
         except ValueError as error:
-            log.warning("history row skipped", extra={"row": number, "reason": str(error)})
-    if not vision and any(isinstance(row, dict) and cast("JsonObject", row).get("images") for row in rows):
+            skipped[number] = str(error)
+    if skipped:
+        named = {"rows": list(skipped)[:_NAMED_ROWS], "reason": next(iter(skipped.values()))}
+        log.warning("history rows skipped", extra={"skipped": len(skipped), **named})
+    if not vision and any(map(_count_images, rows)):
         log.warning("images of the history left out: the model has no vision")
     return tuple(read)
 

@@ -173,3 +173,22 @@ async def test_arguments_that_take_too_long_to_check_are_refused(platform: Platf
         result = await client.call_tool("say", {"text": 7})
     assert error_of(result) == {"code": "invalid_arguments", "retryable": False}
     assert "there is too much in them to check it" in str(result.content)
+
+
+@pytest.mark.parametrize(
+    ("schema", "item", "count"),
+    [({"items": {}}, b"0", 5_500_000), ({"items": {"properties": {"x": {}}}}, b"{}", 2_000_000)],
+)
+async def test_arguments_of_millions_of_values_are_refused_and_the_loop_goes_on(
+    platform: Platform, front: Front, http: httpx.AsyncClient, schema: Any, item: bytes, count: int
+) -> None:
+    await write_tool(platform, "large", {"properties": {"a": schema}})
+    await platform.served(front, "large")
+    body, headers = wire.modern("tools/call", {"name": "say", "arguments": {"a": ["here"]}})
+    headers["content-type"] = "application/json"
+    content = json.dumps(body).encode().replace(b'"here"', b",".join([item] * count))
+    with loop_lag() as lags:
+        answer = await http.post(front.url(platform.team, "large"), content=content, headers=headers)
+    assert max(lags) < MOST_LAG
+    assert "invalid_arguments" in answer.text
+    await answers(front, platform)

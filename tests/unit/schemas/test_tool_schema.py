@@ -1,6 +1,8 @@
 """Tool schemas and arguments, also hostile ones: which schemas are refused, and how arguments are checked."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -12,8 +14,11 @@ from tests.hostile import SCHEMAS, doubling, nested, schemas
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_schemas import ToolSchema
+from pallas_schemas.parts import Parts
+from pallas_schemas.work import TooMuch, Work
 
 TOO_MUCH = "there is too much in them to check it against the tool's schema"
+TOO_MANY = "there are more than 150,000 values in them that the tool's schema checks"
 UNEXPLAINED = "they break the tool's schema, and there is too much in them to say where"
 
 
@@ -74,6 +79,58 @@ def test_a_check_that_would_take_long_ends_with_a_fault(
     schema: dict[str, Any], arguments: dict[str, Any], faults: list[str]
 ) -> None:
     assert ToolSchema(schema).faults(arguments) == faults
+
+
+LARGE: list[tuple[JsonObject, Any, int, list[str]]] = [
+    ({"items": {"properties": {"x": {}}}}, {}, 150_000, [TOO_MANY]),
+    ({"items": {"properties": {"x": {}}}}, {"x": 1}, 75_000, [TOO_MANY]),
+    ({"items": {"properties": {"x": {}}}}, {"x": 1}, 74_000, []),
+    ({"$ref": "#/$defs/n"}, [[]], 75_000, [TOO_MANY]),
+    ({"additionalProperties": {"pattern": "x"}}, 0, 150_000, [TOO_MANY]),
+    ({"additionalProperties": {}}, 0, 200_000, []),
+    ({"items": {"type": "integer"}}, 0, 1_000_000, []),
+    ({"items": {}}, 0, 1_000_000, []),
+    ({"items": {}}, 0, 5_000_000, [TOO_MUCH]),
+    ({"type": "array"}, [], 6_000_000, []),
+]
+
+
+@pytest.mark.parametrize(("schema", "inner", "count", "faults"), LARGE)
+def test_values_are_counted_where_their_content_matters(
+    schema: JsonObject, inner: Any, count: int, faults: list[str]
+) -> None:
+    tool = ToolSchema({"$defs": {"n": {"items": {"$ref": "#/$defs/n"}}}, "properties": {"a": schema}})
+    of_fields = "additionalProperties" in schema
+    assert tool.faults({"a": {str(n): inner for n in range(count)} if of_fields else [inner] * count}) == faults
+
+
+class Unread(list[Any]):
+    """A list with a length, whose items nobody may read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, position: Any) -> Any:
+        raise AssertionError("an item is read")
+
+
+@pytest.mark.parametrize(
+    ("schema", "items", "visits"),
+    [
+        ({"items": {}}, 1_000_000, 1_000_003),
+        ({"items": True}, 1_000_000, 1_000_004),
+        ({"items": {"type": "integer"}}, 1_000_000, 2_000_004),
+        ({"type": "array"}, 8_000_000, 4),
+        ({"items": {"type": "integer"}}, 8_000_000, None),
+        ({"items": {"properties": {"x": {}}}}, 150_000, None),
+    ],
+)
+def test_the_count_reads_no_item_on_which_all_work_is_the_same_and_none_of_too_many(
+    schema: JsonObject, items: int, visits: int | None
+) -> None:
+    work = Work(Parts({"properties": {"a": schema}}, lambda _pattern, _place: 1))
+    with pytest.raises(TooMuch) if visits is None else nullcontext():
+        assert work.of({"a": Unread([0] * items)}, 5_000_000) == visits
 
 
 def test_large_arguments_of_a_plain_schema_are_checked_and_their_fault_is_named() -> None:

@@ -45,6 +45,12 @@ class Part:
     every_item: list[int] = field(default_factory=list[int])
     names: list[int] = field(default_factory=list[int])
 
+    @property
+    def same_for_all(self) -> bool:
+        """Whether `work` is its cost on any value: nothing depends on a text, a field or an item."""
+        below = (self.named, self.other_properties, self.other_items, self.every_property, self.every_item, self.names)
+        return not (self.per_character or self.per_name or self.unique or any(below))
+
     def applied_at(self, step: str | int | type[str] | type[int]) -> list[int]:
         """What applies to a field by its name or an item by its position; to one that is not named by `str`, `int`."""
         of_items = step is int or isinstance(step, int)

@@ -14,7 +14,7 @@ from pallas_contracts.agents import AgentDefinition, JsonObject
 from pallas_contracts.bounds import LONGEST_TEXT, Json
 from pallas_contracts.errors import Rejected
 from pallas_schemas.parts import Parts
-from pallas_schemas.work import MOST_LEVELS, Work
+from pallas_schemas.work import MOST_LEVELS, TooMuch, Work
 
 MOST_WORK = 5_000_000
 """What a check may take: about 0.2 s at worst, and nearly always far less."""
@@ -54,9 +54,10 @@ class ToolSchema:
 
     def faults(self, arguments: JsonObject) -> list[str]:
         """What does not fit: a sentence each, with the field and the rule, without values. Empty: all does."""
-        work, visits = self._work.of(arguments, MOST_WORK)
-        if work > MOST_WORK:
-            return ["there is too much in them to check it against the tool's schema"]
+        try:
+            visits = self._work.of(arguments, MOST_WORK)
+        except TooMuch as error:
+            return [str(error)]
         try:
             if self._validator.is_valid(arguments):
                 return []

@@ -2,24 +2,27 @@
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from mcp.shared.exceptions import MCPError
+from tests.descriptors import lowest_unused, open_files
 from tests.e2e import wire
+from tests.embedded import accepts, free_port
 from tests.hostile import SCHEMAS, definitions, doubling
 from tests.integration.agent_gateway.conftest import Platform, error_of
 from tests.integration.real_parts import Front
 from tests.waiting import eventually, soon
 
 from pallas_bus.transport.streams import bucket_subject
+from pallas_cli.stack.ports import is_free
 from pallas_contracts.catalog import AGENTS
 
 MOST_LAG = 1.0
@@ -144,6 +147,14 @@ async def test_no_schema_blocks_the_event_loop(platform: Platform, front: Front,
     [
         ({"$ref": "http://127.0.0.1:1/x"}, {}, "tool 'say': input_schema/$ref: only a $ref to a place in the same"),
         ({}, {"port": 70_000}, "port: Input should be less than or equal to 65535"),
+        ({}, {"port": 22}, "port: Input should be greater than or equal to 1024"),
+        ({"type": "string"}, {}, "tools.0.input_schema: type: Input should be 'object'"),
+        ({}, {"prompts": [{"name": "p", "arguments": [{"name": 5}]}]}, "prompts.0.arguments.0: name: Input should be"),
+        (
+            {},
+            {"tools": [{"name": "say", "icons": [{"src": 5}]}]},
+            "tools.0.icons.0: src: Input should be a valid",
+        ),
     ],
 )
 async def test_a_call_of_an_agent_with_an_unusable_definition_gets_the_reason(
@@ -158,12 +169,63 @@ async def test_a_call_of_an_agent_with_an_unusable_definition_gets_the_reason(
     await answers(front, platform)
 
 
-async def test_a_tool_list_that_cannot_be_built_is_an_error_with_the_reason(platform: Platform, front: Front) -> None:
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_an_agent_whose_tools_cannot_be_listed_has_its_health_and_answers_calls_with_the_reason(
+    platform: Platform, front: Front, era: Literal["auto", "legacy"]
+) -> None:
     await write_tool(platform, "broken", {}, tools=[{"name": "say", "annotations": {"readOnlyHint": "perhaps"}}])
     await platform.served(front, "broken")
-    async with front.client(platform.team, "broken") as client:
-        with pytest.raises(MCPError, match="definition cannot be used: annotations"):
-            await client.list_tools()
+    async with front.client(platform.team, "broken", era) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["get_health"]
+        assert (await client.list_prompts()).prompts == []
+        result = await client.call_tool("say", {})
+    assert error_of(result) == {"code": "agent_failed", "retryable": True, "retry_after_ms": 5000}
+    assert "tools.0.annotations: readOnlyHint: Input should be a valid boolean" in str(result.content)
+
+
+async def test_a_schema_without_a_type_is_listed_in_every_era(platform: Platform, front: Front) -> None:
+    await write_tool(platform, "plain", {"required": ["text"]})
+    await platform.served(front, "plain")
+    for era in ("auto", "legacy"):
+        async with front.client(platform.team, "plain", era) as client:
+            say, _ = (await client.list_tools()).tools
+            assert say.input_schema == {"type": "object", "required": ["text"]}
+
+
+async def test_a_port_for_which_there_is_no_descriptor_is_tried_again(
+    platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    await platform.worker()
+    front = await platform.gateway(agent_ports="true")
+    await platform.served(front)
+    port = free_port()
+    with caplog.at_level(logging.INFO), open_files(lowest_unused()):
+        await write_tool(platform, "late", {}, port=port)
+        await eventually(lambda: "dedicated port not available" in caplog.text)
+    await eventually(lambda: accepts(port))
+    assert caplog.text.count("dedicated port not available") == 1
+    await answers(front, platform)
+
+
+async def test_one_team_gets_some_ports_and_no_reserved_one_and_the_gateway_goes_on(platform: Platform) -> None:
+    await platform.worker()
+    reserved, ports = free_port(), [free_port() for _ in range(6)]
+    for number, port in enumerate((reserved, *ports)):
+        await write_tool(platform, f"p{number}", {}, port=port)
+    settings = {"reserved_ports": f"{free_port()}, {reserved}", "max_agent_ports_per_team": "4"}
+    front = await platform.gateway(agent_ports="true", **settings)
+    await platform.served(front, "p6")
+
+    def bound() -> dict[str, int]:
+        return next((it.ports for it in platform.gateways.values() if it.gateway == front.process.instance), {})
+
+    await eventually(lambda: bound() == {f"{platform.team}.p{it}": ports[it - 1] for it in range(1, 5)})
+    assert is_free(reserved)
+    await platform.retire("p2")
+    await eventually(lambda: f"{platform.team}.p5" in bound())
+    async with front.client(platform.team, "p6") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["say", "get_health"]
+    await answers(front, platform)
 
 
 async def test_arguments_that_take_too_long_to_check_are_refused(platform: Platform, front: Front) -> None:

@@ -1,6 +1,15 @@
 """How a definition is listed over MCP."""
 
-from tests.builders import agent_definition
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from mcp_types.methods import serialize_server_result
+from pydantic import BaseModel
+from tests.builders import MODERN, agent_definition
+from tests.hostile import definitions
 
 from agent_gateway.mcp.definitions import (
     prompts_of,
@@ -8,7 +17,13 @@ from agent_gateway.mcp.definitions import (
     templates_of,
     tools_of,
 )
-from pallas_contracts.agents import PromptDefinition, ResourceDefinition, ToolDefinition
+from pallas_contracts.agents import (
+    AgentDefinition,
+    PromptDefinition,
+    ResourceDefinition,
+    ToolDefinition,
+    read_definition,
+)
 
 DEFINITION = agent_definition(
     "demo",
@@ -68,3 +83,55 @@ def test_resources_and_templates_are_listed_separately() -> None:
     [resource], [template] = resources_of(DEFINITION), templates_of(DEFINITION)
     assert (str(resource.uri), resource.name, resource.mime_type) == ("note://a", "a", "text/plain")
     assert (template.uri_template, template.name) == ("note://{id}", "note")
+
+
+def answer_all_lists(definition: AgentDefinition) -> None:
+    """Make the answers to all lists, in every revision."""
+    found: dict[str, dict[str, Sequence[BaseModel]]] = {
+        "tools/list": {"tools": tools_of(definition)},
+        "prompts/list": {"prompts": prompts_of(definition)},
+        "resources/list": {"resources": resources_of(definition)},
+        "resources/templates/list": {"resourceTemplates": templates_of(definition)},
+    }
+    for method, lists in found.items():
+        for name, items in lists.items():
+            dumped = [item.model_dump(by_alias=True, exclude_none=True) for item in items]
+            for revision in (MODERN, "2025-11-25"):
+                extra = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+                serialize_server_result(method, revision, {name: dumped, **extra})
+
+
+@settings(derandomize=True, deadline=None, max_examples=500)
+@given(definitions("demo", "harper"))
+def test_every_definition_that_is_not_unusable_can_be_listed_in_every_revision(data: bytes) -> None:
+    answer_all_lists(read_definition({"team": "demo", "agent": "harper"}, data))
+
+
+TEXT = {"type": "text", "text": "hello"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TEXT,
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "resource_link", "uri": "note://a", "name": "a"},
+        {"type": "resource", "resource": {"uri": "note://a", "text": "a"}},
+        {"type": "resource", "resource": {"uri": "note://a", "blob": "AAAA"}},
+        {"type": "image", "data": "AAAA"},
+        {"type": "zzz"},
+        {"type": "resource", "resource": {"uri": "note://a"}},
+        7,
+    ],
+)
+def test_messages_of_a_prompt_are_usable_if_and_only_if_they_can_be_answered(content: Any) -> None:
+    messages = [{"role": "user", "content": content}]
+    definition = {"team": "demo", "agent": "a", "title": "A", "updated_at": "2026-01-01T00:00:00Z"}
+    data = json.dumps({**definition, "prompts": [{"name": "p", "messages": messages}]}).encode()
+    usable = read_definition({"team": "demo", "agent": "a"}, data).unusable is None
+    try:
+        serialize_server_result("prompts/get", "2025-11-25", {"messages": messages})
+    except ValueError:
+        assert not usable
+    else:
+        assert usable

@@ -18,6 +18,10 @@ def test_lists_are_separated_by_commas() -> None:
     assert settings.allowed_hosts == ("a.example", "b.example:*")
 
 
+def test_reserved_ports_are_a_list() -> None:
+    assert GatewaySettings.from_env({"PALLAS_RESERVED_PORTS": "17036, 22,"}).reserved_ports == (17036, 22)
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -27,6 +31,9 @@ def test_lists_are_separated_by_commas() -> None:
         ("PALLAS_TRUSTED_PROXIES", "10.0.0.1/8"),
         ("PALLAS_TRUSTED_PROXIES", "10.0.0.1,proxy.example"),
         ("PALLAS_TRUSTED_PROXIES", "*"),
+        ("PALLAS_RESERVED_PORTS", "20000-20100"),
+        ("PALLAS_RESERVED_PORTS", "17036,70000"),
+        ("PALLAS_MAX_AGENT_PORTS", "0"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_variable_and_not_shown(variable: str, value: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_gateway.settings import GatewaySettings
 from pallas_cli.broker_config.users import Seeds
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.redis import EmbeddedRedis
@@ -127,6 +128,16 @@ async def test_each_gateway_has_its_own_port_and_public_address(monkeypatch: pyt
     monkeypatch.delenv("PALLAS_PUBLIC_URL", raising=False)
     env = (await spec_of("agent-gateway-2").prepare()).env
     assert (env["PALLAS_PORT"], env["PALLAS_PUBLIC_URL"]) == ("40021", "http://127.0.0.1:40021")
+
+
+async def test_no_agent_gets_a_port_of_the_stack_or_of_the_user_s_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALLAS_RESERVED_PORTS", "5432,6379")
+    plan = replace(PLAN, auth=AUTH)
+    [gateway, _] = [spec for spec in all_specs(plan) if spec.name == "agent-gateway"]
+    name = "PALLAS_RESERVED_PORTS"
+    reserved = GatewaySettings.from_env({name: (await gateway.prepare()).env[name]}).reserved_ports
+    assert set(reserved) == {*plan.fixed_ports().values(), 5432, 6379}
+    assert {40036, 40000, 40030} < set(reserved)
     assert (await spec_of("registry-1").prepare()).env["PALLAS_PUBLIC_URL"] == "http://127.0.0.1:40020"
 
 

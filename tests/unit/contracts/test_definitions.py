@@ -14,6 +14,7 @@ from pallas_contracts.ids import is_token
 from registry.listing.compile_listing import compile_listing
 
 IDS = {"team": "demo", "agent": "harper"}
+TEXT = {"type": "text", "text": "hello"}
 GOOD = {**IDS, "title": "Harper", "updated_at": "2026-01-01T00:00:00Z"}
 
 
@@ -25,11 +26,15 @@ def tool(**fields: Any) -> dict[str, Any]:
     return {"tools": [{"name": "say", **fields}]}
 
 
+def prompt(**fields: Any) -> dict[str, Any]:
+    return {"prompts": [{"name": "ask", **fields}]}
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
         ({"port": 70_000}, "port: Input should be less than or equal to 65535"),
-        ({"port": 0}, "port: Input should be greater than or equal to 1"),
+        ({"port": 1023}, "port: Input should be greater than or equal to 1024"),
         ({"title": "x" * 1001}, "title: String should have at most 1000 characters"),
         ({"updated_at": "2026-01-01T00:00:00"}, "updated_at: Input should have timezone info"),
         ({"updated_at": "9999-12-31T23:59:59-23:00"}, "updated_at: is not a time of this platform"),
@@ -41,6 +46,19 @@ def tool(**fields: Any) -> dict[str, Any]:
         (tool(input_schema={"enum": list(range(20_000))}), "tools.0.input_schema: has more than 10000 values"),
         (tool(meta={"x": "x" * 20_001}), "tools.0.meta: has a text of more than 20000 characters"),
         (tool(meta={"x": 10**30}), "tools.0.meta: has a text of more than 20000 characters, or a number that is too"),
+        (tool(icons=[{"src": 5}]), "tools.0.icons.0: src: Input should be a valid string"),
+        (tool(icons=[{"src": "a", "theme": "blue"}]), "tools.0.icons.0: theme: Input should be 'light' or 'dark'"),
+        (
+            tool(annotations={"readOnlyHint": "perhaps"}),
+            "tools.0.annotations: readOnlyHint: Input should be a valid",
+        ),
+        (tool(input_schema={"type": "string"}), "tools.0.input_schema: type: Input should be 'object'"),
+        (tool(input_schema={"required": [["a"]]}), "tools.0.input_schema: required.0: Input should be a valid string"),
+        (tool(output_schema={"properties": {"a": 5}}), "tools.0.output_schema: properties.a.dict[str,any]: Input sho"),
+        (prompt(arguments=[{"name": 5}]), "prompts.0.arguments.0: name: Input should be a valid string"),
+        (prompt(arguments=[{}]), "prompts.0.arguments.0: name: Field required"),
+        (prompt(messages=[{"role": "zzz", "content": TEXT}]), "prompts.0.messages.0: role: Input should be 'user' or "),
+        (prompt(messages=[{"role": "user", "content": 7}]), "prompts.0.messages.0: content: Input should be a valid"),
         ({"tools": [{"name": "say"}] * 2}, "definition: two tools are called 'say'"),
         ({"team": "other"}, "it is of another agent than its key"),
         ({"kind": "x" * LARGEST_DEFINITION}, "it is larger than 1048576 bytes"),

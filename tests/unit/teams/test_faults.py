@@ -26,13 +26,14 @@ AGENT_FAULTS = [
     ("namespace: not ok\nagents: {a: {}}", "namespace", "reverse domain"),
     ("team_id: 12\nagents: {a: {}}", "team_id", "must be text"),
     ("team_id: abc\nagents: {a: {}}", "team_id", "must be a UUID"),
-    ("agents: {a: {port: 0}}", "agents.a.port", "1 to 65535"),
-    ("agents: {a: {port: 65536}}", "agents.a.port", "1 to 65535"),
+    ("agents: {a: {port: 0}}", "agents.a.port", "1024 to 65535"),
+    ("agents: {a: {port: 1023}}", "agents.a.port", "1024 to 65535"),
+    ("agents: {a: {port: 65536}}", "agents.a.port", "1024 to 65535"),
     ("agents: {a: {port: true}}", "agents.a.port", "must be a number"),
     ("agents: {a: {port: x}}", "agents.a.port", "must be a whole number"),
     ("registry_port: 70000\nagents: {a: {}}", "registry_port", "1 to 65535"),
-    ("agents: {a: {port: 80}, b: {port: 80}}", "agents.b.port", "taken by agents.a"),
-    ("registry_port: 80\nagents: {a: {port: 80}}", "agents.a.port", "taken by registry_port"),
+    ("agents: {a: {port: 8080}, b: {port: 8080}}", "agents.b.port", "taken by agents.a"),
+    ("registry_port: 8080\nagents: {a: {port: 8080}}", "agents.a.port", "taken by registry_port"),
     ("agents: {a: {turn_timeout: 0}}", "agents.a.turn_timeout", "greater than 0"),
     ("agents: {a: {queue_timeout: .inf}}", "agents.a.queue_timeout", "finite"),
     ("agents: {a: {max_iterations: 0}}", "agents.a.max_iterations", "greater than or equal to 1"),
@@ -59,7 +60,7 @@ AGENT_FAULTS = [
     ("agents: {a: {forward_inbound_auth: true}}", "agents.a.forward_inbound_auth", "static team JWT"),
     ("agents: {a: {retry: !!bool maybe}}", "agents.a.retry", "put it in quotes"),
     ("agents: {a: {retry: !other safe}}", "agents.a.retry", "put it in quotes"),
-    ("agents: {a: {port: 1, port: 2}}", "agents.a", "given twice, first on line 1"),
+    ("agents: {a: {port: 8001, port: 8002}}", "agents.a", "given twice, first on line 1"),
     ("agents: {a: &x {model_capabilities: *x}}", "agents.a.model_capabilities", "contains itself"),
     ("agents: {a: }}", "", "is not valid YAML"),
     ("- a", "", "must be a mapping of fields"),
@@ -240,7 +241,7 @@ def test_agents_of_one_name_may_live_in_two_namespaces(tmp_path: Path) -> None:
 
 
 def test_one_port_for_agents_of_two_folders_is_refused(tmp_path: Path) -> None:
-    folders = [write_team(tmp_path / x, f"agents: {{{x}: {{port: 80}}}}") for x in ("one", "two")]
+    folders = [write_team(tmp_path / x, f"agents: {{{x}: {{port: 8080}}}}") for x in ("one", "two")]
     with pytest.raises(TeamFaults, match=r"agents.two.port: the port is taken by agents.one of "):
         load_teams(folders, {})
 

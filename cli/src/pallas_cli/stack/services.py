@@ -48,11 +48,14 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
     """
     worker = _teams(plan) | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
     public = os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
+    others = os.environ.get("PALLAS_RESERVED_PORTS")
+    reserved = [*plan.fixed_ports().values(), *([others] if others else [])]
     specs: list[ProcessSpec] = []
     for number, (port, url) in enumerate(zip(plan.gateway_ports, plan.gateway_urls, strict=True), 1):
         own = {
             "PALLAS_PUBLIC_URL": os.environ.get("PALLAS_PUBLIC_URL") or url,
             "PALLAS_AGENT_PORTS": "true",
+            "PALLAS_RESERVED_PORTS": ",".join(map(str, reserved)),
             "PALLAS_REQUEST_STATE_KEY": kept_secret(plan.data, "request-state"),
             "PALLAS_LOG_KEY": kept_secret(plan.data, "log-key"),
         }

@@ -17,6 +17,7 @@ from agent_gateway.handshake.calls import cancel_call
 from agent_gateway.handshake.sessions import Sessions
 from agent_gateway.http.dedicated_ports import DedicatedPorts
 from agent_gateway.http.identify_caller import Callers
+from agent_gateway.http.port_limits import limits_of
 from agent_gateway.http.routing import GatewayHttp
 from agent_gateway.mcp.endpoints import Endpoints
 from agent_gateway.mcp.platform import Platform
@@ -111,7 +112,8 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             catalogue.on_change(endpoints.changed)
             callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics)
             http = GatewayHttp(endpoints, callers, partial(cancel_call, bus), metrics, settings.trusted_proxies)
-            ports = DedicatedPorts(catalogue, http.dedicated_app, settings.host, settings.drain_seconds)
+            limits = limits_of(settings)
+            ports = DedicatedPorts(catalogue, http.dedicated_app, settings.host, settings.drain_seconds, limits)
             background = [
                 process.vital(bus.spawn(_publish_presence(bus, settings, process, ports))),
                 process.vital(bus.spawn(expire_content(bus))),

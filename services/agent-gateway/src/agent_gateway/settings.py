@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo
 
-from pallas_runtime.settings import Names, Networks, Settings
+from pallas_runtime.settings import Names, Networks, Ports, Settings
 
 type AuthMode = Literal["off", "optional", "required"]
 """When a caller's bearer is checked: never, when it sends one, or always (a bearer is then required)."""
@@ -53,6 +53,11 @@ class GatewaySettings(Settings):
         "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
     )
     agent_ports: bool = Field(True, description="bind the dedicated ports of agents, where they are free")
+    reserved_ports: Ports = Field((), description="ports of other services on this host, which no agent gets")
+    max_agent_ports: int = Field(
+        1000, ge=1, description="dedicated ports of all agents, and at most a quarter of the files that may be open"
+    )
+    max_agent_ports_per_team: int = Field(100, ge=1, description="dedicated ports of the agents of one team")
     request_state_key: SecretStr | None = Field(
         None, min_length=32, description="encrypts requestState; the same on all replicas (generated when not set)"
     )

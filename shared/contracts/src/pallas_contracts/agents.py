@@ -25,9 +25,11 @@ from pallas_contracts.bounds import (
     Text,
     Url,
     line,
+    reason_of,
 )
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
+from pallas_contracts.shapes import AnnotationsObject, ArgumentObject, IconObject, MessageObject, SchemaObject
 
 type JsonObject = dict[str, Any]
 
@@ -36,7 +38,7 @@ LARGEST_DEFINITION = 1_048_576
 
 
 class ToolDefinition(Message):
-    """One callable of an agent. Schemas are JSON Schema 2020-12.
+    """One callable of an agent. Schemas are JSON Schema 2020-12, of objects.
 
     `aliases` are further names a caller may use; they are not listed. `correlation` names the argument that a caller
     uses for trace correlation: it is logged, never interpreted. `annotations`, `meta` and `icons` are passed to the
@@ -46,11 +48,11 @@ class ToolDefinition(Message):
     name: Name
     title: Line | None = None
     description: Text = ""
-    input_schema: BoundedObject = Field(default_factory=lambda: {"type": "object"})
-    output_schema: BoundedObject | None = None
-    annotations: BoundedObject | None = None
+    input_schema: SchemaObject = Field(default_factory=lambda: {"type": "object"})
+    output_schema: SchemaObject | None = None
+    annotations: AnnotationsObject | None = None
     meta: BoundedObject | None = None
-    icons: tuple[BoundedObject, ...] = Field(default=(), max_length=FEW)
+    icons: tuple[IconObject, ...] = Field(default=(), max_length=FEW)
     aliases: tuple[Name, ...] = Field(default=(), max_length=FEW)
     correlation: Name | None = None
 
@@ -61,8 +63,8 @@ class PromptDefinition(Message):
     name: Name
     title: Line | None = None
     description: Text | None = None
-    arguments: tuple[BoundedObject, ...] = Field(default=(), max_length=FEW)
-    messages: tuple[BoundedObject, ...] | None = Field(default=None, max_length=MANY)
+    arguments: tuple[ArgumentObject, ...] = Field(default=(), max_length=FEW)
+    messages: tuple[MessageObject, ...] | None = Field(default=None, max_length=MANY)
 
 
 class ResourceDefinition(Message):
@@ -207,13 +209,6 @@ def read_definition(ids: Mapping[str, str], data: bytes) -> AgentDefinition:
     if (definition.team, definition.agent) != (ids["team"], ids["agent"]):
         return unusable(**ids, reason="it is of another agent than its key")
     return definition
-
-
-def reason_of(error: ValidationError) -> str:
-    """The first fault of a definition: its field and the reason, without the value."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(str(part)[:64] for part in fault["loc"]) or "definition"
-    return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
 
 
 class WorkerPresence(Message):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, ValidationError
 
 MOST_LEVELS = 64
 MOST_VALUES = 10_000
@@ -85,7 +85,10 @@ type Url = Annotated[str, StringConstraints(max_length=LONGEST_TEXT), AfterValid
 FEW, MANY = 32, 500
 """How many items a list may have."""
 
-type Port = Annotated[int, Field(ge=1, le=65535)]
+PORTS = range(1024, 65_536)
+"""The ports that an agent may have: those below belong to the host's own services."""
+
+type Port = Annotated[int, Field(ge=PORTS.start, le=PORTS.stop - 1)]
 type Count = Annotated[int, Field(ge=1, le=MOST_COUNT)]
 type Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 type PerSecond = Annotated[float, Field(ge=0, le=MOST_PER_SECOND)]
@@ -94,3 +97,10 @@ type PerSecond = Annotated[float, Field(ge=0, le=MOST_PER_SECOND)]
 def line(text: str) -> str:
     """The beginning of a text, as long as a `Line` may be."""
     return text[:LONGEST_LINE]
+
+
+def reason_of(error: ValidationError) -> str:
+    """The first fault of a definition: its field and the reason, without the value."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part)[:64] for part in fault["loc"]) or "definition"
+    return f"{where}: {fault['msg'].removeprefix('Value error, ')}"

@@ -39,6 +39,10 @@ type Networks = Annotated[tuple[IPvAnyNetwork, ...], _split(",")]
 """A list of addresses and networks (`10.0.0.0/8`), separated by commas."""
 
 
+type Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65535)], ...], _split(",")]
+"""A list of ports, separated by commas."""
+
+
 class BrokerSettings(BaseModel):
     """Settings of everything that connects to the broker."""
 

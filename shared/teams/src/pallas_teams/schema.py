@@ -18,6 +18,7 @@ from pallas_contracts.bounds import (
     MOST_COUNT,
     MOST_PER_SECOND,
     MOST_SECONDS,
+    PORTS,
     Line,
     Text,
     Url,
@@ -66,6 +67,12 @@ def _check_port(value: int) -> int:
     return value
 
 
+def _check_agent_port(value: int) -> int:
+    if value not in PORTS:
+        raise _fault(f"must be a port, {PORTS.start} to {PORTS.stop - 1}")
+    return value
+
+
 def _not_bool(value: object) -> object:
     if isinstance(value, bool):
         raise _fault("must be a number, not true or false")
@@ -78,6 +85,7 @@ type Domain = Annotated[BoundedName, _matching(_DOMAIN, "must be a reverse domai
 type Model = Annotated[str, Field(max_length=LONGEST_NAME)]
 type Uuid = Annotated[str, AfterValidator(_check_uuid)]
 type Port = Annotated[int, AfterValidator(_check_port), BeforeValidator(_not_bool)]
+type AgentPort = Annotated[int, AfterValidator(_check_agent_port), BeforeValidator(_not_bool)]
 type Count = Annotated[int, Field(ge=1, le=MOST_COUNT), BeforeValidator(_not_bool)]
 type Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), BeforeValidator(_not_bool)]
 type PerSecond = Annotated[float, Field(gt=0, le=MOST_PER_SECOND, allow_inf_nan=False), BeforeValidator(_not_bool)]
@@ -110,7 +118,7 @@ class AgentSection(Section):
 
     kind: Literal["llm", "function"] = "llm"
     module: str | None = None
-    port: Port | None = None
+    port: AgentPort | None = None
     title: Line | None = None
     description: Text = ""
     version: Version | None = None

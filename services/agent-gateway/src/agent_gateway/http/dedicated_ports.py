@@ -5,13 +5,15 @@ Each released port drains in its own task, so requests that are still served the
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
 from starlette.types import Receive, Scope, Send
 
 from agent_gateway.dedicated_port import DedicatedPort
+from agent_gateway.http.port_limits import PortLimits
 from pallas_bus.transport.kv import Table
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.errors import Rejected
@@ -20,6 +22,8 @@ from pallas_runtime.http.listener import bind, listening
 log = logging.getLogger(__name__)
 
 RETRY = 1.0
+_NAMED = 10
+"""Refused agents whose names are logged."""
 
 
 @dataclass
@@ -30,6 +34,7 @@ class DedicatedPorts:
     app_for: Callable[[str, str], Callable[[Scope, Receive, Send], Awaitable[None]]]
     host: str
     drain_seconds: float
+    limits: PortLimits
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     rebound: asyncio.Event = field(default_factory=asyncio.Event)
     bound: dict[str, int] = field(default_factory=dict[str, int])
@@ -38,6 +43,7 @@ class DedicatedPorts:
     )
     _releasing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     _logged: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     async def keep(self) -> None:
         """Bind and release ports as the catalogue changes; release all when cancelled."""
@@ -56,20 +62,36 @@ class DedicatedPorts:
 
     async def _reconcile(self) -> None:
         wanted = {key: definition.port for key, definition in self.catalogue.items() if definition.port}
-        for key in [key for key, port in self.bound.items() if wanted.get(key) != port]:
+        chosen = self.limits.choose(wanted, {key for key, port in self.bound.items() if wanted.get(key) == port})
+        self._log_refused({key: port for key, port in wanted.items() if key not in chosen})
+        self._logged.intersection_update(chosen.items())
+        for key in [key for key, port in self.bound.items() if chosen.get(key) != port]:
             self._release(key)
-        for key, port in wanted.items():
+        for key, port in chosen.items():
             if key not in self.bound:
                 await self._bind(key, port)
+
+    def _log_refused(self, refused: Mapping[str, int]) -> None:
+        """Log once for each team and reason that ports are refused, not once for each agent."""
+        agents: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for key, port in refused.items():
+            reason = "reserved for another service" if port in self.limits.reserved else "more than the gateway allows"
+            agents[key.partition(".")[0], reason].append(key)
+        for team, reason in sorted(agents.keys() - self._refused):
+            keys = agents[team, reason]
+            facts = {"team": team, "reason": reason, "refused": len(keys), "agents": keys[:_NAMED]}
+            log.warning("dedicated ports refused; agents served by path", extra=facts)
+        self._refused = set(agents)
 
     async def _bind(self, key: str, port: int) -> None:
         team, _, agent = key.partition(".")
         try:
             listener = bind(self.host, port)
-        except Rejected:
+        except Rejected as error:
             if (key, port) not in self._logged:
                 self._logged.add((key, port))
-                log.info("dedicated port in use; agent served by path", extra={"agent": key, "port": port})
+                facts = {"agent": key, "port": port, "reason": error.message}
+                log.info("dedicated port not available; agent served by path", extra=facts)
             return
         app, stack = DedicatedPort(self.app_for(team, agent)), AsyncExitStack()
         await stack.enter_async_context(listening(app, listener, drain_seconds=self.drain_seconds))

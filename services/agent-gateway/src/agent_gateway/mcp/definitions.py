@@ -16,6 +16,10 @@ HEALTH_TOOL = ToolDefinition(
 """Exactly as in the interface contract, section 3."""
 
 
+_OBJECT = {"type": "object"}
+"""The type that MCP demands of a schema. A definition may leave it out."""
+
+
 def tools_of(definition: AgentDefinition) -> list[types.Tool]:
     """All tools, in the order of the definition, the health tool last."""
     return [_tool(tool) for tool in (*definition.tools, HEALTH_TOOL)]
@@ -27,8 +31,8 @@ def _tool(tool: ToolDefinition) -> types.Tool:
             name=tool.name,
             title=tool.title,
             description=tool.description or None,
-            inputSchema=tool.input_schema,
-            outputSchema=tool.output_schema,
+            inputSchema=_OBJECT | tool.input_schema,
+            outputSchema=None if tool.output_schema is None else _OBJECT | tool.output_schema,
             annotations=tool.annotations,
             icons=list(tool.icons) or None,
             _meta=tool.meta,

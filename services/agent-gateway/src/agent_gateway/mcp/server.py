@@ -4,7 +4,7 @@ The server knows an agent by its definition only. When the definition changes, s
 they may have cached.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
-from pydantic import ValidationError
 
 from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refused, result_of
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
@@ -34,7 +33,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.submit_turn import make_request
-from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition, reason_of
+from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, ToolDefinition
 from pallas_contracts.catalog import READ_AGENT
 from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.turns import TurnRequested
@@ -113,24 +112,17 @@ class AgentServer:
         tool = self.definition.tool(name)
         return tool.input_schema if tool else None
 
-    def _listed[T](self, of: Callable[[AgentDefinition], list[T]]) -> list[T]:
-        try:
-            return of(self.definition)
-        except ValidationError as error:
-            message = f"The agent's definition cannot be used: {reason_of(error)}"
-            raise MCPError(code=types.INTERNAL_ERROR, message=message) from error
-
     async def _list_tools(self, _context: Context, _params: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self._listed(tools_of))
+        return types.ListToolsResult(tools=tools_of(self.definition))
 
     async def _list_prompts(self, _context: Context, _params: object) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=self._listed(prompts_of))
+        return types.ListPromptsResult(prompts=prompts_of(self.definition))
 
     async def _list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=self._listed(resources_of))
+        return types.ListResourcesResult(resources=resources_of(self.definition))
 
     async def _list_templates(self, _context: Context, _params: object) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=self._listed(templates_of))
+        return types.ListResourceTemplatesResult(resource_templates=templates_of(self.definition))
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> WireResult:
         prompt = next((prompt for prompt in self.definition.prompts if prompt.name == params.name), None)

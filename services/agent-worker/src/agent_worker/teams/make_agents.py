@@ -17,7 +17,8 @@ from pydantic import ValidationError
 
 from agent_worker.downstream.pool import DownstreamPool
 from agent_worker.teams.hosted_team import HostedTeam
-from pallas_contracts.agents import AgentDefinition, read_definition, reason_of, unusable
+from pallas_contracts.agents import AgentDefinition, read_definition, unusable
+from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected
 from pallas_contracts.message import utc_now
 from pallas_executor.agent_runtime import AgentRuntime, HostedAgent

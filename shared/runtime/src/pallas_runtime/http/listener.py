@@ -92,17 +92,19 @@ def bind(host: str, port: int) -> socket.socket:
     """Bind a listening socket; port 0 picks a free one.
 
     Raises:
-        Rejected: the address is in use or not available (`port_in_use`).
+        Rejected: the address is in use or not available, or the process has no descriptor left (`port_in_use`).
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Without the protocol argument asyncio leaves Nagle's algorithm on, which delays small answers by 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener: socket.socket | None = None
     try:
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(2048)
     except OSError as error:
-        listener.close()
+        if listener is not None:
+            listener.close()
         raise Rejected(f"cannot listen on {host}:{port}: {error.strerror}", code="port_in_use") from error
     listener.setblocking(False)
     return listener

@@ -79,21 +79,10 @@ schemas: st.SearchStrategy[Json] = st.sampled_from(SCHEMAS) | st.recursive(
 _TIMES = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:00", "0001-01-01T00:00:00+23:00", "x", 1e300])
 
 _GOOD: dict[str, Json] = {"title": "Good", "updated_at": "2026-01-01T00:00:00Z"}
-_KEYS = """
-    src sizes theme mimeType name title required readOnlyHint read_only_hint type properties $schema
-"""
-_parts = st.dictionaries(st.sampled_from(_KEYS.split()), _VALUES, min_size=1, max_size=3)
-"""Icons, annotations, arguments of prompts and schemas whose fields may have any type."""
 _tools = st.fixed_dictionaries(
-    {"name": st.just("say") | _WORDS, "input_schema": schemas | _parts},
-    optional={
-        **dict.fromkeys(("title", "meta", "aliases", "correlation"), _VALUES),
-        "annotations": _parts,
-        "icons": st.lists(st.builds(lambda part: {"src": "a"} | part, _parts), max_size=1),
-        "output_schema": _parts,
-    },
+    {"name": st.just("say") | _WORDS, "input_schema": schemas},
+    optional=dict.fromkeys(("title", "annotations", "meta", "icons", "aliases", "correlation"), _VALUES),
 )
-_arguments = st.lists(st.builds(lambda part: {"name": "a"} | part, _parts), max_size=1)
 _FIELDS: dict[str, st.SearchStrategy[Json]] = {
     "tools": st.lists(_tools, max_size=2),
     "updated_at": _TIMES,
@@ -111,8 +100,7 @@ _FIELDS: dict[str, st.SearchStrategy[Json]] = {
     ),
     "resources": st.lists(st.fixed_dictionaries({"uri": _WORDS, "name": _WORDS, "template": st.booleans()})),
     "prompts": st.lists(
-        st.fixed_dictionaries({"name": _WORDS}, optional={"arguments": _arguments | _VALUES, "messages": _VALUES}),
-        max_size=2,
+        st.fixed_dictionaries({"name": _WORDS}, optional={"arguments": _VALUES, "messages": _VALUES}), max_size=2
     ),
     "namespace": _WORDS,
     "version": _WORDS | st.just("9" * 900),
@@ -121,6 +109,26 @@ _FIELDS: dict[str, st.SearchStrategy[Json]] = {
     "team": st.just("other"),
     "tool": _VALUES,
 }
+
+_PARTS = """
+    src sizes theme mimeType name title required readOnlyHint read_only_hint type properties $schema
+"""
+_parts = st.dictionaries(st.sampled_from(_PARTS.split()), _VALUES, min_size=1, max_size=1)
+_icons = st.lists(st.builds(lambda part: {"src": "a", **part}, _parts), min_size=1, max_size=1)
+_arguments = st.lists(st.builds(lambda part: {"name": "a", **part}, _parts), min_size=1, max_size=1)
+_ODD_PARTS = {
+    **{("tools", name): _parts for name in ("annotations", "input_schema", "output_schema")},
+    ("tools", "icons"): _icons,
+    ("prompts", "arguments"): _arguments,
+}
+
+
+@st.composite
+def definitions_with_an_odd_part(draw: st.DrawFn, team: str, agent: str) -> bytes:
+    """A valid definition, but for one field of one of its icons, annotations, arguments or schemas."""
+    section, name = draw(st.sampled_from(list(_ODD_PARTS)))
+    part = draw(_ODD_PARTS[section, name])
+    return json.dumps({"team": team, "agent": agent, **_GOOD, section: [{"name": "say", name: part}]}).encode()
 
 
 @st.composite

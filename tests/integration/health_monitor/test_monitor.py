@@ -409,6 +409,7 @@ async def test_waiting_turns_and_stream_sizes_are_exposed_by_agent_and_stream(
     ("fields", "reason"),
     [
         ({"tools": [{"name": "say", "input_schema": {"pattern": "(?=a)b"}}]}, "tool 'say': input_schema/pattern: "),
+        ({"tools": [{"name": "say", "icons": [{"src": 5}]}]}, "tools.0.icons.0: src: "),
         ({"port": 70_000, "model": {"provider": "*", "model": "*", "key": "*"}}, "port: "),
     ],
 )

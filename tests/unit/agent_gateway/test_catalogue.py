@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from mcp_types.methods import serialize_server_result
 from pydantic import BaseModel
 from tests.builders import MODERN, agent_definition
-from tests.hostile import definitions
+from tests.hostile import definitions, definitions_with_an_odd_part
 
 from agent_gateway.mcp.definitions import (
     prompts_of,
@@ -101,8 +101,8 @@ def answer_all_lists(definition: AgentDefinition) -> None:
                 serialize_server_result(method, revision, {name: dumped, **extra})
 
 
-@settings(derandomize=True, deadline=None, max_examples=500)
-@given(definitions("demo", "harper"))
+@settings(derandomize=True, deadline=None, max_examples=1000)
+@given(definitions("demo", "harper") | definitions_with_an_odd_part("demo", "harper"))
 def test_every_definition_that_is_not_unusable_can_be_listed_in_every_revision(data: bytes) -> None:
     answer_all_lists(read_definition({"team": "demo", "agent": "harper"}, data))
 

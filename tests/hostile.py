@@ -113,13 +113,19 @@ _FIELDS: dict[str, st.SearchStrategy[Json]] = {
 _PARTS = """
     src sizes theme mimeType name title required readOnlyHint read_only_hint type properties $schema
 """
-_parts = st.dictionaries(st.sampled_from(_PARTS.split()), _VALUES, min_size=1, max_size=1)
-_icons = st.lists(st.builds(lambda part: {"src": "a", **part}, _parts), min_size=1, max_size=1)
-_arguments = st.lists(st.builds(lambda part: {"name": "a", **part}, _parts), min_size=1, max_size=1)
-_ODD_PARTS = {
+_parts: st.SearchStrategy[dict[str, Json]] = st.dictionaries(
+    st.sampled_from(list[str](_PARTS.split())), _VALUES, min_size=1, max_size=1
+)
+
+
+def _one_with(field: str) -> st.SearchStrategy[list[dict[str, Json]]]:
+    return _parts.map(lambda part: [{field: "a", **part}])
+
+
+_ODD_PARTS: dict[tuple[str, str], st.SearchStrategy[Json]] = {
     **{("tools", name): _parts for name in ("annotations", "input_schema", "output_schema")},
-    ("tools", "icons"): _icons,
-    ("prompts", "arguments"): _arguments,
+    ("tools", "icons"): _one_with("src"),
+    ("prompts", "arguments"): _one_with("name"),
 }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from sqlalchemy.exc import DBAPIError
@@ -47,8 +48,10 @@ async def test_a_role_owns_its_database_and_reads_no_other(postgres: PostgresSer
     await postgres.say("create table t as select 7 as a", own)
     [rights] = await postgres.say("select rolsuper, rolcreatedb, rolcreaterole from pg_roles where rolname = 'own'")
     assert rights == (False, False, False)
-    with pytest.raises(DBAPIError, match="permission denied for database"):
-        await postgres.say("select 1", database_url(own, "foreign"))
+    for closed in ("foreign", "postgres", "template1"):
+        address = urlsplit(own)._replace(path=f"/{closed}").geturl()
+        with pytest.raises(DBAPIError, match="permission denied for database"):
+            await postgres.say("select 1", address)
     with pytest.raises(DBAPIError, match="permission denied"):
         await postgres.say("copy t from program 'true'", own)
     with pytest.raises(DBAPIError, match="password authentication failed"):

@@ -38,7 +38,8 @@ async def ensure_database(url: str, name: str, password: str | None = None) -> N
     """Create the database `name` on the server at `url`, unless it exists.
 
     With a `password` (which needs a superuser), it belongs to a role of the same name that can use no other database.
-    A database of another owner is transferred to that role with its tables.
+    A database of another owner is transferred to that role with its tables. `postgres` and `template1` are closed to
+    all roles but superusers, too.
 
     Raises:
         Refused: the server cannot be used, or the database cannot be created.
@@ -58,7 +59,10 @@ async def ensure_database(url: str, name: str, password: str | None = None) -> N
                 async with _connected(database_url(url, name)) as database:
                     await database.execute(_TABLES.format(name=name))
                 await server.execute(f'alter database "{name}" owner to "{name}"')
-            await server.execute(f'revoke connect on database "{name}" from public')
+            # Two services that revoke a right of the same database at once would fail.
+            await server.execute("select pg_advisory_lock(1)")
+            for closed in (name, "postgres", "template1"):
+                await server.execute(f'revoke connect on database "{closed}" from public')
     except (PostgresError, InterfaceError, OSError, TimeoutError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise Refused(f"the database {name!r} on Postgres at {urlsplit(url).hostname} cannot be used: {why}") from error

@@ -14,6 +14,7 @@ from pallas_cli.refused import Refused
 if TYPE_CHECKING:
     from pallas_bus.transport.access import Access
     from pallas_bus.transport.connection import Bus
+    from pallas_contracts.errors import Unavailable
 
 DEFAULT_NATS = "nats://127.0.0.1:23060"
 
@@ -64,15 +65,17 @@ async def platform(access: "Access") -> AsyncGenerator["Bus"]:
         async with connect(access, CLI, timeout=3.0) as bus:
             yield bus
     except Unavailable as error:
-        raise Refused(f"{error.message}{_hint(access)}") from error
+        raise Refused(f"{error.message}{_hint(error)}", code=1) from error
     except Rejected as error:
         raise Refused(error.message) from error
 
 
-def _hint(access: "Access") -> str:
+def _hint(error: "Unavailable") -> str:
+    if error.facts.get("credentials"):
+        return f"; pass the data folder of its `pallas up` with --data, or set {_SEED_FILE}"
     if "PALLAS_NATS_URL" not in os.environ:
         return "; is `pallas up` running? (--nats and --data select another stack)"
-    return "" if access.seed is not None else "; set PALLAS_NATS_SEED_FILE to the seed file of the user `cli`"
+    return ""
 
 
 def run_on(url: str, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:

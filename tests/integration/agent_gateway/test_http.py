@@ -11,6 +11,8 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front
 from tests.waiting import eventually, soon
 
+from pallas_cli.chat.conversation import CallFailed, Conversation
+
 NOTHING: wire.Message = {}
 
 
@@ -34,6 +36,13 @@ async def test_an_unknown_agent_is_404_with_an_explanation(
         answer = await http.post(front.base + path, json={})
         assert answer.status_code == 404
         assert sentence in answer.json()["error"]["message"]
+
+
+async def test_a_chat_with_an_unknown_agent_says_only_that(front: Front, platform: Platform) -> None:
+    nobody = f"nobody-{platform.team}"
+    with pytest.raises(CallFailed, match=f"^there is no agent '{nobody}'$"):
+        async with Conversation(f"{front.base}/mcp/{nobody}", nobody):
+            pass
 
 
 async def test_an_agent_is_found_by_name_alone_while_only_one_team_has_it(

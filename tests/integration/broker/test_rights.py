@@ -332,6 +332,6 @@ async def test_the_broker_rejects_strangers_passwords_and_missing_credentials(gu
     access = Access(url, SecretStr(make_seed()) if who == "a stranger" else None)
     if who == "a password":
         access = Access(url.replace("nats://", "nats://agent-gateway:secret@"))
-    with pytest.raises(Unavailable, match="rejects its credentials"):
+    with pytest.raises(Unavailable, match="rejects the credentials of agent-gateway"):
         async with connect(access, "agent-gateway", timeout=1.0):
             pass

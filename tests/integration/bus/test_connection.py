@@ -82,9 +82,18 @@ async def test_a_request_without_responders_is_unavailable_at_once(bus: Connecti
 
 
 async def test_an_unreachable_server_is_unavailable() -> None:
-    with pytest.raises(Unavailable, match="cannot connect to NATS for tester"):
-        async with connect(f"nats://127.0.0.1:{free_port()}", "tester", timeout=0.3):
+    port = free_port()
+    with pytest.raises(Unavailable) as failed:
+        async with connect(f"nats://me:secret@127.0.0.1:{port}", "tester", timeout=0.3):
             pass
+    assert failed.value.message == f"cannot connect to NATS at nats://127.0.0.1:{port}: the connection was refused"
+
+
+async def test_a_server_whose_name_is_unknown_is_unavailable() -> None:
+    with pytest.raises(Unavailable) as failed:
+        async with connect("nats://no.invalid:1", "tester", timeout=5.0):
+            pass
+    assert failed.value.message == "cannot connect to NATS at nats://no.invalid:1: the host name cannot be resolved"
 
 
 async def test_a_server_that_does_not_finish_the_tls_handshake_is_unavailable(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ async def test_nats_accepts_only_the_services_of_its_stack(tmp_path: Path) -> No
         for service in SPEAKERS:
             async with connect(user_of(server, service), service) as bus:
                 assert bus.connected
-        with pytest.raises(Unavailable, match="rejects its credentials"):
+        with pytest.raises(Unavailable, match="rejects the credentials of cli"):
             async with connect(server.url, CLI, timeout=1.0):
                 pass
 
@@ -102,8 +102,8 @@ async def test_a_command_connects_as_the_user_of_the_stack_in_its_data_folder(tm
                 await declare(bus, thing)
         results = [await pallas(tmp_path / folder, server.url) for folder in (".", "another")]
     assert results[0] == (0, "There are no agents yet.\n")
-    assert results[1][0] == 2
-    assert "rejects its credentials" in results[1][1]
+    assert results[1][0] == 1
+    assert "rejects the credentials of cli; pass the data folder of its `pallas up` with --data" in results[1][1]
 
 
 async def pallas(data: Path, nats: str) -> tuple[int | None, str]:

@@ -58,7 +58,7 @@ class Conversation:
                 client = Client(streamable_http_client(self.url, http_client=http))
                 self._client = await opening.enter_async_context(client)
             except Exception as error:
-                raise CallFailed(f"cannot reach {self.url}: {_reason(error)}") from error
+                raise CallFailed(_not_connected(self.url, error)) from error
             self._connection = opening.pop_all()
         return self
 
@@ -106,10 +106,26 @@ def agent_endpoint(gateway: str, agent: str) -> tuple[str, str]:
     return (f"{base}/teams/{team}/mcp/{name}" if team else f"{base}/mcp/{name}"), name
 
 
-def _reason(error: Exception) -> str:
-    """The innermost error as one line, because transports wrap errors in groups."""
+def _not_connected(url: str, error: Exception) -> str:
+    """Why there is no connection: the sentence with which the server refuses it, or what happened instead."""
+    from mcp import MCPError
+
+    reason = _reason(error)
+    if isinstance(_innermost(error), MCPError) and reason.endswith("."):
+        return reason[0].lower() + reason[1:-1]
+    return f"cannot reach {url}: {reason}"
+
+
+def _innermost(error: Exception) -> BaseException:
+    """The innermost error, because transports wrap errors in groups."""
     inner: BaseException = error
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
+    return inner
+
+
+def _reason(error: Exception) -> str:
+    """The innermost error as one line."""
+    inner = _innermost(error)
     first = str(inner).strip().splitlines()
     return first[0] if first else type(inner).__name__

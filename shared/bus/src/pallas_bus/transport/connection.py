@@ -26,6 +26,7 @@ from pallas_bus.transport.client import ClosingClient
 from pallas_bus.transport.errors import (
     Stored,
     api_error,
+    not_connected,
     stored,
     too_large,
     translated,
@@ -40,7 +41,6 @@ log = logging.getLogger(__name__)
 _IN_FLIGHT_PAUSE = 0.005
 _HEADER_FRAME = 16
 """Bytes of a block of headers in addition to their names and values."""
-_REFUSED = "authorization violation"
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes that are buffered, of messages to send while reconnecting, and of received messages for each subscription."""
 
@@ -274,13 +274,6 @@ def _server(client: Client) -> str | None:
     return url.netloc.rpartition("@")[2] if url else None
 
 
-def _reason(error: Exception) -> str:
-    """Why there is no connection, for operators."""
-    if _REFUSED in str(error).lower():
-        return "the broker rejects its credentials"
-    return type(error).__name__
-
-
 @asynccontextmanager
 async def connect(
     access: Access | str,
@@ -335,8 +328,7 @@ async def connect(
             await bus.start()
     except (TimeoutError, OSError, NatsError) as error:
         await client.close()
-        reason = _reason(client.last_error or error)
-        raise Unavailable(f"cannot connect to NATS for {service}: {reason}") from error
+        raise not_connected(given["servers"], service, client.last_error or error) from error
     try:
         yield bus
     finally:

@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from socket import gaierror
 from typing import Any
 
 from nats.aio.msg import Msg
@@ -15,6 +17,12 @@ _POSITION = re.compile(r"wrong last sequence: (\d+)")
 STREAM_FULL = 10077
 IN_FLIGHT = 10164
 """A replicated stream stores one message at a time for each subject whose last position is expected."""
+_REFUSED = "authorization violation"
+_REASONS = {
+    gaierror: "the host name cannot be resolved",
+    ConnectionRefusedError: "the connection was refused",
+    TimeoutError: "no answer in time",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +79,20 @@ def translated(error: Exception, attempted: str) -> PallasError:
     if isinstance(error, MaxPayloadError):
         return too_large(attempted)
     return Unavailable(f"{attempted}: {type(error).__name__}")
+
+
+def not_connected(servers: Sequence[str], service: str, error: Exception) -> Unavailable:
+    """The error of a connection that could not be made. It shows no credentials of an address.
+
+    `facts["credentials"]` is true if the broker was reached and rejects the user of `service`.
+    """
+    where = ", ".join(_without_credentials(server) for server in servers)
+    if _REFUSED in str(error).lower():
+        return Unavailable(f"NATS at {where} rejects the credentials of {service}", credentials=True)
+    reason = _REASONS.get(type(error), type(error).__name__)
+    return Unavailable(f"cannot connect to NATS at {where}: {reason}")
+
+
+def _without_credentials(server: str) -> str:
+    scheme, mark, rest = server.rpartition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"

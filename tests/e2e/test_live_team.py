@@ -122,7 +122,7 @@ async def test_listening_clients_are_notified_when_an_agents_description_changes
 
 async def test_an_invalid_change_of_a_folder_changes_nothing(lab: Lab, edited: Path) -> None:
     (edited / "agents.yaml").write_text("name: live\nagents: {host: {colour: red}}\n")
-    await eventually(lambda: "the changed folder is not taken" in lab.logs("agent-worker"))
+    await eventually(lambda: "the changed folder is not accepted" in lab.logs("agent-worker"))
     async with lab.client("host", team="live") as client:
         assert (await call(client, "host", "/say still here")).text == "still here"
 

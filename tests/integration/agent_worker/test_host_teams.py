@@ -275,7 +275,7 @@ async def test_an_invalid_folder_changes_nothing_and_is_hosted_again_once_valid(
     await lab.worker()
     before = await lab.until_published("bench", "once", "sure")
     lab.edit("title: Sure", "colour: red")
-    await eventually(lambda: "the changed folder is not taken" in caplog.messages)
+    await eventually(lambda: "the changed folder is not accepted" in caplog.messages)
     assert lab.published() == before
     assert (await (await lab.ask("say", "sure")).outcome()).status == "completed"
     lab.edit("colour: red", "title: Surely")
@@ -310,9 +310,9 @@ async def test_a_folder_refused_for_the_fault_of_another_is_hosted_once_that_is_
     ):
         await lab.until_published("bench", "once", "sure")
         other.edit("title: Sure", "colour: red")
-        await eventually(lambda: caplog.messages.count("the changed folder is not taken") == 1)
+        await eventually(lambda: caplog.messages.count("the changed folder is not accepted") == 1)
         lab.edit("title: Sure", "title: Surely")
-        await eventually(lambda: caplog.messages.count("the changed folder is not taken") > 1)
+        await eventually(lambda: caplog.messages.count("the changed folder is not accepted") > 1)
         other.edit("colour: red", "title: Sure")
         await eventually(lambda: lab.published()["sure"].title == "Surely")
 
@@ -351,7 +351,7 @@ async def test_a_change_that_cannot_be_published_is_undone_and_the_old_agents_go
         before = await lab.until_published("bench", "once", "sure")
         runtimes.refuses = Rejected("no more agents")
         lab.edit("title: Sure", "title: Surely")
-        await eventually(lambda: "the changed folder is not taken" in caplog.messages)
+        await eventually(lambda: "the changed folder is not accepted" in caplog.messages)
         assert lab.published() == before
         assert (await (await lab.ask("say", "sure")).outcome()).status == "completed"
     assert len(runtimes.made) == 1 + 1

@@ -1,5 +1,6 @@
 """Arguments that the tools refuse, and the cursors of their lists."""
 
+import re
 from typing import Any
 
 import pytest
@@ -21,26 +22,26 @@ from pallas_contracts.errors import Rejected
 @pytest.mark.parametrize(
     ("tool", "given", "field", "reason"),
     [
-        (Search, {}, "query", "Field required"),
-        (Search, {"query": ""}, "query", "at least 1 character"),
+        (Search, {}, "query", "^query: is required$"),
+        (Search, {"query": ""}, "query", "^query: must have at least 1 character$"),
         (Search, {"query": "x" * 1001}, "query", "at most 1000 characters"),
-        (Search, {"query": "a\0b"}, "query", "NUL"),
-        (Search, {"query": 5}, "query", "valid string"),
-        (Search, {"query": "x", "limit": 51}, "limit", "less than or equal to 50"),
+        (Search, {"query": "a\0b"}, "query", "^query: must not hold a NUL character$"),
+        (Search, {"query": 5}, "query", "^query: must be a valid string$"),
+        (Search, {"query": "x", "limit": 51}, "limit", "^limit: must be less than or equal to 50$"),
         (Search, {"query": "x", "limit": "5"}, "limit", "valid integer"),
         (Search, {"query": "x", "limit": True}, "limit", "valid integer"),
         (Search, {"query": "x", "offset": 1001}, "offset", "less than or equal to 1000"),
         (Search, {"query": "x", "libraries": "animals"}, "libraries", "valid list"),
         (Search, {"query": "x", "libraries": ["a", ""]}, "libraries.1", "at least 1 character"),
-        (Search, {"query": "x", "speed": 1}, "speed", "not permitted"),
+        (Search, {"query": "x", "speed": 1}, "speed", "^unknown argument 'speed'$"),
         (GetDocument, {"document": "d", "offset": 2**31 - 1}, "offset", "less than or equal to 1073741824"),
         (GetDocument, {"document": "d", "offset": -1}, "offset", "greater than or equal to 0"),
         (GetDocument, {"document": "d", "limit": 50_001}, "limit", "less than or equal to 50000"),
         (GetChunk, {"chunk": "c", "before": 11}, "before", "less than or equal to 10"),
         (ListItems, {"limit": 0}, "limit", "greater than or equal to 1"),
-        (GetHealth, {"deep": True}, "deep", "not permitted"),
+        (GetHealth, {"deep": True}, "deep", "^unknown argument 'deep'$"),
         (Search, {"query": "\ud800"}, "query", "valid string"),
-        (Search, {"query": None}, "query", "Field required"),
+        (Search, {"query": None}, "query", "^query: is required$"),
     ],
 )
 def test_bad_arguments_are_refused_by_field_and_reason_without_their_values(
@@ -49,7 +50,8 @@ def test_bad_arguments_are_refused_by_field_and_reason_without_their_values(
     with pytest.raises(Rejected, match=reason) as refused:
         parse(tool, given)
     assert refused.value.facts["field"] == field
-    assert refused.value.message.startswith(f"{field}: ")
+    assert refused.value.message.startswith((f"{field}: ", "unknown argument "))
+    assert not re.search("should|Value error|not permitted", refused.value.message)
     assert "xxxxx" not in refused.value.message
 
 

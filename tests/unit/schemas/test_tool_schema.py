@@ -31,7 +31,7 @@ def test_nothing_is_fetched_for_a_schema() -> None:
         server.setblocking(False)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
         for schema in ({"$ref": address}, text(**{"$ref": address}), {"$id": address, "$ref": "other.json"}):
-            with pytest.raises(Rejected, match=r"only a \$ref to a place in the same schema is taken"):
+            with pytest.raises(Rejected, match=r"only a \$ref to a place in the same schema is allowed"):
                 ToolSchema(schema)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -48,7 +48,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"$ref": "#/$defs/none"}, r"^/\$ref: there is nothing at '#/\$defs/none'"),
     ({"$ref": "#/odd", "odd": {"properties": 5}}, r"what a \$ref names is no schema"),
     ({"properties": {f"p{number}": {} for number in range(3000)}}, "it has more than 1000 subschemas"),
-    ({"properties": {f"p{n}": {"pattern": f"^[a-z]{{{n},2000}}$"} for n in range(100)}}, "too large together"),
+    ({"properties": {f"p{n}": {"pattern": f"^[a-z]{{{n},2000}}$"} for n in range(100)}}, "too large in total"),
     (nested(500, "not", {}), "Recursion limit"),
 ]
 

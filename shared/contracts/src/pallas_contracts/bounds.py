@@ -62,7 +62,7 @@ def _check_scalar(value: object) -> None:
 
 def _in_utc(value: datetime) -> datetime:
     if value.year not in _YEARS:
-        raise ValueError("is not a time of this platform")
+        raise ValueError(f"must be a time between the years {_YEARS[0]} and {_YEARS[-1]}")
     return value.astimezone(UTC)
 
 

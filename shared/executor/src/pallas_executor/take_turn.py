@@ -155,7 +155,8 @@ class TakeTurn:
                 self.metrics.attempt_begins(request, attempt, started_at)
                 _taken(delivery, attempt)
                 level = logging.DEBUG if attempt == 1 else logging.WARNING
-                log.log(level, "started", extra={"attempt": attempt, "tool": request.tool})
+                event = "started" if attempt == 1 else "a further attempt started"
+                log.log(level, event, extra={"attempt": attempt, "tool": request.tool})
                 return await self._execute(hosted, request, self._writer(hosted, request, attempt, fence), started_at)
 
     async def _execute(

@@ -52,7 +52,7 @@ class SingleFlight[V]:
         except Exception as error:
             expected = isinstance(error, Unavailable)
             if not expected:
-                log.exception("a command that reads share failed")
+                log.exception("a shared read failed")
             for _, answer in waiting:
                 if not answer.done():  # the read may have been cancelled
                     answer.set_exception(Unavailable(error.message, code=error.code) if expected else error)

@@ -82,7 +82,7 @@ def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], env
         print(f"{service}: {error.message}", file=sys.stderr)  # noqa: T201 - for an operator at a terminal
         return 2
     except PallasError as error:
-        log.error("cannot go on", extra={"reason": error.message})
+        log.error("the process cannot continue and ends", extra={"reason": error.message})
         return 1
     finally:
         stop_tracing()

@@ -65,7 +65,7 @@ class Parts:
     """All subschemas of a schema, which is the first and is one by the meta-schema.
 
     Raises:
-        Rejected: there are too many, or a reference that is not taken.
+        Rejected: there are too many, or a reference that is not allowed.
     """
 
     schema: JsonObject
@@ -103,7 +103,7 @@ class Parts:
     def _take(self, part: Part, keyword: str, value: Any, place: str) -> None:
         match keyword:
             case "$dynamicRef" | "$recursiveRef" | "$id" | "$dynamicAnchor":
-                raise Rejected(f"{place}: only a $ref to a place in the same schema is taken, such as #/$defs/x")
+                raise Rejected(f"{place}: only a $ref to a place in the same schema is allowed, such as #/$defs/x")
             case "$ref":
                 part.same.append(self._number(self._target(value, place), place))
             case _ if keyword in _ALL:
@@ -146,7 +146,7 @@ class Parts:
     def _target(self, reference: str, place: str) -> JsonObject | bool:
         """What a `$ref` names."""
         found: Json = self.schema
-        fault = Rejected(f"{place}: only a $ref to a place in the same schema is taken, such as #/$defs/x")
+        fault = Rejected(f"{place}: only a $ref to a place in the same schema is allowed, such as #/$defs/x")
         if reference != "#" and not reference.startswith("#/"):
             raise fault
         for step in unquote(reference).split("/")[1:]:

@@ -76,7 +76,7 @@ class ToolSchema:
                 continue
             self._patterns += size
             if self._patterns > _MOST_OF_PATTERNS:
-                raise Rejected("/: its patterns are too large together")
+                raise Rejected("/: its patterns are too large in total")
             return size // _BYTES_PER_WORK
         raise Rejected(
             f"{place}: the pattern has to be a regular expression without look-around and back-references, "
@@ -94,7 +94,7 @@ class ToolSchema:
             case "additionalProperties" | "unevaluatedProperties":
                 return f"{where}: unknown field {_short(', '.join(map(repr, sorted(facts['unexpected']))))}"
             case "falseSchema":
-                return f"{where} is not taken"
+                return f"{where} is not allowed"
             case rule:
                 return f"{where} breaks the rule {rule} ({_short(self._rule(fault.schema_path))})"
 

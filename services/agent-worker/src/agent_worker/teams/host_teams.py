@@ -90,7 +90,7 @@ class HostTeams:
                 await self._host(loaded[folder], self._retry_take_over)
         except PallasError as error:
             self._refused.add(folder)
-            log.error("the changed folder is not taken", extra={"folder": folder.name, "reason": error.message})
+            log.error("the changed folder is not accepted", extra={"folder": folder.name, "reason": error.message})
 
     async def _host(self, loaded: TeamFolder, take_over: Callable[[HostedTeam], Awaitable[None]]) -> None:
         """Make the team and call `take_over` with it. Afterwards, the team that is not hosted is closed."""

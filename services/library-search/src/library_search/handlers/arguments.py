@@ -2,10 +2,12 @@
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from library_search.store.words import MOST_WORDS
 from pallas_contracts.errors import Rejected
@@ -17,6 +19,8 @@ MOST_CHARACTERS = 50_000
 LARGEST_POSITION = 2**30
 """Postgres limits a text to 1 GiB."""
 
+_SUBJECT = re.compile(r"^\w+ should ")
+"""The beginning of a message of pydantic, such as `Input should be a valid list`."""
 _KEY = TypeAdapter(list[str], config=ConfigDict(strict=True))
 
 
@@ -108,7 +112,17 @@ def parse[A: Arguments](model: type[A], given: Mapping[str, Any]) -> A:
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         field = ".".join(str(part) for part in fault["loc"])[:100] or "arguments"
-        raise Rejected(f"{field}: {fault['msg']}", code="bad_arguments", field=field) from error
+        raise Rejected(_sentence(field, fault), code="bad_arguments", field=field) from error
+
+
+def _sentence(field: str, fault: ErrorDetails) -> str:
+    match fault["type"]:
+        case "extra_forbidden":
+            return f"unknown argument {field!r}"
+        case "missing":
+            return f"{field}: is required"
+        case _:
+            return f"{field}: {_SUBJECT.sub('must ', fault['msg'].removeprefix('Value error, '))}"
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:

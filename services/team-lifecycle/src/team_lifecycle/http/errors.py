@@ -70,7 +70,10 @@ async def _any_error(_request: Request, error: Exception) -> Response:
 
 async def _bad_input(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    faults = [{"field": _field(fault["loc"]), "reason": str(fault["msg"])} for fault in error.errors()]
+    faults = [
+        {"field": _field(fault["loc"]), "reason": str(fault["msg"]).removeprefix("Value error, ")}
+        for fault in error.errors()
+    ]
     first = faults[0]
     return problem(422, f"{first['field']}: {first['reason']}", "invalid", field=first["field"], faults=faults)
 

@@ -42,7 +42,7 @@ async def leave_turn(
     try:
         left = await retry_while_unavailable(lambda: publish_left(bus, ref), "publish that a caller left", facts=facts)
         if await retry_while_unavailable(cancel_after_grace, "cancel the turn", deadline=None, pause=0.0, facts=facts):
-            log.info("cancelled: left alone", extra={**facts, "grace": grace})
+            log.info("cancelled: all callers left", extra={**facts, "grace": grace})
             await withdraw_turn(bus, request, position, ended)
     except PallasError as error:
-        log.error("not cancelled: left alone", extra={**facts, "reason": error.message})
+        log.error("all callers left, but the turn could not be cancelled", extra={**facts, "reason": error.message})

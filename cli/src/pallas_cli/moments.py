@@ -7,6 +7,7 @@ from pallas_cli.refused import Refused
 
 _SPAN = re.compile(r"^(\d+(?:\.\d+)?)([smhd])$")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_NAMES = {"s": "second", "m": "minute", "h": "hour", "d": "day"}
 
 
 def moment_of(text: str) -> datetime:
@@ -35,6 +36,14 @@ def _moment(text: str, direction: int) -> datetime:
     except (ValueError, OverflowError):
         raise Refused(f"{text!r} is neither a time span such as 30m, 2h or 7d nor an ISO 8601 time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def since_words(text: str) -> str:
+    """The start of a period in words: `in the last 7 days`, or `since` an ISO 8601 time."""
+    if (span := _SPAN.match(text)) is None:
+        return f"since {text}"
+    name = _NAMES[span[2]]
+    return f"in the last {name}" if span[1] == "1" else f"in the last {span[1]} {name}s"
 
 
 def span_of(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:

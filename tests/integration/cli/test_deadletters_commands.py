@@ -102,7 +102,7 @@ async def test_the_list_has_the_turn_the_reason_and_whether_the_original_is_kept
     assert "turn_id: Field required" in lines[1]
     assert await listed(lab, printed, agent="sure") == []
     await show_letters(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
-    assert printed() == "No dead letters since 1h.\n"
+    assert printed() == "No dead letters in the last hour.\n"
 
 
 async def test_a_dead_letter_is_shown_without_its_content_unless_asked_for(lab: Lab, printed: Printed) -> None:
@@ -210,7 +210,7 @@ async def test_retrying_all_dead_letters_reports_the_refused_ones(lab: Lab, prin
     assert (first["letter"], first["refused"], second["letter"], second["turn"]) == (good, None, bad, None)
     assert [row["letter"] for row in await listed(lab, printed)] == [bad]
     await retry_every_letter(lab.bus, team=lab.team, agent="sure", since="1h", as_json=False)
-    assert printed() == "No dead letters since 1h.\n"
+    assert printed() == "No dead letters in the last hour.\n"
 
 
 async def test_dropping_a_dead_letter_removes_it_and_an_unknown_one_is_refused(lab: Lab, printed: Printed) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pallas_cli.moments import moment_ahead, moment_of
+from pallas_cli.moments import moment_ahead, moment_of, since_words
 from pallas_cli.refused import Refused
 
 
@@ -21,3 +21,12 @@ def test_a_time_span_counts_from_now_and_a_time_is_absolute(read: Callable[[str]
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(Refused, match="neither a time span"):
         moment_ahead(text)
+
+
+def test_a_period_is_named_in_words() -> None:
+    assert [since_words(text) for text in ("7d", "1h", "1.5m")] == [
+        "in the last 7 days",
+        "in the last hour",
+        "in the last 1.5 minutes",
+    ]
+    assert since_words("2027-01-02") == "since 2027-01-02"

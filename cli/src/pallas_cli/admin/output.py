@@ -5,11 +5,11 @@ function prints secrets.
 """
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 
 from pallas_cli.admin.api import Row
 from pallas_cli.plain_table import print_table
+from pallas_cli.plain_text import say
 
 type Columns = dict[str, Callable[[Row], str]]
 """Makes the cell of each column from a row, by the column's header."""
@@ -17,14 +17,17 @@ type Columns = dict[str, Callable[[Row], str]]
 
 def print_answer(answer: object, sentence: str, *, as_json: bool) -> None:
     """Print an answer."""
-    print(json.dumps(answer, indent=2) if as_json else sentence)
+    if as_json:
+        print(json.dumps(answer, indent=2))
+    else:
+        say(sentence)
 
 
 def print_secret(answer: Row, secret: str, sentence: str, *, as_json: bool) -> None:
     """Print an answer with a secret that cannot be shown again."""
     print_answer(answer, secret, as_json=as_json)
     if not as_json:
-        print(f"{sentence} It cannot be shown again.", file=sys.stderr)
+        say(f"{sentence} It cannot be shown again.", err=True)
 
 
 def print_rows(rows: Sequence[Row], columns: Columns, *, nothing: str, as_json: bool) -> None:
@@ -32,7 +35,7 @@ def print_rows(rows: Sequence[Row], columns: Columns, *, nothing: str, as_json: 
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        print(nothing)
+        say(nothing)
     else:
         print_table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
 

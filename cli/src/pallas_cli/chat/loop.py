@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pallas_cli.chat.conversation import Answer, Conversation, agent_endpoint
+from pallas_cli.plain_text import plain, plain_line
 
 type Show = Callable[[str], None]
 
@@ -92,17 +93,18 @@ def _progress(console: Console) -> Generator[Show]:
     """Yield a function that shows a progress line: replaced in place on a terminal, else one line each."""
     if console.is_terminal:
         with console.status("waiting") as status:
-            yield lambda line: status.update(Text(line))
+            yield lambda line: status.update(Text(plain_line(line)))
     else:
-        yield lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
+        yield lambda line: console.print(plain_line(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_answer(console: Console, answer: Answer) -> None:
+    text = plain(answer.text)
     if answer.failed:
-        console.print(f"failed: {answer.text}", style="red", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"failed: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
     elif console.is_terminal:
         from rich.markdown import Markdown
 
-        console.print(Markdown(answer.text))
+        console.print(Markdown(text))
     else:
-        console.print(answer.text, markup=False, highlight=False, soft_wrap=True)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
+from pallas_cli.plain_text import say
 
 app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
 
@@ -21,7 +22,10 @@ def validate(
     from pallas_cli.agents.check import check
 
     result = check(folders)
-    print(json.dumps(result.as_json(), indent=2) if as_json else "\n".join(result.as_lines()))
+    if as_json:
+        print(json.dumps(result.as_json(), indent=2))
+    else:
+        say("\n".join(result.as_lines()))
     raise typer.Exit(0 if result.valid else 1)
 
 

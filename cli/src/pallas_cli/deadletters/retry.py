@@ -13,7 +13,8 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.content.claim_checks import offload_request, whole_request
 from pallas_bus.turnlog.dead_letters import drop_letter, request_of
 from pallas_bus.turnlog.queue import submit
-from pallas_cli.deadletters.view import letter_of, letters_of
+from pallas_cli.deadletters.view import letter_of, letters_of, none_found
+from pallas_cli.plain_text import say
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import NotFound, PallasError, Rejected
@@ -29,7 +30,10 @@ async def retry_one_letter(bus: Bus, name: str, *, as_json: bool) -> None:
         Refused: the letter does not exist or cannot be retried.
     """
     turn_id = await _retry(bus, name)
-    print(json.dumps({"letter": name, "turn": turn_id}) if as_json else f"Retried {name} as turn {turn_id}.")
+    if as_json:
+        print(json.dumps({"letter": name, "turn": turn_id}))
+    else:
+        say(f"Retried {name} as turn {turn_id}.")
 
 
 async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
@@ -47,11 +51,11 @@ async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, s
             row["refused"] = str(refusal)
         rows.append(row)
         if not as_json and row["turn"]:
-            print(f"Retried {row['letter']} as turn {row['turn']}.")
+            say(f"Retried {row['letter']} as turn {row['turn']}.")
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        print(f"No dead letters since {since}.")
+        say(none_found(since))
     if refused := [row["refused"] for row in rows if row["refused"]]:
         raise Refused(*refused, code=1)
 

@@ -11,8 +11,9 @@ from pallas_bus.turnlog.dead_letters import (
     read_letter,
     read_letters,
 )
-from pallas_cli.moments import moment_of
+from pallas_cli.moments import moment_of, since_words
 from pallas_cli.plain_table import print_table
+from pallas_cli.plain_text import say
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import DeadLetter, DeadOriginal
@@ -53,9 +54,14 @@ async def show_letters(bus: Bus, *, team: str | None, agent: str | None, since: 
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        print(f"No dead letters since {since}.")
+        say(none_found(since))
     else:
         print_table(("letter", "agent", "turn", "code", "when", "original", "reason"), map(_cells, rows))
+
+
+def none_found(since: str) -> str:
+    """The sentence of an empty list. `since` is what the user typed."""
+    return f"No dead letters {since_words(since)}."
 
 
 def _row(letter: DeadLetter) -> dict[str, Any]:
@@ -97,18 +103,18 @@ async def show_letter(bus: Bus, name: str, *, content: bool, as_json: bool) -> N
     if as_json:
         print(json.dumps(facts, indent=2))
         return
-    print(f"{letter.letter} {letter.team}/{letter.agent}: {letter.code}")
+    say(f"{letter.letter} {letter.team}/{letter.agent}: {letter.code}")
     for field in ("turn", "reason", "attempts", "at", "subject"):
-        print(f"  {field}: {facts[field] if facts[field] is not None else '-'}")
+        say(f"  {field}: {facts[field] if facts[field] is not None else '-'}")
     if shown is None:
-        print("  original: gone")
+        say("  original: gone")
         return
-    print(f"  original: {shown['bytes']} bytes")
+    say(f"  original: {shown['bytes']} bytes")
     for header, value in shown.get("headers", {}).items():
-        print(f"  header {header}: {value}")
+        say(f"  header {header}: {value}")
     for form in ("body", "base64"):
         if form in shown:
-            print(f"  {form}: {shown[form]}")
+            say(f"  {form}: {shown[form]}")
 
 
 def _original(original: DeadOriginal | None, *, content: bool) -> dict[str, Any] | None:
@@ -133,4 +139,7 @@ async def drop(bus: Bus, name: str, *, as_json: bool) -> None:
     """
     letter, _ = await letter_of(bus, name)
     await drop_letter(bus, letter)
-    print(json.dumps({"letter": name, "dropped": True}) if as_json else f"Dropped {name}.")
+    if as_json:
+        print(json.dumps({"letter": name, "dropped": True}))
+    else:
+        say(f"Dropped {name}.")

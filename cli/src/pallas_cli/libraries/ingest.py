@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from pallas_cli.libraries.files import FoundFiles
+from pallas_cli.plain_text import say
 from pallas_cli.refused import Refused
 
 AT_ONCE = 4
@@ -60,7 +61,7 @@ async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> i
     def report(outcome: Outcome) -> None:
         progress.clear()
         if not as_json:
-            print(outcome.line(), flush=True)
+            say(outcome.line())
         progress.step()
 
     outcomes = await upload(target, found, report)
@@ -73,7 +74,7 @@ async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> i
     else:
         counts = ", ".join(f"{count} {status}" for status, count in _counts(counted).items() if count)
         rest = f"; {len(found.skipped)} skipped: no documents" if found.skipped else ""
-        print(f"{counts}{rest}")
+        say(f"{counts}{rest}")
     return counted["failed"]
 
 

@@ -7,6 +7,7 @@ from time import monotonic
 from rich.console import Console
 
 from pallas_cli.chat.conversation import CallFailed, Conversation, agent_endpoint
+from pallas_cli.plain_text import plain_line
 
 _DEMO_MESSAGE = """\
 Hello Harper, please show what your team can do.
@@ -35,13 +36,13 @@ async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str]
         async with Conversation(url, tool) as conversation:
             answer = await conversation.ask(
                 message,
-                lambda line: print_line(f"  {monotonic() - since:6.3f} s  {line}"),
+                lambda line: print_line(f"  {monotonic() - since:6.3f} s  {plain_line(line)}"),
             )
     except CallFailed as error:
-        console.print(f"  {error}", style="red", markup=False, highlight=False)
+        console.print(f"  {plain_line(str(error))}", style="red", markup=False, highlight=False)
         return False
     mark, style = ("failed", "red") if answer.failed else ("answered", "green")
     console.print(f"  {monotonic() - since:6.3f} s  {mark}", style=style, highlight=False)
     for line in answer.text.splitlines():
-        print_line(f"  | {line}")
+        print_line(f"  | {plain_line(line)}")
     return not answer.failed

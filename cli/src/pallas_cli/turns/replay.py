@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from contextlib import suppress
 
 import typer
@@ -17,6 +16,7 @@ from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_cli.plain_text import say
 from pallas_cli.refused import Refused
 from pallas_cli.turns.answer import content_of, with_content
 from pallas_cli.turns.compare import comparison_of, lines_side_by_side
@@ -56,9 +56,9 @@ async def replay_turn(
         document = comparison_of(plan.old, new) if compare else document_of(new, content=True)
         print(json.dumps(document, indent=2, ensure_ascii=False))
     elif compare:
-        print("\n".join(lines_side_by_side(plan.old, new)))
+        say("\n".join(lines_side_by_side(plan.old, new)))
     else:
-        print(content_of(new).text)
+        say(content_of(new).text)
     if new.state != "completed":
         raise typer.Exit(1)
 
@@ -69,7 +69,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
     began = clock()
 
     def report(text: str) -> None:
-        print(f"{clock() - began:9.3f} {text}", file=sys.stderr, flush=True)
+        say(f"{clock() - began:9.3f} {text}", err=True)
 
     async with follow_turns(bus) as feeds:
         await bus.flush()

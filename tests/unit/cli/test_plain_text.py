@@ -1,0 +1,22 @@
+"""Text from the platform cannot control the terminal."""
+
+import pytest
+
+from pallas_cli.plain_text import plain, plain_line, say
+
+
+def test_control_characters_are_escaped() -> None:
+    hostile = "a\x1b]0;evil\x07b\x00c\x7fd\x9be\u202ef\rg"
+    assert plain(hostile) == r"a\x1b]0;evil\x07b\x00c\x7fd\x9be\u202ef\rg"
+
+
+def test_lines_tabs_and_letters_of_any_language_are_kept() -> None:
+    text = "one\r\n\ttwo\nnaïve 日本 \U0001f469\u200d\U0001f4bb"
+    assert plain(text) == text.replace("\r\n", "\n")
+    assert plain_line("one\r\n\ttwo") == r"one\n\ttwo"
+
+
+def test_a_text_is_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    say("to\x1bout")
+    say("to\x00err", err=True)
+    assert capsys.readouterr() == ("to\\x1bout\n", "to\\x00err\n")

@@ -109,6 +109,14 @@ def test_a_chat_prints_the_answer_and_keeps_progress_out_of_the_pipe(stack: Stac
     assert "step" not in result.stdout
 
 
+@pytest.mark.parametrize("words", [("turns", "list"), ("chat", "harper", "--message", "/say hello")])
+def test_the_data_folder_alone_selects_the_stack(stack: Stack, words: tuple[str, ...]) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PALLAS_")}
+    command = [PALLAS, *words, "--data", stack.ready()["data"]]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=environ)
+    assert (result.returncode, "harper" in result.stdout or "hello" in result.stdout) == (0, True), result.stderr
+
+
 def test_a_chat_as_json_prints_one_document_for_each_turn(stack: Stack) -> None:
     document = json.loads(chat(stack, "/say blue whale", "--json").stdout)
     assert "blue whale" in document["answer"]
@@ -219,7 +227,7 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
     text = stack.text()
     assert text.index("agents answer after") < text.index("ready after")
     assert "library-search/search: completed" in text
-    assert f"pallas teams list --url {ready['team_lifecycle']} --data {ready['data']}" in text
+    assert f"pallas teams list --data {ready['data']}" in text
     assert "was killed" not in text
     [secrets["jwt"]] = re.findall(r"Bearer (\S+)", (folder / "data/teams/demo/fastagent.secrets.yaml").read_text())
     return secrets

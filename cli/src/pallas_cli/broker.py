@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.refused import Refused
 
 if TYPE_CHECKING:
@@ -16,15 +17,19 @@ if TYPE_CHECKING:
     from pallas_bus.transport.connection import Bus
     from pallas_contracts.errors import Unavailable
 
-DEFAULT_NATS = "nats://127.0.0.1:23060"
-
-NatsUrl = Annotated[str, typer.Option("--nats", envvar="PALLAS_NATS_URL", help="Addresses of the NATS servers.")]
+NatsUrl = Annotated[
+    str | None,
+    typer.Option("--nats", envvar="PALLAS_NATS_URL", help=help_of("Addresses of the NATS servers.", "nats")),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 DEFAULT_DATA = Path(".pallas")
 Data = Annotated[
     Path,
-    typer.Option("--data", help="Data folder of `pallas up`. Its secrets are used if the environment sets no others."),
+    typer.Option(
+        "--data",
+        help="Data folder of `pallas up`. Its addresses and secrets are used if options and environment set no others.",
+    ),
 ]
 _SEED_FILE = "PALLAS_NATS_SEED_FILE"
 
@@ -78,12 +83,12 @@ def _hint(error: "Unavailable") -> str:
     return ""
 
 
-def run_on(url: str, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:
-    """Connect to the broker at `url` with the secrets in `data`, and run `work` until it ends or Ctrl-C."""
+def run_on(url: str | None, data: Path, work: "Callable[[Bus], Awaitable[None]]") -> None:
+    """Connect to the broker at `url`, or of the stack in `data`, and run `work` until it ends or Ctrl-C."""
     import asyncio
 
     async def main() -> None:
-        async with platform(access_to(url, data)) as bus:
+        async with platform(access_to(find_address(url, data, "nats"), data)) as bus:
             await work(bus)
 
     try:

@@ -23,13 +23,13 @@ def run(*words: str) -> tuple[int, str]:
 
 
 def test_every_command_that_connects_to_a_stack_has_the_option_data() -> None:
-    """Its broker is at `--nats`, team-lifecycle or the library search at `--url`. A chat is with any gateway."""
+    """Its broker is at `--nats`; team-lifecycle, the library search or the gateway is at `--url`."""
     whole, options = get_command(main.commands), dict[str, set[str]]()
     assert isinstance(whole, TyperGroup)
     for group, command in whole.commands.items():
         for name, leaf in command.commands.items() if isinstance(command, TyperGroup) else [("", command)]:
             options[f"{group} {name}"] = {option for parameter in leaf.params for option in parameter.opts}
-    connecting = [name for name in options if options[name] & {"--nats", "--url"} and name != "chat "]
+    connecting = [name for name in options if options[name] & {"--nats", "--url"}]
     assert len(connecting) > 40
     assert [name for name in connecting if "--data" not in options[name]] == []
 

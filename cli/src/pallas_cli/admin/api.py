@@ -94,7 +94,7 @@ def _not_reached(where: str, error: Exception) -> Refused:
     where = where.removesuffix("/admin/api/")
     return Refused(
         f"team-lifecycle at {where} cannot be reached ({type(error).__name__}); is `pallas up` running? "
-        "(--url selects another address)",
+        "(--url and --data select another stack)",
         code=1,
     )
 

@@ -7,29 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pallas_cli.kept_addresses import find_address, help_of
 from pallas_cli.refused import Refused
 
 if TYPE_CHECKING:
     from pallas_cli.admin.api import AdminApi
 
-DEFAULT_LIFECYCLE = "http://127.0.0.1:23066"
+LIFECYCLE_HELP = help_of("Address of team-lifecycle.", "team_lifecycle")
 
-LifecycleUrl = Annotated[
-    str, typer.Option("--url", envvar="PALLAS_TEAM_LIFECYCLE_URL", help="Address of team-lifecycle.")
-]
+LifecycleUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_TEAM_LIFECYCLE_URL", help=LIFECYCLE_HELP)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. The change cannot be undone.")]
 
 
-def run_as_admin(url: str, data: Path, work: "Callable[[AdminApi], None]") -> None:
-    """Run `work` with the admin API, as the account `admin`.
+def run_as_admin(url: str | None, data: Path, work: "Callable[[AdminApi], None]") -> None:
+    """Run `work` with the admin API at `url`, or of the stack in `data`, as the account `admin`.
 
     Raises:
-        Refused: the admin password is missing, or `work` raises it.
+        Refused: the address or the admin password is missing, or `work` raises it.
     """
     from pallas_cli.admin.api import admin_api
     from pallas_cli.kept_secrets import find_admin_password
 
-    with admin_api(url, find_admin_password(data)) as api:
+    with admin_api(find_address(url, data, "team_lifecycle"), find_admin_password(data)) as api:
         work(api)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.plain_text import say
 
 app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
@@ -30,7 +30,7 @@ def validate(
 
 
 @app.command("list")
-def list_agents(nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_agents(nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List the agents of the running platform, with their health."""
     from pallas_cli.agents.view import show_agents
 
@@ -40,7 +40,7 @@ def list_agents(nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json
 @app.command()
 def show(
     agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -53,7 +53,7 @@ def show(
 @app.command()
 def retire(
     team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team.")],
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:

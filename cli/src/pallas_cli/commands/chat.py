@@ -4,12 +4,19 @@ from typing import Annotated
 
 import typer
 
+from pallas_cli.broker import DEFAULT_DATA, Data
+from pallas_cli.kept_addresses import find_address, help_of
+
 
 def chat(
     agent: Annotated[str, typer.Argument(help="Agent, as NAME or TEAM/NAME.")],
     url: Annotated[
-        str, typer.Option(envvar="PALLAS_GATEWAY_URL", help="Address of the gateway, or of the agent's dedicated port.")
-    ] = "http://127.0.0.1:23050",
+        str | None,
+        typer.Option(
+            envvar="PALLAS_GATEWAY_URL",
+            help=help_of("Address of the gateway, or of the agent's dedicated port.", "gateway"),
+        ),
+    ] = None,
     message: Annotated[str | None, typer.Option("--message", "-m", help="Send this one message and exit.")] = None,
     token: Annotated[
         str | None,
@@ -19,6 +26,7 @@ def chat(
             "PALLAS_TOKEN_FILE with the path of a file.",
         ),
     ] = None,
+    data: Data = DEFAULT_DATA,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each turn.")] = False,
 ) -> None:
     """Talk to an agent. The history is kept on this side and sent with every message.
@@ -34,9 +42,9 @@ def chat(
     from pallas_cli.kept_secrets import find_token
     from pallas_cli.plain_text import say
 
-    bearer = find_token(token)
+    bearer, gateway = find_token(token), find_address(url, data, "gateway")
     try:
-        ok = asyncio.run(hold_chat(url, agent, message, token=bearer, as_json=as_json))
+        ok = asyncio.run(hold_chat(gateway, agent, message, token=bearer, as_json=as_json))
     except CallFailed as error:
         say(f"pallas: {error}", err=True)
         raise typer.Exit(1) from None

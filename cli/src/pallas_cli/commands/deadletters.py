@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: turns that could not be handled.")
 
@@ -22,7 +22,7 @@ def list_letters(
     team: Team = None,
     agent: Agent = None,
     since: Since = "7d",
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +38,7 @@ def show(
     content: Annotated[
         bool, typer.Option("--content", help="Print the original message too, with the caller's content.")
     ] = False,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +57,7 @@ def retry(
     team: Team = None,
     agent: Agent = None,
     since: Since = "7d",
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -74,7 +74,7 @@ def retry(
 
 
 @app.command()
-def drop(letter: Letter, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def drop(letter: Letter, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Delete a dead letter and its original message permanently."""
     from pallas_cli.deadletters.view import drop as drop_one
 

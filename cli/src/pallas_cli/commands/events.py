@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 
 app = typer.Typer(no_args_is_help=True, help="The recorded messages of all streams.")
 
@@ -31,7 +31,7 @@ def tail(
     since: Annotated[
         str | None, typer.Option(help="Start with messages stored since then: 30m, 2h or an ISO 8601 time.")
     ] = None,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +59,7 @@ def replay(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the messages; publish nothing.")] = False,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Publish recorded messages again on a separate subject, for a dashboard or consumer that missed them.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pallas_cli.admin.run import DEFAULT_LIFECYCLE, LifecycleUrl, Yes, confirm, run_as_admin
+from pallas_cli.admin.run import LifecycleUrl, Yes, confirm, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Signing keys of team JWTs and per-turn JWTs.")
@@ -14,7 +14,7 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="Id of the key (`kid`), 
 
 
 @app.command("list")
-def list_keys(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_keys(url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List keys, oldest first, with their purpose and state."""
     from pallas_cli.admin.keys import show_keys
 
@@ -31,7 +31,7 @@ def add(
         Literal["HS256", "EdDSA"] | None, typer.Option(help="Signature algorithm. [default: team-lifecycle's setting]")
     ] = None,
     current: Annotated[bool, typer.Option("--current", help="Sign new team JWTs with this key.")] = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -42,9 +42,7 @@ def add(
 
 
 @app.command()
-def make_current(
-    key: Key, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+def make_current(key: Key, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Sign new team JWTs with this key. JWTs signed with other keys stay valid."""
     from pallas_cli.admin.keys import make_current as make_key_current
 
@@ -55,7 +53,7 @@ def make_current(
 def retire(
     key: Key,
     yes: Yes = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -67,7 +65,7 @@ def retire(
 
 
 @app.command()
-def reseal(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def reseal(url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Encrypt all keys with the first of PALLAS_FERNET_KEYS. The others can then be removed."""
     from pallas_cli.admin.keys import reseal_keys
 

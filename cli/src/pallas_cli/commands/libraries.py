@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from pallas_cli.admin.run import (
-    DEFAULT_LIFECYCLE,
+    LIFECYCLE_HELP,
     LifecycleUrl,
     Yes,
     confirm,
@@ -15,12 +15,13 @@ from pallas_cli.admin.run import (
     run_as_admin,
 )
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
+from pallas_cli.kept_addresses import find_address, help_of
 
 app = typer.Typer(no_args_is_help=True, help="Libraries, their members and their documents.")
 
-DEFAULT_SEARCH = "http://127.0.0.1:23067"
+SEARCH_HELP = help_of("Address of library-search.", "library_search")
 
-SearchUrl = Annotated[str, typer.Option("--url", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of library-search.")]
+SearchUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_LIBRARY_SEARCH_URL", help=SEARCH_HELP)]
 Library = Annotated[str, typer.Argument(metavar="LIBRARY", help="Uid of the library.")]
 User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 Role = Annotated[Literal["owner", "manager", "reader"], typer.Argument(help="Role of the user on the library.")]
@@ -29,7 +30,7 @@ Role = Annotated[Literal["owner", "manager", "reader"], typer.Argument(help="Rol
 @app.command("list")
 def list_libraries(
     workspace: Annotated[str | None, typer.Option(metavar="ID", help="Only libraries of this workspace.")] = None,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -45,7 +46,7 @@ def add(
     name: Annotated[str | None, typer.Option(help="Display name. [default: the uid]")] = None,
     workspace: Annotated[str | None, typer.Option(metavar="ID", help="Workspace whose teams can read it.")] = None,
     owner: Annotated[str | None, typer.Option(metavar="USER", help="User who owns it.")] = None,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -60,7 +61,7 @@ def add(
 def rename(
     library: Library,
     name: Annotated[str, typer.Argument(metavar="NAME", help="New display name.")],
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +76,7 @@ def move(
     library: Library,
     workspace: Annotated[str | None, typer.Argument(metavar="[WORKSPACE]", help="Id of the workspace.")] = None,
     none: Annotated[bool, typer.Option("--none", help="Remove it from its workspace: no team can read it.")] = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +91,7 @@ def move(
 def remove(
     library: Library,
     yes: Yes = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -105,7 +106,7 @@ def remove(
 def members(
     library: Annotated[str | None, typer.Argument(metavar="[LIBRARY]", help="Only members of this library.")] = None,
     user: Annotated[str | None, typer.Option(metavar="USER", help="Only memberships of this user.")] = None,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -120,7 +121,7 @@ def grant(
     library: Library,
     user: User,
     role: Role,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -136,7 +137,7 @@ def revoke(
     user: User,
     role: Role,
     yes: Yes = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -152,7 +153,7 @@ def ingest(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders with all their files.")],
     library: Annotated[str, typer.Option(metavar="UID", help="Library that gets the documents.")],
     collection: Annotated[str, typer.Option(metavar="NAME", help="Collection of the library.")] = "default",
-    url: SearchUrl = DEFAULT_SEARCH,
+    url: SearchUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -167,10 +168,10 @@ def ingest(
     from pallas_cli.libraries.files import find_files
     from pallas_cli.libraries.ingest import Target, ingest_files
 
-    password = find_admin_password(data)
+    target = Target(find_address(url, data, "library_search"), find_admin_password(data), library, collection)
     found = find_files(paths)
     try:
-        failed = asyncio.run(ingest_files(Target(url, password, library, collection), found, as_json=as_json))
+        failed = asyncio.run(ingest_files(target, found, as_json=as_json))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     raise typer.Exit(1 if failed else 0)
@@ -180,11 +181,11 @@ def ingest(
 def demo(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the demo team, as workers see it.")],
     lifecycle: Annotated[
-        str, typer.Option("--team-lifecycle", envvar="PALLAS_TEAM_LIFECYCLE_URL", help="Address of team-lifecycle.")
-    ] = DEFAULT_LIFECYCLE,
+        str | None, typer.Option("--team-lifecycle", envvar="PALLAS_TEAM_LIFECYCLE_URL", help=LIFECYCLE_HELP)
+    ] = None,
     search: Annotated[
-        str, typer.Option("--library-search", envvar="PALLAS_LIBRARY_SEARCH_URL", help="Address of library-search.")
-    ] = DEFAULT_SEARCH,
+        str | None, typer.Option("--library-search", envvar="PALLAS_LIBRARY_SEARCH_URL", help=SEARCH_HELP)
+    ] = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Create the demo team's library and write a JWT for it to the target of the link `fastagent.secrets.yaml`.
@@ -203,6 +204,7 @@ def demo(
     if team is None:
         typer.echo(f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do")
         return
-    operator = Operator(lifecycle, search, find_admin_password(data), find_service_password(data))
+    addresses = find_address(lifecycle, data, "team_lifecycle"), find_address(search, data, "library_search")
+    operator = Operator(*addresses, find_admin_password(data), find_service_password(data))
     asyncio.run(ensure_demo_library(team, operator))
     typer.echo(f"team {team.summary.name!r} can read its library")

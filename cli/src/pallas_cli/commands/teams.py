@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from pallas_cli.admin.run import (
-    DEFAULT_LIFECYCLE,
     LifecycleUrl,
     Yes,
     confirm,
@@ -21,7 +20,7 @@ Team = Annotated[str, typer.Argument(metavar="TEAM", help="Id of the team, as `l
 
 
 @app.command("list")
-def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_teams(url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List teams with their workspaces, deleted teams too."""
     from pallas_cli.admin.teams import show_teams
 
@@ -29,7 +28,7 @@ def list_teams(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA,
 
 
 @app.command()
-def show(team: Team, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def show(team: Team, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Show one team."""
     from pallas_cli.admin.teams import show_team
 
@@ -42,7 +41,7 @@ def create(
     team: Annotated[
         str | None, typer.Option("--id", metavar="UUID", help="Id of the team. [default: a new one]")
     ] = None,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -56,7 +55,7 @@ def create(
 def rotate(
     team: Team,
     yes: Yes = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -71,7 +70,7 @@ def rotate(
 def delete(
     team: Team,
     yes: Yes = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +90,7 @@ def workspaces(
     none: Annotated[
         bool, typer.Option("--none", help="Pause the team: it can read nothing, and its JWT stays valid.")
     ] = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:

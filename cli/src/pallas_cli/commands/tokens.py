@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from pallas_cli.admin.run import (
-    DEFAULT_LIFECYCLE,
     LifecycleUrl,
     Yes,
     confirm,
@@ -23,7 +22,7 @@ Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Id of the token, as
 @app.command("list")
 def list_tokens(
     user: Annotated[str | None, typer.Option(metavar="USER", help="Only tokens of this user.")] = None,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +43,7 @@ def issue(
         str | None,
         typer.Option(metavar="WHEN", help="Time span from now (12h, 90d) or ISO 8601 time. [default: never]"),
     ] = None,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -61,7 +60,7 @@ def libraries(
     token: Token,
     library: Annotated[list[str] | None, typer.Argument(metavar="LIBRARY...", help="Uids of the libraries.")] = None,
     none: Annotated[bool, typer.Option("--none", help="The token can read nothing.")] = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +75,7 @@ def libraries(
 def revoke(
     token: Token,
     yes: Yes = False,
-    url: LifecycleUrl = DEFAULT_LIFECYCLE,
+    url: LifecycleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:

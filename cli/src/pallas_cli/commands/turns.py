@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.broker import DEFAULT_DATA, DEFAULT_NATS, AsJson, Data, NatsUrl, run_on
+from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
 from pallas_cli.plain_text import say
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
@@ -36,7 +36,7 @@ def list_turns(
     ] = None,
     conversation: Conversation = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns; the latest are listed.")] = 50,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +54,7 @@ def show(
     content: Annotated[
         bool, typer.Option("--content", help="Print request and answer too, while they are kept.")
     ] = False,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -65,7 +65,7 @@ def show(
 
 
 @app.command()
-def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def trace(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Draw the trace of one turn as a tree: queue, attempts, agents, model and tool calls."""
     from pallas_cli.turns.tree import trace_turn
 
@@ -73,7 +73,7 @@ def trace(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DAT
 
 
 @app.command()
-def cancel(turn: TurnName, nats: NatsUrl = DEFAULT_NATS, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def cancel(turn: TurnName, nats: NatsUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Cancel a turn that waits or runs."""
     from pallas_cli.turns.cancel import cancel as cancel_turn
 
@@ -87,7 +87,7 @@ def forget(
         str | None,
         typer.Option(help="Forget all turns of this conversation. The id is the caller's `conversation_id`."),
     ] = None,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +115,7 @@ def tail(
         str | None, typer.Option(help="Start with messages stored since then: 30m or an ISO 8601 time.")
     ] = None,
     until: Until = None,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
@@ -139,7 +139,7 @@ def replay(
     yes: Annotated[
         bool, typer.Option("--yes", help="Execute it again even if it called tools that may have side effects.")
     ] = False,
-    nats: NatsUrl = DEFAULT_NATS,
+    nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:

@@ -24,7 +24,10 @@ def up(
     port_base: Annotated[
         int,
         typer.Option(
-            min=1024, max=65000, help="Port of the registry. The gateway uses +20, the servers use +30 and up."
+            min=1024,
+            max=65000,
+            help="Port of the registry. The gateway uses +20, the servers use +30 and up. Dedicated ports of agents do "
+            "not depend on it: the demo team's are 23031 to 23033.",
         ),
     ] = 23030,
     auth: Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pallas_cli.admin.run import DEFAULT_LIFECYCLE, LifecycleUrl, run_as_admin
+from pallas_cli.admin.run import LifecycleUrl, run_as_admin
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data
 
 app = typer.Typer(no_args_is_help=True, help="Users, the owners of opaque tokens.")
@@ -14,7 +14,7 @@ User = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 
 
 @app.command("list")
-def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def list_users(url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List users and whether they are active."""
     from pallas_cli.admin.users import show_users
 
@@ -22,7 +22,7 @@ def list_users(url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA,
 
 
 @app.command()
-def add(user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
+def add(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Add a user. An existing user is not changed."""
     from pallas_cli.admin.users import add_user
 
@@ -30,9 +30,7 @@ def add(user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_
 
 
 @app.command()
-def deactivate(
-    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+def deactivate(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Deactivate a user: all tokens of the user are refused until `activate`."""
     from pallas_cli.admin.users import set_active
 
@@ -40,9 +38,7 @@ def deactivate(
 
 
 @app.command()
-def activate(
-    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+def activate(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """Activate a user again: the user's tokens are accepted."""
     from pallas_cli.admin.users import set_active
 
@@ -50,9 +46,7 @@ def activate(
 
 
 @app.command()
-def scopes(
-    user: User, url: LifecycleUrl = DEFAULT_LIFECYCLE, data: Data = DEFAULT_DATA, as_json: AsJson = False
-) -> None:
+def scopes(user: User, url: LifecycleUrl = None, data: Data = DEFAULT_DATA, as_json: AsJson = False) -> None:
     """List the libraries that a user's tokens may read: those that the user owns or manages."""
     from pallas_cli.admin.users import show_scopes
 

@@ -121,7 +121,7 @@ async def _put(http: httpx.AsyncClient, target: Target, path: str, file: Path) -
         try:
             answer = await http.put(route, params=query, content=content)
         except httpx.HTTPError as error:
-            why = f"cannot be reached ({type(error).__name__}); --url sets its address"
+            why = f"cannot be reached ({type(error).__name__}); --url and --data select another stack"
             raise Refused(f"library-search at {target.url} {why}", code=1) from error
         if answer.status_code != 503 or left == 1:
             return _outcome(target, path, answer)

@@ -6,6 +6,7 @@ from pathlib import Path
 from pallas_cli.embedded.nats import EmbeddedNats
 from pallas_cli.embedded.postgres import EmbeddedPostgres
 from pallas_cli.embedded.redis import EmbeddedRedis
+from pallas_cli.kept_addresses import Part
 from pallas_cli.stack.accounts import Accounts
 from pallas_cli.stack.demo_servers import DemoServers
 from pallas_cli.stack.ports import LOOPBACK
@@ -66,6 +67,16 @@ class Plan:
     def gateway_urls(self) -> list[str]:
         """Base address of every gateway, the first one first."""
         return [f"http://{LOOPBACK}:{port}" for port in self.gateway_ports]
+
+    @property
+    def addresses(self) -> dict[Part, str | None]:
+        """What commands connect to; None if it is not started."""
+        return {
+            "nats": self.nats_url,
+            "gateway": self.gateway_urls[0],
+            "team_lifecycle": self.auth.team_lifecycle_url if self.auth else None,
+            "library_search": self.auth.library_search_url if self.auth else None,
+        }
 
     def fixed_ports(self) -> dict[str, int]:
         """Ports that must be free, by the process that needs them."""

@@ -32,8 +32,7 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
         ("check a team folder", f"uv run --frozen pallas agents validate {teams[0].folder if teams else 'DIR'}"),
     ]
     if plan.auth is not None:
-        known = f"--url {plan.auth.team_lifecycle_url} --data {plan.data}"
-        steps.append(("list teams and their workspaces", f"uv run --frozen pallas teams list {known}"))
+        steps.append(("list teams and their workspaces", f"uv run --frozen pallas teams list --data {plan.data}"))
     console.print("\nTry next, in another terminal:", style="bold")
     for what, command in steps:
         console.print(f"  {what}:", style="dim")

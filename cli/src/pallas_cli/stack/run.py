@@ -15,6 +15,7 @@ from time import monotonic
 from rich.console import Console
 
 from pallas_cli.broker import access_to
+from pallas_cli.kept_addresses import keep_addresses
 from pallas_cli.processes.supervisor import StartTimeout, Supervisor
 from pallas_cli.refused import Refused
 from pallas_cli.stack import ready_file, report
@@ -51,6 +52,7 @@ def run_stack(options: StackOptions, console: Console) -> int:
             ready_file.remove(options.ready_file)
         teams, demo_team = with_demo_team(data, teams) if options.auth else (without_library(data, teams), None)
         plan = make_plan(options, External.from_env(os.environ), data, teams, demo=demo)
+        keep_addresses(data, plan.addresses)
         return asyncio.run(_Stack(options, plan, teams, demo, demo_team, console).run())
 
 

@@ -56,7 +56,7 @@ async def test_a_wrong_password_is_reported_in_one_line_without_repeating_it(pal
 async def test_an_unreachable_service_is_reported_in_one_line(pallas: Pallas, url: str, error: str) -> None:
     assert await pallas.refused("users", "list", "--url", url) == [
         f"pallas: team-lifecycle at {url} cannot be reached ({error}); is `pallas up` running? "
-        "(--url selects another address)"
+        "(--url and --data select another stack)"
     ]
 
 

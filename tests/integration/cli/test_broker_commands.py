@@ -108,6 +108,21 @@ async def test_an_agent_is_shown_by_name_while_unique_and_otherwise_by_team_and_
         await show_agent(platform, "nobody", as_json=False)
 
 
+async def test_control_characters_of_an_agent_do_not_reach_the_terminal(platform: Bus, printed: Printed) -> None:
+    hostile = {"title": "a\x1b]0;b\x07", "description": "c\x00", "version": "9" * 900}
+    definition = agent_definition("evil", "nul", **hostile)
+    await kv.put(platform, AGENTS, definition, team="evil", agent="nul")
+    await show_agent(platform, "evil/nul", as_json=False)
+    await show_agents(platform, as_json=False)
+    text = printed()
+    assert r"a\x1b]0;b\x07" in text
+    assert r"description: c\x00" in text
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("evil/nul ")] == ["9" * 79 + "…"]
+    assert not set("\x00\x07\x1b") & set(text)
+    await show_agent(platform, "evil/nul", as_json=True)
+    assert hostile.items() <= json.loads(printed()).items()
+
+
 async def test_an_agent_as_json_has_its_definition_and_health(platform: Bus, printed: Printed) -> None:
     await show_agent(platform, "red/harper", as_json=True)
     document = json.loads(printed())

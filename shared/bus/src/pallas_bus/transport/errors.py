@@ -89,7 +89,7 @@ def not_connected(servers: Sequence[str], service: str, error: Exception) -> Una
     where = ", ".join(_without_credentials(server) for server in servers)
     if _REFUSED in str(error).lower():
         return Unavailable(f"NATS at {where} rejects the credentials of {service}", credentials=True)
-    reason = _REASONS.get(type(error), type(error).__name__)
+    reason = next((words for kind, words in _REASONS.items() if isinstance(error, kind)), type(error).__name__)
     return Unavailable(f"cannot connect to NATS at {where}: {reason}")
 
 

@@ -164,7 +164,7 @@ async def test_bad_arguments_are_a_tool_error_that_names_the_field(search: Searc
     assert result.is_error
     [block] = result.content
     assert block.type == "text"
-    assert block.text == "bad_arguments: limit: Input should be less than or equal to 50"
+    assert block.text == "bad_arguments: limit: must be less than or equal to 50"
     facts = {"code": "bad_arguments", "retryable": False, "field": "limit"}
     assert (result.meta or {})["pallas/error"] == facts
     assert (also.meta or {})["pallas/error"]["field"] == "query"

@@ -100,7 +100,7 @@ async def test_pallas_chat_sends_its_bearer_and_never_prints_it(
     output, _ = await soon(process.communicate(), 30)
     assert SECRET not in output.decode()
     assert {asked.bearer for asked in bearers.asked} == ({TEAMS} if given else set())
-    assert ("Authentication required." in output.decode()) == (given is None)
+    assert ("authentication required" in output.decode()) == (given is None)
 
 
 MALFORMED: dict[str, tuple[list[bytes], str]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from pallas_bus.transport import ask
 from pallas_contracts.errors import PallasError, find_error
-from pallas_runtime.http.problems import status_of
+from pallas_runtime.http.problems import problem_of
 
 
 def kinds(of: type[PallasError] = PallasError) -> Iterator[type[PallasError]]:
@@ -26,7 +26,14 @@ def bus_kind(error: BaseException) -> type[PallasError]:
     return ask.kind_of(known.kind)
 
 
-BOUNDARIES: dict[str, Callable[[BaseException], object]] = {"bus": bus_kind, "HTTP": status_of}
+def http_status(error: BaseException) -> int:
+    """The status of the answer to a request that ends with `error`."""
+    known = find_error(error)
+    assert known is not None
+    return problem_of(known, retry_after=1).status_code
+
+
+BOUNDARIES: dict[str, Callable[[BaseException], object]] = {"bus": bus_kind, "HTTP": http_status}
 """From the name of a boundary to its map. The gateway's MCP errors have tests of their own."""
 
 each_kind = pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.__name__)

@@ -12,7 +12,7 @@ import typer
 from pallas_cli.commands import agents, broker, deadletters, events, k8s, keys, libraries, teams, tokens, turns, users
 from pallas_cli.commands.chat import chat
 from pallas_cli.commands.up import up
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 
 # Without a markup mode typer does not import rich, whose import is slower than everything else here.
@@ -46,7 +46,7 @@ def app() -> None:
         commands()
     except Refused as refusal:
         for line in refusal.lines:
-            say(f"pallas: {line}", err=True)
+            print_plain(f"pallas: {line}", err=True)
         raise SystemExit(refusal.code) from None
 
 

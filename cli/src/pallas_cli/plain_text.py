@@ -17,7 +17,7 @@ def plain_line(text: str) -> str:
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def say(text: str, *, err: bool = False) -> None:
+def print_plain(text: str, *, err: bool = False) -> None:
     """Print a text and a newline at once, to standard output or standard error."""
     print(plain(text), file=sys.stderr if err else sys.stdout, flush=True)
 

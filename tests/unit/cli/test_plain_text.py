@@ -2,7 +2,7 @@
 
 import pytest
 
-from pallas_cli.plain_text import plain, plain_line, say
+from pallas_cli.plain_text import plain, plain_line, print_plain
 
 
 def test_control_characters_are_escaped() -> None:
@@ -17,6 +17,6 @@ def test_lines_tabs_and_letters_of_any_language_are_kept() -> None:
 
 
 def test_a_text_is_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    say("to\x1bout")
-    say("to\x00err", err=True)
+    print_plain("to\x1bout")
+    print_plain("to\x00err", err=True)
     assert capsys.readouterr() == ("to\\x1bout\n", "to\\x00err\n")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from pallas_cli.admin.api import Row
 from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 
 type Columns = dict[str, Callable[[Row], str]]
 """Makes the cell of each column from a row, by the column's header."""
@@ -20,14 +20,14 @@ def print_answer(answer: object, sentence: str, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(answer, indent=2))
     else:
-        say(sentence)
+        print_plain(sentence)
 
 
 def print_secret(answer: Row, secret: str, sentence: str, *, as_json: bool) -> None:
     """Print an answer with a secret that cannot be shown again."""
     print_answer(answer, secret, as_json=as_json)
     if not as_json:
-        say(f"{sentence} It cannot be shown again.", err=True)
+        print_plain(f"{sentence} It cannot be shown again.", err=True)
 
 
 def print_rows(rows: Sequence[Row], columns: Columns, *, nothing: str, as_json: bool) -> None:
@@ -35,7 +35,7 @@ def print_rows(rows: Sequence[Row], columns: Columns, *, nothing: str, as_json: 
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        say(nothing)
+        print_plain(nothing)
     else:
         print_table(list(columns), ([cell(row) for cell in columns.values()] for row in rows))
 

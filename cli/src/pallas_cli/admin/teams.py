@@ -7,7 +7,7 @@ import typer
 
 from pallas_cli.admin.api import AdminApi, Row
 from pallas_cli.admin.output import Columns, listed, print_answer, print_rows, print_secret
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 
 
 def show_teams(api: AdminApi, *, as_json: bool) -> None:
@@ -44,7 +44,7 @@ def create_team(api: AdminApi, name: str, *, team: str | None, as_json: bool) ->
     if as_json:
         print_answer(row, "", as_json=True)
     else:
-        say(f"Team {row['id']} already exists: {_state(row)}. {_advice(row)}", err=True)
+        print_plain(f"Team {row['id']} already exists: {_state(row)}. {_advice(row)}", err=True)
     if not row["active"]:
         raise typer.Exit(1)
 

@@ -12,7 +12,7 @@ from pallas_bus.turnlog.queue import delete_consumer
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
 from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
@@ -70,7 +70,7 @@ async def show_agents(bus: Bus, *, as_json: bool) -> None:
         print(json.dumps([row.as_json() for row in rows], indent=2))
         return
     if not rows:
-        say("There are no agents yet.")
+        print_plain("There are no agents yet.")
         return
     print_table(("agent", "version", "kind", "model", "workers", "health"), (row.as_cells() for row in rows))
 
@@ -88,14 +88,16 @@ async def show_agent(bus: Bus, name: str, *, as_json: bool) -> None:
             json.dumps({**definition, "health": row.health.model_dump(mode="json") if row.health else None}, indent=2)
         )
         return
-    say(f"{row.definition.team}/{row.definition.agent}: {row.definition.title}, version {row.definition.version}")
+    print_plain(
+        f"{row.definition.team}/{row.definition.agent}: {row.definition.title}, version {row.definition.version}"
+    )
     for field in ("description", "namespace", "capabilities", "limits", "retry", "agents", "dependencies"):
         if definition.get(field):
-            say(f"  {field}: {_text(definition[field])}")
+            print_plain(f"  {field}: {_text(definition[field])}")
     for tool in row.definition.tools:
-        say(f"  tool {tool.name}({', '.join(tool.input_schema.get('properties', {}))})")
-    say(f"  workers: {row.workers}")
-    say(f"  health: {row.as_cells()[-1]}")
+        print_plain(f"  tool {tool.name}({', '.join(tool.input_schema.get('properties', {}))})")
+    print_plain(f"  workers: {row.workers}")
+    print_plain(f"  health: {row.as_cells()[-1]}")
 
 
 def _text(value: object) -> str:
@@ -141,7 +143,7 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"team": team, "retired": retired, "cancelled_turns": cancelled}))
     else:
-        say(f"Retired {', '.join(retired)} of {team}; {cancelled} waiting turns were cancelled.")
+        print_plain(f"Retired {', '.join(retired)} of {team}; {cancelled} waiting turns were cancelled.")
 
 
 async def _cancel_waiting(bus: Bus, team: str, agent: str) -> int:

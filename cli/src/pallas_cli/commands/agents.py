@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Agents and their team folders.")
 
@@ -25,7 +25,7 @@ def validate(
     if as_json:
         print(json.dumps(result.as_json(), indent=2))
     else:
-        say("\n".join(result.as_lines()))
+        print_plain("\n".join(result.as_lines()))
     raise typer.Exit(0 if result.valid else 1)
 
 

@@ -40,13 +40,13 @@ def chat(
     from pallas_cli.chat.conversation import CallFailed
     from pallas_cli.chat.loop import hold_chat
     from pallas_cli.kept_secrets import find_token
-    from pallas_cli.plain_text import say
+    from pallas_cli.plain_text import print_plain
 
     bearer, gateway = find_token(token), find_address(url, data, "gateway")
     try:
         ok = asyncio.run(hold_chat(gateway, agent, message, token=bearer, as_json=as_json))
     except CallFailed as error:
-        say(f"pallas: {error}", err=True)
+        print_plain(f"pallas: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         # An ordinary exit would wait for the thread that still reads standard input.

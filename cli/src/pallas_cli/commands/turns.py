@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pallas_cli.broker import DEFAULT_DATA, AsJson, Data, NatsUrl, run_on
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 
 app = typer.Typer(no_args_is_help=True, help="Turns, read from the turn log.")
 
@@ -153,6 +153,6 @@ def replay(
     except Unconfirmed as question:
         if as_json or not sys.stdin.isatty():
             raise
-        say(f"{question.lines[0]}.", err=True)
+        print_plain(f"{question.lines[0]}.", err=True)
         typer.confirm("Execute it again?", abort=True, err=True)
         run_on(nats, data, partial(again, confirmed=True))

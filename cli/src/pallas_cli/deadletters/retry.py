@@ -14,7 +14,7 @@ from pallas_bus.turnlog.content.claim_checks import offload_request, whole_reque
 from pallas_bus.turnlog.dead_letters import drop_letter, request_of
 from pallas_bus.turnlog.queue import submit
 from pallas_cli.deadletters.view import letter_of, letters_of, none_found
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.catalog import AGENTS
 from pallas_contracts.errors import NotFound, PallasError, Rejected
@@ -33,7 +33,7 @@ async def retry_one_letter(bus: Bus, name: str, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"letter": name, "turn": turn_id}))
     else:
-        say(f"Retried {name} as turn {turn_id}.")
+        print_plain(f"Retried {name} as turn {turn_id}.")
 
 
 async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, since: str, as_json: bool) -> None:
@@ -51,11 +51,11 @@ async def retry_every_letter(bus: Bus, *, team: str | None, agent: str | None, s
             row["refused"] = str(refusal)
         rows.append(row)
         if not as_json and row["turn"]:
-            say(f"Retried {row['letter']} as turn {row['turn']}.")
+            print_plain(f"Retried {row['letter']} as turn {row['turn']}.")
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        say(none_found(since))
+        print_plain(none_found(since))
     if refused := [row["refused"] for row in rows if row["refused"]]:
         raise Refused(*refused, code=1)
 

@@ -13,7 +13,7 @@ from pallas_bus.turnlog.dead_letters import (
 )
 from pallas_cli.moments import moment_of, since_words
 from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected
 from pallas_contracts.turns import DeadLetter, DeadOriginal
@@ -54,7 +54,7 @@ async def show_letters(bus: Bus, *, team: str | None, agent: str | None, since: 
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        say(none_found(since))
+        print_plain(none_found(since))
     else:
         print_table(("letter", "agent", "turn", "code", "when", "original", "reason"), map(_cells, rows))
 
@@ -103,18 +103,18 @@ async def show_letter(bus: Bus, name: str, *, content: bool, as_json: bool) -> N
     if as_json:
         print(json.dumps(facts, indent=2))
         return
-    say(f"{letter.letter} {letter.team}/{letter.agent}: {letter.code}")
+    print_plain(f"{letter.letter} {letter.team}/{letter.agent}: {letter.code}")
     for field in ("turn", "reason", "attempts", "at", "subject"):
-        say(f"  {field}: {facts[field] if facts[field] is not None else '-'}")
+        print_plain(f"  {field}: {facts[field] if facts[field] is not None else '-'}")
     if shown is None:
-        say("  original: gone")
+        print_plain("  original: gone")
         return
-    say(f"  original: {shown['bytes']} bytes")
+    print_plain(f"  original: {shown['bytes']} bytes")
     for header, value in shown.get("headers", {}).items():
-        say(f"  header {header}: {value}")
+        print_plain(f"  header {header}: {value}")
     for form in ("body", "base64"):
         if form in shown:
-            say(f"  {form}: {shown[form]}")
+            print_plain(f"  {form}: {shown[form]}")
 
 
 def _original(original: DeadOriginal | None, *, content: bool) -> dict[str, Any] | None:
@@ -142,4 +142,4 @@ async def drop(bus: Bus, name: str, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"letter": name, "dropped": True}))
     else:
-        say(f"Dropped {name}.")
+        print_plain(f"Dropped {name}.")

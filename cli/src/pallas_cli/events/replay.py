@@ -9,7 +9,7 @@ from pallas_bus.history.replayed import Target, check_unstored, publish_again
 from pallas_bus.transport.connection import Bus
 from pallas_cli.events.tail import filter_of
 from pallas_cli.moments import span_of
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected, Unavailable
 
@@ -38,7 +38,7 @@ class _Progress:
     def report(self, how: str) -> None:
         where = f", at {self.last.stream} {self.last.record.seq}" if self.last else ""
         skipped = f", {self.skipped} skipped because they are too large" if self.skipped else ""
-        say(f"{how}{self.count} messages {self.verb}{where}{skipped}", err=True)
+        print_plain(f"{how}{self.count} messages {self.verb}{where}{skipped}", err=True)
 
 
 async def replay(

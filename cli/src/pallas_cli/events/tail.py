@@ -8,7 +8,7 @@ from pallas_bus.history.tail import tail_streams
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.subjects import subject_filter
 from pallas_cli.moments import moment_of
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected
 
@@ -41,7 +41,7 @@ async def tail(bus: Bus, *, subject: str, since: str | None, as_json: bool) -> N
             if as_json:
                 print(json.dumps(document_of(message)), flush=True)
             else:
-                say(line_of(message))
+                print_plain(line_of(message))
 
 
 def line_of(message: Recorded) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from pallas_cli.libraries.files import FoundFiles
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 
 AT_ONCE = 4
@@ -61,7 +61,7 @@ async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> i
     def report(outcome: Outcome) -> None:
         progress.clear()
         if not as_json:
-            say(outcome.line())
+            print_plain(outcome.line())
         progress.step()
 
     outcomes = await upload(target, found, report)
@@ -74,7 +74,7 @@ async def ingest_files(target: Target, found: FoundFiles, *, as_json: bool) -> i
     else:
         counts = ", ".join(f"{count} {status}" for status, count in _counts(counted).items() if count)
         rest = f"; {len(found.skipped)} skipped: no documents" if found.skipped else ""
-        say(f"{counts}{rest}")
+        print_plain(f"{counts}{rest}")
     return counted["failed"]
 
 

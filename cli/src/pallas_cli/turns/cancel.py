@@ -9,7 +9,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_cli.turns.listing import find_turn
 from pallas_contracts.turns import TurnOutcome
@@ -37,7 +37,7 @@ async def cancel(bus: Bus, turn_id: str, *, as_json: bool, timeout: float = _TIM
         ended = outcome.status if outcome is not None else None
         print(json.dumps({"turn": turn_id, "cancelled": True, "first": first, "was": turn.state, "ended": ended}))
     else:
-        say(f"Turn {turn_id} {'cancelled' if first else 'was already cancelled'}{_end(turn, outcome)}")
+        print_plain(f"Turn {turn_id} {'cancelled' if first else 'was already cancelled'}{_end(turn, outcome)}")
 
 
 async def _outcome(bus: Bus, turn: TurnHistory, timeout: float) -> TurnOutcome | None:

@@ -9,7 +9,7 @@ from pallas_bus.history.turns import TurnHistory, read_conversation
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.content.removal import Erased, erase_content
 from pallas_cli.log_key import find_log_key
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_cli.turns.listing import find_turn
 
@@ -37,7 +37,7 @@ async def forget(bus: Bus, *, turn_id: str | None, conversation: str | None, as_
         print(json.dumps({"forgotten": [_row(*each) for each in over.items()], "under_way": _ids(under_way)}, indent=2))
     else:
         for line in [*(_line(*each) for each in over.items()), *map(_hint, under_way)]:
-            say(line)
+            print_plain(line)
     if under_way:
         raise typer.Exit(1)
 

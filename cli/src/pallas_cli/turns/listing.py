@@ -10,7 +10,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_cli.log_key import find_log_key
 from pallas_cli.moments import span_of
 from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import check_token
@@ -72,7 +72,7 @@ async def show_turns(bus: Bus, *, wanted: TurnFilter, limit: int, as_json: bool)
     if as_json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        say("No turns found.")
+        print_plain("No turns found.")
     else:
         headers = ["turn", "agent", "caller", "requested", "state", "attempts", "took"]
         replays = any(row["replay_of"] for row in rows)

@@ -16,7 +16,7 @@ from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_cli.turns.answer import content_of, with_content
 from pallas_cli.turns.compare import comparison_of, lines_side_by_side
@@ -56,9 +56,9 @@ async def replay_turn(
         document = comparison_of(plan.old, new) if compare else document_of(new, content=True)
         print(json.dumps(document, indent=2, ensure_ascii=False))
     elif compare:
-        say("\n".join(lines_side_by_side(plan.old, new)))
+        print_plain("\n".join(lines_side_by_side(plan.old, new)))
     else:
-        say(content_of(new).text)
+        print_plain(content_of(new).text)
     if new.state != "completed":
         raise typer.Exit(1)
 
@@ -69,7 +69,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
     began = clock()
 
     def report(text: str) -> None:
-        say(f"{clock() - began:9.3f} {text}", err=True)
+        print_plain(f"{clock() - began:9.3f} {text}", err=True)
 
     async with follow_turns(bus) as feeds:
         await bus.flush()

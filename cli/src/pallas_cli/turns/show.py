@@ -6,7 +6,7 @@ from typing import Any
 
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.answer import arguments_of, content_of, with_content
 from pallas_cli.turns.listing import find_turn, row_of
 from pallas_cli.turns.timeline import beginning, lines_of, timeline, times_of
@@ -24,11 +24,11 @@ async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: b
     if as_json:
         print(json.dumps(document_of(turn, content=content), indent=2, ensure_ascii=False))
         return
-    say("\n".join(heading_of(turn)))
-    say("\n".join(lines_of(turn)))
-    say(f"total {times_of(timeline(turn))}")
+    print_plain("\n".join(heading_of(turn)))
+    print_plain("\n".join(lines_of(turn)))
+    print_plain(f"total {times_of(timeline(turn))}")
     if content:
-        say("\n".join(_content_lines(turn)))
+        print_plain("\n".join(_content_lines(turn)))
 
 
 def document_of(turn: TurnHistory, *, content: bool = False) -> dict[str, Any]:

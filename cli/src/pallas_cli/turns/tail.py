@@ -13,7 +13,7 @@ from pallas_bus.history.turns import State, TurnHistory, fold
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import (
     AnyEvent,
@@ -48,7 +48,7 @@ async def tail(bus: Bus, *, wanted: TurnFilter, as_json: bool) -> None:
                 print(json.dumps({"position": entry.position, "contract": entry.contract, **body}), flush=True)
             else:
                 for line in lines_of(entry):
-                    say(line)
+                    print_plain(line)
 
 
 async def _next(messages: asyncio.Queue[Recorded], until: datetime | None) -> Recorded | None:

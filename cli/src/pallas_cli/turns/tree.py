@@ -11,7 +11,7 @@ from typing import Any
 
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
-from pallas_cli.plain_text import say
+from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.listing import find_turn
 from pallas_cli.turns.show import heading_of
 from pallas_cli.turns.timeline import Entry, beginning, timeline
@@ -62,7 +62,7 @@ async def trace_turn(bus: Bus, turn_id: str, *, as_json: bool) -> None:
         known = {"turn": turn.turn_id, "team": turn.team, "agent": turn.agent, "state": turn.state, "trace": turn.trace}
         print(json.dumps({**known, "spans": tree}, indent=2, ensure_ascii=False))
         return
-    say("\n".join((*heading_of(turn), *lines_of(turn))))
+    print_plain("\n".join((*heading_of(turn), *lines_of(turn))))
 
 
 def tree_of(turn: TurnHistory) -> list[Node]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from pallas_contracts.errors import PallasError, find_error
+from pallas_contracts.errors import PallasError
 
 STATUS: Mapping[str, int] = {
     "rejected": 422,
@@ -19,12 +19,6 @@ STATUS: Mapping[str, int] = {
     "internal": 500,
 }
 """The HTTP status of each kind of error."""
-
-
-def status_of(error: BaseException) -> int:
-    """The HTTP status of an error, or of the `PallasError` that caused it."""
-    known = find_error(error)
-    return STATUS[known.kind if known is not None else "internal"]
 
 
 def problem(status: int, sentence: str, code: str, **facts: object) -> Response:

@@ -145,8 +145,7 @@ async def test_an_entry_includes_the_health_of_its_agent(lab: Lab) -> None:
         meta: dict[str, dict[str, Any]] = catalogue(lab)["local.lab/pallas-plain"]["_meta"]
         return meta[HEALTH]
 
-    await eventually(lambda: health()["status"] == "ok")
-    assert health()["workers"] == 2
+    await eventually(lambda: (health()["status"], health()["workers"]) == ("ok", 2))
 
 
 def test_the_registry_listens_on_its_own_port(lab: Lab) -> None:

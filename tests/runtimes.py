@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE
 from agent_worker.teams.hosted_team import HostedTeam
 from agent_worker.teams.make_agents import host_team
 from pallas_contracts.errors import Superseded
-from pallas_contracts.turns import ClientContext, KnownEvent, ToolStarted, TurnEvent
+from pallas_contracts.turns import Answered, ClientContext, KnownEvent, ToolStarted, TurnEvent
 from pallas_executor.agent_runtime import Completed, Outcome, Turn
 from pallas_teams import load_team
 
@@ -31,6 +31,9 @@ class Events:
     def emit(self, event: KnownEvent) -> None:
         self.all.append(event)
         self._came.set()
+
+    async def answered(self, event: Answered) -> None:
+        self.emit(event)
 
     async def tool_starting(self, event: ToolStarted) -> None:
         if self.superseded:

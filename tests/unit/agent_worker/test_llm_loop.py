@@ -145,8 +145,8 @@ async def test_text_and_tokens_are_reported_for_each_response_and_thoughts_are_n
     await answer(an_agent(script, streams=streams, alone=True), events)
     kinds = [event.type for event in events.all]
     assert kinds == [
-        *("step", "text_delta", "model_called", "step", "tool_started", "tool_failed"),
-        *("step", "text_delta", "model_called"),
+        *("step", "text_delta", "model_called", "answered", "step", "tool_started", "tool_failed", "answered"),
+        *("step", "text_delta", "model_called", "answered"),
     ]
     assert [event.text for event in events.of(TextDelta)] == ["let me see", "done"]
     assert all(event.input_tokens and event.output_tokens for event in events.of(ModelCalled))

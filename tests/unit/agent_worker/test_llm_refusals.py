@@ -30,7 +30,7 @@ async def test_the_model_is_told_which_tools_there_are_when_it_calls_an_unknown_
         "harper/bare: failed",
         "clerk/clerk__clerk: started",
     ]
-    assert [event.call for event in events.of(ToolStarted)] == ["call-1", "call-2", "call-3"]
+    assert [event.call for event in events.of(ToolStarted)] == ["1.2", "1.3", "1.1"]
 
 
 async def test_an_agent_without_tools_is_told_that_there_are_none() -> None:

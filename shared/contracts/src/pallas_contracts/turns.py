@@ -126,14 +126,16 @@ class TurnRequested(Message):
 class Claimed(Message):
     """A worker's claim of the turn. The stream refuses it unless it directly follows the claim that it supersedes.
 
-    With `ends` the worker does not execute the turn, which cannot be executed again, but only ends it. `delivery` is
-    the reply subject of the worker's delivery: a gateway that finds the worker lost naks it there. The fields from
-    `tool` to `requested_at` repeat the request without its content, since the request is removed at the turn's end.
+    With `ends` the worker does not execute the turn, which cannot be executed again, but only ends it. With `continues`
+    the journal has answers of earlier attempts, from which this one goes on. `delivery` is the reply subject of the
+    worker's delivery: a gateway that finds the worker lost naks it there. The fields from `tool` to `requested_at`
+    repeat the request without its content, since the request is removed at the turn's end.
     """
 
     type: Literal["claimed"] = "claimed"
     attempt: int
     ends: bool = False
+    continues: bool = False
     worker: Token
     delivery: str | None = None
     tool: str | None = None
@@ -217,13 +219,17 @@ class Step(LogEvent):
 
 
 class ToolStarted(LogEvent):
-    """A tool is about to be called. `leaf` is False for a sub-agent, whose own tools are logged by themselves."""
+    """A tool is about to be called. `leaf` is False for a sub-agent, whose own tools are logged by themselves.
+
+    `call` names the call in the turn, as in `Answered`. A tool that is `safe` may be called again.
+    """
 
     type: Literal["tool_started"] = "tool_started"
     call: str
     server: str
     tool: str
     leaf: bool = True
+    safe: bool = False
 
 
 class ToolCompleted(LogEvent):
@@ -248,14 +254,51 @@ class ToolFailed(LogEvent):
 
 
 class ModelCalled(LogEvent):
-    """A model answered; its duration and tokens."""
+    """A model answered; its duration and tokens. `call` names the call in the turn, as in `Answered`."""
 
     type: Literal["model_called"] = "model_called"
+    call: str = ""
     agent: str
     model: str
     duration_ms: float
     input_tokens: int = 0
     output_tokens: int = 0
+
+
+class Continued(LogEvent):
+    """The attempt goes on where earlier ones stopped, at step `n`, with the answers of the calls `taken`."""
+
+    type: Literal["continued"] = "continued"
+    n: int
+    taken: tuple[str, ...] = ()
+
+
+class Restarted(LogEvent):
+    """The attempt cannot use the answers of earlier ones, and starts anew. They count for no later attempt either."""
+
+    type: Literal["restarted"] = "restarted"
+
+
+class HandedBack(LogEvent):
+    """The worker drains and gives the turn back. The last event of its attempt, which does not count as a lost one."""
+
+    type: Literal["handed_back"] = "handed_back"
+
+
+class Answered(ContentEvent):
+    """Content: what a call answered (an entry of the journal). Later attempts do not make that call again.
+
+    `call` is the place of the call in the turn. Of an agent with a model, `2` is its second model call, `2.1` the first
+    tool call of that response, and `2.1.1` the first model call of a sub-agent that is called there. A function's steps
+    are numbered in their order. `basis` says what was called: a digest of the agent, or the name of a step. `answer` is
+    JSON as text; `stowed` is its claim check if it is too big for a message. An entry with neither cannot be used.
+    """
+
+    type: Literal["answered"] = "answered"
+    call: str
+    basis: str
+    answer: str | None = None
+    stowed: Offloaded | None = None
 
 
 class ToolProgress(ContentEvent):
@@ -333,6 +376,10 @@ type KnownEvent = (
     | ToolCompleted
     | ToolFailed
     | ModelCalled
+    | Continued
+    | Restarted
+    | HandedBack
+    | Answered
     | ToolProgress
     | Progress
     | LogMessage

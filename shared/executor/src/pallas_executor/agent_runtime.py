@@ -4,18 +4,21 @@ A runtime knows nothing of NATS: it gets a turn and an emitter of events, and re
 Cancellation is ordinary task cancellation: a runtime cleans up and lets `CancelledError` pass.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
-from pallas_contracts.turns import ClientContext, InputRequired, KnownEvent, Result, ToolStarted, TurnError
+from pallas_contracts.turns import Answered, ClientContext, InputRequired, KnownEvent, Result, ToolStarted, TurnError
+from pallas_executor.boundary import Boundary
+from pallas_executor.journal import NO_JOURNAL, Journal
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One attempt at one call. `remaining` is the time in seconds that is left for the turn.
 
-    `model` (`PROVIDER.NAME`) replaces the agent's own model.
+    `model` (`PROVIDER.NAME`) replaces the agent's own model. `journal` has what earlier attempts asked and heard; at
+    `boundary` this attempt stops while the worker drains. Runtimes use both through `Steps`.
     """
 
     turn_id: str
@@ -30,6 +33,8 @@ class Turn:
     input_responses: JsonObject | None = None
     request_state: str | None = None
     model: str | None = None
+    journal: Journal = NO_JOURNAL
+    boundary: Boundary = field(default_factory=Boundary)
 
 
 class Emitter(Protocol):
@@ -45,6 +50,10 @@ class Emitter(Protocol):
         Raises:
             Superseded: this attempt has been superseded or cancelled; the tool must not be called.
         """
+        ...
+
+    async def answered(self, event: Answered) -> None:
+        """Publish what a call answered. Waits only if the answer is large."""
         ...
 
 

@@ -1,24 +1,25 @@
 """Decide whether this worker executes a delivered turn now.
 
 The first delivery claims the turn. A later one finds a claim and reads from the log what became of it: a turn that
-ended is done, a cancelled turn stays cancelled, and one whose worker was lost is executed again only if that is safe.
+ended is done, and a cancelled turn stays cancelled. One whose worker was lost goes on from its journal, unless a tool
+had started, has not answered, and may not be called again.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import claim, claim_state, stored_outcome
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import TURN_EVENT, TURN_LOG, WORKERS
+from pallas_contracts.catalog import WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted, TurnEvents, TurnRequested
+from pallas_contracts.turns import CancelRequested, Claimed, TurnRequested
 from pallas_executor.agent_runtime import Failed
+from pallas_executor.journal import NO_JOURNAL, Journal, read_journal
 from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
@@ -26,10 +27,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Execute it as this attempt; `fence` is the position of the claim."""
+    """Execute it as this attempt, which goes on from `journal`; `fence` is the position of the claim."""
 
     attempt: int
     fence: int
+    journal: Journal = NO_JOURNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ class Claimant:
         """The identity of the turn."""
         return TurnRef.of(self.request)
 
-    async def claim(self, attempt: int, after: int, *, ends: bool) -> int:
-        """Claim the turn behind position `after`; returns the position of the claim. `ends`: only to end the turn.
+    async def claim(self, attempt: int, after: int, *, ends: bool, continues: bool) -> int:
+        """Claim the turn behind position `after`; returns the position of the claim (see `Claimed`).
 
         A claim that is not acknowledged is made once more. The claim found then may be this one, so a lost
         acknowledgement does not use up an attempt.
@@ -82,6 +84,7 @@ class Claimant:
         claimed = Claimed(
             attempt=attempt,
             ends=ends,
+            continues=continues,
             worker=self.worker,
             delivery=self.delivery,
             tool=self.request.tool,
@@ -112,11 +115,11 @@ async def claim_turn(claimant: Claimant, definition: AgentDefinition) -> Verdict
         Unavailable: the broker does not answer.
     """
 
-    async def judge(attempt: int) -> _Lost | None:
-        return await _why_not_again(claimant.bus, claimant.ref, definition, attempt)
+    async def judge(attempt: int) -> _Judged:
+        return await _judge(claimant.bus, claimant.ref, definition, attempt)
 
     with tracer.start_as_current_span("claim_turn"):
-        return await _claim(claimant, None, judge)
+        return await _claim(claimant, _Judged(), judge)
 
 
 async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
@@ -125,11 +128,12 @@ async def claim_to_end(claimant: Claimant, why: Failed) -> Verdict:
     Raises:
         Unavailable: the broker does not answer.
     """
+    lost = _Judged(lost=_Lost(why))
 
-    async def judge(_attempt: int) -> _Lost | None:
-        return _Lost(why)
+    async def judge(_attempt: int) -> _Judged:
+        return lost
 
-    return await _claim(claimant, _Lost(why), judge)
+    return await _claim(claimant, lost, judge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +144,16 @@ class _Lost:
     used_up: bool = False
 
 
-async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], Awaitable[_Lost | None]]) -> Verdict:
-    """Claim the turn to execute it, or to end it when it is `lost`. For later attempts, `judge` decides which.
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the log says of a turn: from where it goes on, or that it is lost."""
+
+    journal: Journal = NO_JOURNAL
+    lost: _Lost | None = None
+
+
+async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awaitable[_Judged]]) -> Verdict:
+    """Claim the turn to execute it, or to end it when it is lost. For later attempts, `judge` decides which.
 
     A later attempt checks the outcome and judges again after its claim: until then, the attempt before it could still
     start a tool or end the turn.
@@ -149,18 +161,19 @@ async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], 
     bus, ref = claimant.bus, claimant.ref
     attempt, after = 1, 0
     while True:
+        ends, continues = judged.lost is not None, bool(judged.journal.answers)
         try:
-            fence = await claimant.claim(attempt, after, ends=lost is not None)
+            fence = await claimant.claim(attempt, after, ends=ends, continues=continues)
         except Conflict:
             state = await claim_state(bus, ref)
         else:
             if attempt > 1 and await stored_outcome(bus, ref) is not None:
                 return Over()
-            if lost is None and attempt > 1:
-                lost = await judge(attempt)
-            if lost is None:
-                return Run(attempt, fence)
-            return Conclude(attempt, fence, lost.why, lost.used_up)
+            if judged.lost is None and attempt > 1:
+                judged = await judge(attempt)
+            if judged.lost is None:
+                return Run(attempt, fence, judged.journal)
+            return Conclude(attempt, fence, judged.lost.why, judged.lost.used_up)
         if await stored_outcome(bus, ref) is not None:
             return Over()
         match state.claim:
@@ -171,8 +184,8 @@ async def _claim(claimant: Claimant, lost: _Lost | None, judge: Callable[[int], 
             case Claimed() as claim:
                 pass
         attempt, after = claim.attempt + 1, state.seq
-        lost = await judge(attempt)
-        if lost is not None and await _may_live(claimant, claim.worker):
+        judged = await judge(attempt)
+        if (judged.lost is not None or judged.journal.unknown) and await _may_live(claimant, claim.worker):
             return NotYet()
 
 
@@ -181,25 +194,19 @@ async def _may_live(claimant: Claimant, worker: str) -> bool:
     return worker != claimant.worker and await kv.get(claimant.bus, WORKERS, worker=worker) is not None
 
 
-async def _why_not_again(bus: Bus, ref: TurnRef, definition: AgentDefinition, attempt: int) -> _Lost | None:
-    tool = None if definition.retry == "safe" else await last_started_tool(bus, ref)
-    if tool is not None:
+async def _judge(bus: Bus, ref: TurnRef, definition: AgentDefinition, attempt: int) -> _Judged:
+    journal = await read_journal(bus, ref, attempt)
+    if definition.retry == "safe":
+        journal = replace(journal, unknown={}, behind_gap=False, effect=None)
+    tells = definition.on_unknown_tool_outcome == "tell_model" and not journal.behind_gap
+    if journal.unknown and not tells:
+        tool = list(journal.unknown.values())[-1]
         why = (
             f"The worker was lost after the tool {tool.server}/{tool.tool} had started; whether it took effect is "
             "unknown, so the turn is not executed again. Check before you retry."
         )
-        return _Lost(Failed("worker_lost", why))
-    if attempt > definition.limits.max_attempts:
-        why = f"The worker was lost {attempt - 1} times. The turn may be retried."
-        return _Lost(Failed("worker_lost", why, retryable=True), used_up=True)
-    return None
-
-
-async def last_started_tool(bus: Bus, ref: TurnRef) -> ToolStarted | None:
-    """The last leaf tool that any attempt of the turn started, or None."""
-    found: ToolStarted | None = None
-    async for record in read(bus, TURN_LOG.name, ref.on(TURN_EVENT.template)):
-        for event in TurnEvents.model_validate_json(record.data).events:
-            if isinstance(event, ToolStarted) and event.leaf:
-                found = event
-    return found
+        return _Judged(journal, _Lost(Failed("worker_lost", why)))
+    if journal.lost >= definition.limits.max_attempts:
+        why = f"The worker was lost {journal.lost} times. The turn may be retried."
+        return _Judged(journal, _Lost(Failed("worker_lost", why, retryable=True), used_up=True))
+    return _Judged(journal)

@@ -137,8 +137,9 @@ class Executor:
         await self.puller.start()
 
     async def drain(self) -> None:
-        """Pull nothing more and wait for the turns that run."""
+        """Pull nothing more, and wait until each turn that runs has ended or is given back at its next boundary."""
         await self.puller.stop()
+        self.running.drain()
         if self.slots.busy and not self.bus.closed.is_set():
             await self.idle.wait()
 

@@ -17,6 +17,8 @@ from pallas_executor.agent_runtime import (
     Outcome,
     Turn,
 )
+from pallas_executor.boundary import Boundary
+from pallas_executor.journal import Journal
 from pallas_runtime.telemetry import tracer
 
 log = logging.getLogger(__name__)
@@ -24,32 +26,36 @@ log = logging.getLogger(__name__)
 _INTERNAL = TURN_ERRORS["internal"]
 
 
-async def run_turn(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
-    """Execute the attempt and return how it ended.
+async def run_turn(
+    hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, journal: Journal, boundary: Boundary
+) -> Outcome:
+    """Execute the attempt and return how it ended. The time limit counts from the first attempt's claim.
 
     Raises:
         Superseded: the attempt does not have the turn any more.
         CancelledError: the turn was cancelled, or this worker stops.
     """
     with tracer.start_as_current_span("run_turn") as span:
-        outcome = await _run(hosted, request, writer)
+        outcome = await _run(hosted, request, writer, journal, boundary)
         if isinstance(outcome, Failed):
             span.set_attribute("error.type", outcome.code)
             span.set_status(StatusCode.ERROR)
         return outcome
 
 
-async def _run(hosted: HostedAgent, request: TurnRequested, writer: TurnWriter) -> Outcome:
+async def _run(
+    hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, journal: Journal, boundary: Boundary
+) -> Outcome:
     seconds = hosted.definition.limits.turn_timeout
-    limit = asyncio.timeout(seconds)
-    ends = asyncio.get_running_loop().time() + seconds
+    limit = asyncio.timeout(seconds - journal.elapsed)
+    ends = asyncio.get_running_loop().time() + seconds - journal.elapsed
     try:
         async with limit:
             whole = await _whole(writer.bus, request)
             if isinstance(whole, Failed):
                 return whole
             remaining = ends - asyncio.get_running_loop().time()
-            return await hosted.runtime.run_turn(_turn(whole, writer.attempt, remaining), writer)
+            return await hosted.runtime.run_turn(_turn(whole, writer.attempt, remaining, journal, boundary), writer)
     except TimeoutError:
         if not limit.expired():
             log.exception("the runtime failed")
@@ -72,7 +78,7 @@ async def _whole(bus: Bus, request: TurnRequested) -> TurnRequested | Failed:
         return Failed(code, f"The turn was not executed. {TURN_ERRORS[code]}")
 
 
-def _turn(request: TurnRequested, attempt: int, remaining: float) -> Turn:
+def _turn(request: TurnRequested, attempt: int, remaining: float, journal: Journal, boundary: Boundary) -> Turn:
     return Turn(
         turn_id=request.turn_id,
         team=request.team,
@@ -86,4 +92,6 @@ def _turn(request: TurnRequested, attempt: int, remaining: float) -> Turn:
         input_responses=request.input_responses,
         request_state=request.request_state,
         model=request.model,
+        journal=journal,
+        boundary=boundary,
     )

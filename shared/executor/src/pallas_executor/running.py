@@ -12,6 +12,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import TurnClaim
 from pallas_executor.agent_runtime import Outcome
+from pallas_executor.boundary import Boundary
 
 IN_PROGRESS_SECONDS = ACK_WAIT / 5
 """Seconds between two progress acks of a delivery; the broker delivers the turn again after `ACK_WAIT` without one."""
@@ -19,16 +20,23 @@ IN_PROGRESS_SECONDS = ACK_WAIT / 5
 
 @dataclass(slots=True)
 class RunningTurn:
-    """An attempt that runs here. `stopped`: it was superseded by a newer attempt or a cancel."""
+    """An attempt that runs here. `stopped`: superseded by a newer attempt or a cancel; `handed_back`: at a boundary."""
 
     ref: TurnRef
     fence: int
     task: asyncio.Task[Outcome]
+    boundary: Boundary = field(default_factory=Boundary)
     stopped: bool = False
+    handed_back: bool = False
 
     def stop(self) -> None:
         """End the attempt."""
         self.stopped = True
+        self.task.cancel()
+
+    def hand_back(self) -> None:
+        """End the attempt, so that another worker goes on from its journal."""
+        self.handed_back = True
         self.task.cancel()
 
 
@@ -43,6 +51,7 @@ class Running:
     turns: dict[str, RunningTurn] = field(default_factory=dict[str, RunningTurn])
     claiming: dict[str, int] = field(default_factory=dict[str, int])
     deliveries: set[Delivery] = field(default_factory=set[Delivery])
+    draining: bool = False
 
     @contextmanager
     def taking(self, turn_id: str) -> Generator[None]:
@@ -64,6 +73,14 @@ class Running:
         self.turns[turn_id] = running
         if self.claiming.pop(turn_id, 0) > running.fence:
             running.stop()
+        elif self.draining:
+            running.boundary.stop(running.hand_back)
+
+    def drain(self) -> None:
+        """Give every turn back at its next boundary, also those that begin later."""
+        self.draining = True
+        for running in self.turns.values():
+            running.boundary.stop(running.hand_back)
 
     def on_claim(self, claim: TurnClaim, seq: int) -> None:
         """Stop the turn of this claim or cancel if it runs here under an earlier claim."""

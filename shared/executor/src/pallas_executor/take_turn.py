@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.retry import is_cancelled
-from pallas_bus.transport.traces import continued
+from pallas_bus.transport.traces import continued, span_of
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.dead_letters import turn_id_of
 from pallas_bus.turnlog.queue import Delivery, about_queue
@@ -29,6 +29,7 @@ from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import TURN_ERRORS, CancelRequested, TurnRequested
 from pallas_executor.agent_runtime import Failed, HostedAgent, Outcome
+from pallas_executor.boundary import Boundary
 from pallas_executor.claim_turn import (
     Claimant,
     Conclude,
@@ -40,6 +41,7 @@ from pallas_executor.claim_turn import (
 from pallas_executor.conclude_turn import conclude_turn, kept_request
 from pallas_executor.dead_letters import DeadLetters
 from pallas_executor.end_undecodable import end_undecodable
+from pallas_executor.journal import NO_JOURNAL, Journal
 from pallas_executor.metrics import Metrics
 from pallas_executor.run_turn import run_turn
 from pallas_executor.running import Running, RunningTurn
@@ -56,6 +58,9 @@ A turn that another worker may still have is delivered at this interval until th
 
 MAX_NAK_DELAY = 30.0
 """The longest such delay in seconds; it grows with every delivery."""
+
+HAND_BACK = 1.0
+"""Seconds in which a turn that this worker could not finish is marked as handed back, not lost."""
 
 CLEAN_UP = 4.0
 """Seconds that a turn has to clean up when this worker ends, before its delivery is nak'ed."""
@@ -117,6 +122,8 @@ class TakeTurn:
             match end:
                 case _End.CONCLUDED:
                     await delivery.ack()
+                case _End.HANDED_BACK:
+                    await delivery.nak()
                 case _End.HELD:
                     await delivery.nak(NAK_DELAY)
                 case _End.LATER:
@@ -151,22 +158,35 @@ class TakeTurn:
                 writer = self._writer(hosted, request, attempt, fence, again=True)
                 await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
                 return _End.CONCLUDED
-            case Run(attempt, fence):
+            case Run(attempt, fence, journal):
                 self.metrics.attempt_begins(request, attempt, started_at)
-                _taken(delivery, attempt)
+                _taken(delivery, attempt, journal)
                 level = logging.DEBUG if attempt == 1 else logging.WARNING
                 event = "started" if attempt == 1 else "a further attempt started"
                 log.log(level, event, extra={"attempt": attempt, "tool": request.tool})
-                return await self._execute(hosted, request, self._writer(hosted, request, attempt, fence), started_at)
+                writer = self._writer(hosted, request, attempt, fence)
+                return await self._execute(hosted, request, writer, journal, started_at)
 
     async def _execute(
-        self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, started_at: datetime
+        self, hosted: HostedAgent, request: TurnRequested, writer: TurnWriter, journal: Journal, started_at: datetime
     ) -> "_End":
-        running = RunningTurn(writer.ref, writer.fence, asyncio.create_task(run_turn(hosted, request, writer)))
+        boundary = Boundary()
+        task = asyncio.create_task(run_turn(hosted, request, writer, journal, boundary))
+        running = RunningTurn(writer.ref, writer.fence, task, boundary)
         self.running.begin(running)
         try:
             outcome = await _outcome_of(running)
+            if outcome is None:
+                await writer.hand_back()
+                log.info("handed back", extra={"attempt": writer.attempt})
+                return _End.HANDED_BACK
             await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
+        except asyncio.CancelledError:
+            if task.done():
+                with suppress(PallasError, TimeoutError):
+                    async with asyncio.timeout(HAND_BACK):
+                        await writer.hand_back()
+            raise
         except Superseded:
             state = await claim_state(self.bus, writer.ref)
             if not isinstance(state.claim, CancelRequested):
@@ -192,18 +212,20 @@ class TakeTurn:
         )
 
 
-def _taken(delivery: Delivery, attempt: int) -> None:
-    """Set the attempt on the span; for the first attempt, add a span of the time in the queue."""
+def _taken(delivery: Delivery, attempt: int, journal: Journal = NO_JOURNAL) -> None:
+    """Set the attempt on the span. A first attempt gets a span of the time in the queue, a later one a link to it."""
     trace.get_current_span().set_attribute("pallas.attempt", attempt)
     if attempt > 1:
+        if (first := span_of(journal.traced)).is_valid:
+            trace.get_current_span().add_link(first, {"pallas.answers_taken_over": len(journal.answers)})
         return
     with continued(delivery.headers) as asked:
         put = min(int(delivery.stored_at.timestamp() * 1e9), time.time_ns())  # the broker's clock is another one
         tracer.start_span("wait_in_queue", asked, start_time=put).end()
 
 
-async def _outcome_of(running: RunningTurn) -> Outcome:
-    """Return the outcome of an attempt, which a cancel or a newer claim may stop.
+async def _outcome_of(running: RunningTurn) -> Outcome | None:
+    """Return the outcome of an attempt, which a cancel or a newer claim may stop; None if it stopped at a boundary.
 
     Raises:
         Superseded: this attempt does not have the turn any more.
@@ -213,6 +235,8 @@ async def _outcome_of(running: RunningTurn) -> Outcome:
     except asyncio.CancelledError:
         if running.stopped:
             raise Superseded("the attempt does not have the turn any more") from None
+        if running.handed_back and running.task.cancelled() and not is_cancelled():
+            return None
         if running.task.cancelled() and not is_cancelled():
             log.error("the runtime cancelled itself")
             return Failed("internal", TURN_ERRORS["internal"])
@@ -227,6 +251,7 @@ class _End(Enum):
     """How a delivery ends."""
 
     CONCLUDED = "concluded"
+    HANDED_BACK = "handed back"
     HELD = "held"
     LATER = "later"
     ELSEWHERE = "elsewhere"

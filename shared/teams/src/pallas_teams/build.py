@@ -59,6 +59,8 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
         servers=section.servers,
         limits=_limits(section),
         retry=section.retry,
+        safe_tools=frozenset(name for name, tool in section.tools.items() if tool.retry == "safe"),
+        on_unknown_tool_outcome=section.on_unknown_tool_outcome,
         max_iterations=section.max_iterations,
         model=_model(section, config),
         capabilities=_capabilities(section.model_capabilities or config.model_capabilities),

@@ -107,6 +107,8 @@ class ModelCapabilities:
 class AgentConfig:
     """One agent of a team.
 
+    `safe_tools` are the tools, as `server/tool`, that may be called again although the agent's others may not.
+
     An agent of kind llm has a `model` and an `instruction` (its text, also if it was in a file). An agent of kind
     function has a `module`: the path of a file in the folder, or a dotted name.
     """
@@ -123,11 +125,17 @@ class AgentConfig:
     limits: Limits
     retry: Literal["safe", "unsafe"]
     max_iterations: int
+    safe_tools: frozenset[str] = frozenset()
+    on_unknown_tool_outcome: Literal["fail", "tell_model"] = "fail"
     model: ModelRef | None = None
     capabilities: ModelCapabilities | None = None
     instruction: str = field(default="", repr=False)
     module: Path | str | None = None
     allow: Allow | None = None
+
+    def may_repeat(self, server: str, tool: str) -> bool:
+        """Whether a tool of a downstream server may be called again after a worker was lost."""
+        return self.retry == "safe" or f"{server}/{tool}" in self.safe_tools
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from pallas_teams.schema import RESERVED_AGENTS, TOKEN
 from pallas_teams.shape import suggestion
 from pallas_teams.tree import Branch, Entry, Leaf
 
-_LLM_ONLY = ("instruction", "instruction_file", "model", "model_capabilities", "max_iterations")
+_LLM_ONLY = (
+    "instruction",
+    "instruction_file",
+    "model",
+    "model_capabilities",
+    "max_iterations",
+    "on_unknown_tool_outcome",
+)
 *_FIRST, _LAST = OFFLINE, *(f"{provider}.NAME" for provider in PROVIDERS)
 _MODEL_NAMES = f"must be {', '.join(_FIRST)} or {_LAST}"
 _DOTTED = "must be a Python file of the folder (tools.py) or a dotted module name (my_team.tools)"
@@ -34,6 +41,7 @@ def check_agents(
         _check_kind(agent, entry, path, faults)
         _check_files(agent, path, folder, faults)
         _check_references(agent, path, "depends_on", set(agents.entries), "agents", faults)
+        _check_tools(agent, path, faults)
         if config is not None:
             _check_references(
                 agent, path, "servers", set(config.branch("mcp", "servers").entries), "mcp.servers", faults
@@ -108,6 +116,15 @@ def _check_references(
         elif name not in known:
             faults.add(leaf.mark, place, f"{leaf.quoted} is not in {where}{suggestion(name, known)}")
         seen.add(name)
+
+
+def _check_tools(agent: Branch, path: FieldPath, faults: FaultList) -> None:
+    """Check that each tool is one of a server of the agent. Which tools a server has is not known here."""
+    servers = {str(leaf.value) for _, leaf in agent.texts("servers")}
+    for name, entry in agent.branch("tools").entries.items():
+        server, slash, tool = name.partition("/")
+        if not slash or not tool or server not in servers:
+            faults.add(entry.mark, (*path, "tools", name), "must be server/tool, with a server of this agent")
 
 
 def _check_model(

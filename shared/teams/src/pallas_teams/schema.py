@@ -113,6 +113,12 @@ class AllowSection(Section):
     tokens: tuple[Uuid, ...] = Field(default=(), max_length=MANY)
 
 
+class ToolSection(Section):
+    """`agents.<key>.tools.<server/tool>`."""
+
+    retry: Literal["safe", "unsafe"] = "unsafe"
+
+
 class AgentSection(Section):
     """`agents.<key>`."""
 
@@ -139,6 +145,8 @@ class AgentSection(Section):
     max_rate_per_caller: PerSecond | None = None
     grace: Seconds = 30.0
     retry: Literal["safe", "unsafe"] = "unsafe"
+    on_unknown_tool_outcome: Literal["fail", "tell_model"] = "fail"
+    tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection], max_length=MANY)
     allow: AllowSection | None = None
 
 
@@ -204,6 +212,7 @@ FIELDS = frozenset({FORBIDDEN}).union(
             AgentsFile,
             AgentSection,
             AllowSection,
+            ToolSection,
             CapabilitiesSection,
             CONFIG_SCHEMA,
             ProviderSection,

@@ -1,7 +1,8 @@
 """One run of one agent: model and tools alternate until the model answers without calling a tool.
 
 A run is a list of messages that grows. Only `AgentLoop._request` calls the model, and only `ToolCalls._make` a tool.
-What they return is all that the rest of the run needs of that call. All objects here belong to one run.
+What they return is all that the rest of the run needs of that call. It is kept in the journal; a run of a later attempt
+takes it from there, and makes only the calls that have no answer yet. All objects here belong to one run.
 """
 
 import time
@@ -24,6 +25,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from agent_worker.llm.calls import ToolCalls
 from agent_worker.llm.failures import RunFailed
+from agent_worker.llm.journal import AgentJournal
 from agent_worker.llm.messages import seed_history, seed_prompt
 from agent_worker.llm.models import AgentModel
 from agent_worker.llm.refusals import no_output
@@ -37,7 +39,7 @@ from pallas_executor.agent_runtime import Failed
 
 
 class AgentLoop:
-    """Runs an agent once."""
+    """Runs an agent once. `place` is the prefix of the names of its calls in the turn (see `Answered`)."""
 
     def __init__(
         self,
@@ -46,6 +48,8 @@ class AgentLoop:
         instruction: str,
         tools: AgentTools,
         scope: TurnScope,
+        journal: AgentJournal,
+        place: str,
         max_iterations: int,
     ) -> None:
         self._name = name
@@ -53,9 +57,11 @@ class AgentLoop:
         self._instruction = instruction.strip() or None
         self._tools = tools
         self._scope = scope
+        self._journal = journal
+        self._place = place
         self._max_iterations = max_iterations
         self._spans = RunSpans(name, model)
-        self._calls = ToolCalls(name, model, tools, scope, self._spans)
+        self._calls = ToolCalls(name, model, tools, scope, journal, self._spans)
         self._asked_for_output = False
 
     async def run(self, seed: Seed) -> str:
@@ -65,6 +71,7 @@ class AgentLoop:
             RunFailed: `iterations_exceeded`.
             AgentRunError: the model could not be called, or its response is invalid.
             Superseded: the attempt has been superseded.
+            JournalUnusable: answers of earlier attempts do not fit this agent.
         """
         with self._spans.run() as ended:
             text = await self._run(seed)
@@ -75,15 +82,16 @@ class AgentLoop:
         asked = self._message(UserPromptPart(seed_prompt(seed)))
         messages = repair_messages([*seed_history(seed.history), asked])
         texts: list[str] = []
-        for _ in range(self._max_iterations):
-            response = await self._ask_model(messages)
+        for number in range(1, self._max_iterations + 1):
+            call = f"{self._place}{number}"
+            response = self._taken_over(call) or await self._ask_model(call, messages)
             messages.append(response)
             if (text := _text(response)).strip():
                 texts.append(text)
             if response.state == "suspended":
                 continue  # the provider goes on with it when it gets it back
             if response.tool_calls:
-                messages.append(self._message(*await self._calls.make(response)))
+                messages.append(self._message(*await self._calls.make(call, response)))
             elif text:
                 return "\n\n".join(texts)
             else:
@@ -94,10 +102,22 @@ class AgentLoop:
     def _message(self, *parts: ModelRequestPart) -> ModelRequest:
         return ModelRequest(parts, instructions=self._instruction)
 
-    async def _ask_model(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        self._scope.step(self._name, "llm")
-        began = time.perf_counter()
-        response = await self._request(messages)
+    def _taken_over(self, call: str) -> ModelResponse | None:
+        response = self._journal.response(call)
+        if response is not None:
+            self._scope.step_taken_over(self._name)
+        return response
+
+    async def _ask_model(self, call: str, messages: Sequence[ModelMessage]) -> ModelResponse:
+        async with self._scope.steps.under_way():
+            self._scope.step(self._name, "llm")
+            began = time.perf_counter()
+            response = await self._request(messages)
+            self._report(call, response, began)
+            await self._journal.add_response(call, response)
+            return response
+
+    def _report(self, call: str, response: ModelResponse, began: float) -> None:
         if not self._model.streams:
             whole = TextStream(self._name, self._scope)
             whole.add(_text(response))
@@ -105,6 +125,7 @@ class AgentLoop:
         self._spans.add(response.usage)
         self._scope.emit(
             ModelCalled(
+                call=call,
                 agent=self._name,
                 model=self._model.name,
                 duration_ms=round((time.perf_counter() - began) * 1000, 3),
@@ -112,7 +133,6 @@ class AgentLoop:
                 output_tokens=response.usage.output_tokens,
             )
         )
-        return response
 
     async def _request(self, messages: Sequence[ModelMessage]) -> ModelResponse:
         """Call the model. Text is emitted as it is generated, if the model streams it."""

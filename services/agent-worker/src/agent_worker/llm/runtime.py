@@ -5,6 +5,7 @@ bounds their nesting.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from pydantic_ai.exceptions import AgentRunError
 
 from agent_worker.downstream.server import DownstreamServer
 from agent_worker.llm.failures import RunFailed, run_failure
+from agent_worker.llm.journal import AgentJournal, basis_of
 from agent_worker.llm.loop import AgentLoop
 from agent_worker.llm.models import UNKNOWN_MODEL, AgentModel
 from agent_worker.llm.scope import TurnScope
@@ -27,11 +29,17 @@ from pallas_executor.agent_runtime import (
     Outcome,
     Turn,
 )
+from pallas_executor.steps import JournalUnusable, Steps
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LlmRuntime:
-    """An LLM agent: the configuration and pooled clients that its turns share. It keeps no state of a turn."""
+    """An LLM agent: the configuration and pooled clients that its turns share. It keeps no state of a turn.
+
+    `safe(server, tool)` says whether the team lets a tool be called again after a worker was lost.
+    """
 
     name: str
     description: str
@@ -43,6 +51,7 @@ class LlmRuntime:
     agents: tuple["LlmRuntime", ...] = ()
     instead: Callable[[str], AgentModel] | None = None
     """Returns the model that a turn names instead of the agent's own; raises `Rejected` when it cannot be used."""
+    safe: Callable[[str, str], bool] = lambda _server, _tool: False
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -51,11 +60,11 @@ class LlmRuntime:
             model = await self._model(turn.model)
         except Rejected as error:
             return Failed(turn_error(error.code), error.message)
-        scope = TurnScope(emit)
+        steps = Steps(turn, emit)
         limit = asyncio.timeout(turn.remaining)
         try:
             async with limit:
-                text = await self._run(seed, scope, model)
+                text = await self._go_on(seed, steps, emit, model)
         except RunFailed as error:
             return error.failed
         except TimeoutError:
@@ -84,10 +93,26 @@ class LlmRuntime:
             raise Rejected(f"agent {self.name!r} cannot use another model", code=UNKNOWN_MODEL)
         return await asyncio.to_thread(self.instead, named)  # importing a provider's library takes seconds
 
-    async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel) -> str:
+    async def _go_on(self, seed: Seed, steps: Steps, emit: Emitter, model: AgentModel) -> str:
+        """Run the agent from the journal of earlier attempts, or anew if that cannot be used."""
+        try:
+            return await self._run(seed, TurnScope(emit, steps), model)
+        except JournalUnusable as error:
+            log.warning("the journal cannot be used", extra={"reason": error.reason})
+            if (failed := steps.restart()) is not None:
+                raise RunFailed(failed) from error
+            return await self._run(seed, TurnScope(emit, steps), model)
+
+    def basis(self, model: AgentModel) -> str:
+        """A digest of what the agent is made of, with this model and with its sub-agents."""
+        agents = tuple(agent.basis(agent.model) for agent in self.agents)
+        return basis_of(self.name, self.instruction, model.name, tuple(self.servers), agents)
+
+    async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel, place: str = "") -> str:
         agents = (SubAgent(agent.name, agent.description, self._ask(agent, scope)) for agent in self.agents)
-        tools = AgentTools(scope, self.servers, agents, vision=self.vision)
-        loop = AgentLoop(self.name, model, self.instruction, tools, scope, self.max_iterations)
+        tools = AgentTools(scope, self.servers, agents, vision=self.vision, safe=self.safe)
+        journal = AgentJournal(scope.steps, self.basis(model))
+        loop = AgentLoop(self.name, model, self.instruction, tools, scope, journal, place, self.max_iterations)
         try:
             return await loop.run(seed)
         except AgentRunError as error:
@@ -95,7 +120,7 @@ class LlmRuntime:
 
     @staticmethod
     def _ask(agent: "LlmRuntime", scope: TurnScope) -> AskAgent:
-        async def ask(message: str) -> str:
-            return await agent._run(Seed(message), scope, agent.model)
+        async def ask(message: str, place: str) -> str:
+            return await agent._run(Seed(message), scope, agent.model, place)
 
         return ask

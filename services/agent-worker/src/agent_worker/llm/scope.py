@@ -1,12 +1,12 @@
-"""What the agents of one turn share: the emitter of events, and their counters."""
+"""What the agents of one turn share: the emitter of events, the journal, and their counters."""
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pallas_contracts.turns import KnownEvent, Step
 from pallas_executor.agent_runtime import Emitter
+from pallas_executor.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +14,8 @@ class TurnScope:
     """Belongs to one turn; sub-agents share the scope of their caller."""
 
     emitter: Emitter
-    _steps: Counter[str] = field(default_factory=Counter[str])
-    _calls: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    steps: Steps
+    _counts: Counter[str] = field(default_factory=Counter[str])
 
     def emit(self, event: KnownEvent) -> None:
         """Emit an event."""
@@ -23,9 +23,10 @@ class TurnScope:
 
     def step(self, agent: str, kind: Literal["llm", "tool"]) -> None:
         """Emit the next step of an agent. Both kinds share one count, over all runs of the agent in this turn."""
-        self._steps[agent] += 1
-        self.emitter.emit(Step(agent=agent, n=self._steps[agent], kind=kind))
+        self.step_taken_over(agent)
+        self.steps.begin(self._counts[agent])
+        self.emitter.emit(Step(agent=agent, n=self._counts[agent], kind=kind))
 
-    def new_call(self) -> str:
-        """Return an id for a tool call that is unique in the turn; ids from models are not."""
-        return f"call-{next(self._calls)}"
+    def step_taken_over(self, agent: str) -> None:
+        """Count a step that an earlier attempt has made."""
+        self._counts[agent] += 1

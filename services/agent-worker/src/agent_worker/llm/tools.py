@@ -7,7 +7,8 @@ only a superseded attempt (`Superseded`) ends the run.
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -37,7 +38,13 @@ _ASK_SCHEMA: JsonObject = {
     "additionalProperties": False,
 }
 
-type AskAgent = Callable[[str], Awaitable[str]]
+type AskAgent = Callable[[str, str], Awaitable[str]]
+"""Runs a sub-agent with a message, at a place in the turn, and returns its answer."""
+
+_UNKNOWN = (
+    "The tool had started when the worker was lost. Whether it took effect is unknown. It has not been called again; "
+    "check before you do."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +58,36 @@ class SubAgent:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The implementation of a tool: exactly one of `server` and `agent`."""
+    """The implementation of a tool: exactly one of `server` and `agent`. One that is `safe` may be called again."""
 
     definition: ToolDefinition
     server_name: str
     tool_name: str
     server: DownstreamServer | None = None
     agent: SubAgent | None = None
+    safe: bool = False
 
 
 class AgentTools:
-    """All tools of one run. Names are `{server}__{tool}`; a sub-agent's is `{name}__{name}`."""
+    """All tools of one run. Names are `{server}__{tool}`; a sub-agent's is `{name}__{name}`.
+
+    `safe(server, tool)` says whether the team lets a tool be called again; a tool may say so itself, too.
+    """
 
     def __init__(
-        self, scope: TurnScope, servers: Mapping[str, DownstreamServer], agents: Iterable[SubAgent], *, vision: bool
+        self,
+        scope: TurnScope,
+        servers: Mapping[str, DownstreamServer],
+        agents: Iterable[SubAgent],
+        *,
+        vision: bool,
+        safe: Callable[[str, str], bool],
     ) -> None:
         self._scope = scope
         self._servers = servers
         self._agents = tuple(agents)
         self._vision = vision
+        self._safe = safe
         self._bound: dict[str, _Bound] | None = None
 
     async def definitions(self) -> list[ToolDefinition]:
@@ -83,20 +101,30 @@ class AgentTools:
         """The tools that the model was offered."""
         return self._bound or ()
 
-    async def call(self, name: str, arguments: JsonObject) -> str | list[str | BinaryContent]:
-        """Call a tool, emit its events, and return its result for the model.
+    @asynccontextmanager
+    async def under_way(self, name: str) -> AsyncGenerator[None]:
+        """Call a tool inside the block. A sub-agent makes steps of its own, between which the turn can stop."""
+        if (self._bound or {})[name].server is None:
+            yield
+            return
+        async with self._scope.steps.under_way():
+            yield
+
+    async def call(self, call: str, name: str, arguments: JsonObject) -> str | list[str | BinaryContent]:
+        """Call a tool, emit its events, and return its result for the model. `call` names the call in the turn.
 
         Raises:
             Superseded: the attempt has been superseded; the tool has not been called.
             ToolFailedForModel: the tool failed; the text is for the model.
         """
         bound = (self._bound or {})[name]
-        call = self._scope.new_call()
         leaf = bound.server is not None
-        started = ToolStarted(call=call, server=bound.server_name, tool=bound.tool_name, leaf=leaf)
+        started = ToolStarted(call=call, server=bound.server_name, tool=bound.tool_name, leaf=leaf, safe=bound.safe)
         began = time.perf_counter()
+        if self._scope.steps.is_unknown(call):
+            self._fail(bound, call, began, "outcome_unknown", _UNKNOWN)
         if bound.server is not None:
-            await self._scope.emitter.tool_starting(started)
+            await self._scope.steps.tool_starting(started)
             answer = await self._call_server(bound, bound.server, call, arguments, began)
         else:
             self._scope.emit(started)
@@ -137,7 +165,7 @@ class AgentTools:
         if not isinstance(message, str):
             self._fail(bound, call, began, "tool_error", "'message' must be a string")
         try:
-            return await bound.agent.ask(message)
+            return await bound.agent.ask(message, f"{call}.")
         except RunFailed as error:
             self._fail(bound, call, began, error.failed.code, error.failed.message)
 
@@ -162,7 +190,8 @@ class AgentTools:
                 log.warning("agent runs without a server's tools", extra={"server": name, "reason": error.message})
                 continue
             for tool in tools:
-                self._add(found, _Bound(_server_tool(name, tool), name, tool.name, server=server))
+                safe = self._safe(name, tool.name) or _says_safe(tool)
+                self._add(found, _Bound(_server_tool(name, tool), name, tool.name, server=server, safe=safe))
         for agent in self._agents:
             bare = f"{agent.name}__{agent.name}"
             self._add(found, _Bound(_definition(bare, agent.description, _ASK_SCHEMA), agent.name, bare, agent=agent))
@@ -174,6 +203,11 @@ class AgentTools:
             log.warning("tool left out: its name is taken", extra={"server": bound.server_name, "tool": name})
             return
         found[name] = bound
+
+
+def _says_safe(tool: "Tool") -> bool:
+    hints = tool.annotations
+    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
 
 def _server_tool(server: str, tool: "Tool") -> ToolDefinition:

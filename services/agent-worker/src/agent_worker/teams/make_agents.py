@@ -145,6 +145,7 @@ class _Host:
             servers={name: self.shared.pool.server(name, self.folder.servers[name]) for name in agent.servers},
             instead=partial(self.shared.models.instead, agent, providers=self.folder.providers),
             agents=tuple(self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on),
+            safe=agent.may_repeat,
         )
         return runtime
 
@@ -180,6 +181,7 @@ def _definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
         model=folder.model_dependency(agent),
         limits=agent.limits,
         retry=agent.retry,
+        on_unknown_tool_outcome=agent.on_unknown_tool_outcome,
         allow=agent.allow,
         updated_at=utc_now(),
     )

@@ -27,6 +27,8 @@ MOST_LAST = 1024
 """Subjects whose last messages one request can read, a limit of the broker."""
 NO_MESSAGE = 10037
 
+_POLL_SECONDS = 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -98,6 +100,26 @@ async def read_newest(bus: Bus, stream: str, subject: str) -> Record | None:
         message = await scoped_reads.read_newest(bus, stream, subject)
         return _delivered(message) if message is not None else None
     return await _read_one(bus, stream, {"last_by_subj": subject})
+
+
+async def read_all(bus: Bus, stream: str, subject: str) -> list[Record]:
+    """Return all messages on `subject` that the leader has, in order. A replica that lags behind it is asked again.
+
+    Raises:
+        Unavailable: the broker did not answer, or no replica had them all, within the connection's timeout.
+    """
+    newest = await read_newest(bus, stream, subject)
+    if newest is None:
+        return []
+    try:
+        async with asyncio.timeout(bus.timeout):
+            while True:
+                records = [record async for record in read(bus, stream, subject)]
+                if records and records[-1].seq >= newest.seq:
+                    return records
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError as error:
+        raise Unavailable(f"not all messages on {subject!r} were found in time") from error
 
 
 async def read_at(bus: Bus, stream: str, position: int) -> Record | None:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
+from opentelemetry.trace import SpanContext
 
 tracer = trace.get_tracer("pallas")
 """Makes the spans of questions and answers."""
@@ -27,8 +28,13 @@ def trace_headers(headers: dict[str, str] | None = None) -> dict[str, str]:
 
 def trace_of(headers: Mapping[str, str]) -> str | None:
     """The id of the trace that a message with these headers belongs to."""
-    within = trace.get_current_span(propagate.extract(headers)).get_span_context()
+    within = span_of(headers)
     return trace.format_trace_id(within.trace_id) if within.is_valid else None
+
+
+def span_of(headers: Mapping[str, str]) -> SpanContext:
+    """The span in which a message with these headers was sent; an invalid one if there is none."""
+    return trace.get_current_span(propagate.extract(headers, Context())).get_span_context()
 
 
 @contextmanager

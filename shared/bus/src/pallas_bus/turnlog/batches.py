@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pallas_bus.transport.errors import too_large
-from pallas_contracts.turns import AnyEvent, InputRequired, Result
+from pallas_contracts.turns import Answered, AnyEvent, InputRequired, Result
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,8 @@ def lightened(event: AnyEvent) -> AnyEvent:
     log.warning(
         "an event could not be encoded and is published without its data", extra={"event": event.type, "seq": event.seq}
     )
+    if isinstance(event, Answered):
+        return event.model_copy(update={"answer": None})
     return event.model_copy(update={name: _light(value) for name, value in event})
 
 

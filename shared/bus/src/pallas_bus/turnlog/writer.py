@@ -23,13 +23,15 @@ from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.transport.traces import trace_headers
 from pallas_bus.turnlog.batches import Batch, batches
 from pallas_bus.turnlog.claims import stored_outcome
-from pallas_bus.turnlog.content.claim_checks import offload_result
+from pallas_bus.turnlog.content.claim_checks import heaviest, offload_entry, offload_result
 from pallas_bus.turnlog.content.objects import HEADERS
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG, TURN_OUTCOME
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import (
+    Answered,
     AnyEvent,
+    HandedBack,
     KnownEvent,
     LogEvent,
     Result,
@@ -109,28 +111,61 @@ class TurnWriter:
         Raises:
             Superseded: there is a newer attempt, or the turn was cancelled.
         """
+        await self._store(event, "store the start of a tool")
+
+    async def answered(self, event: Answered) -> None:
+        """Publish what a call answered, for later attempts, without waiting until it is stored.
+
+        An answer that is too big for a message is offloaded first; this retries while the broker is unavailable. An
+        answer that is too big for that, too, is not published: a later attempt makes the call again.
+        """
+        if event.answer is not None and len(event.answer) > heaviest(self.bus) // 2:  # a message escapes the JSON text
+            put = partial(offload_entry, self.bus, self.ref, self.attempt, event, ttl=self._early_ttl)
+            try:
+                event = await self._retry(put, "offload an answer", deadline=None)
+            except Rejected as error:
+                log.warning("an answer cannot be kept for a later attempt", extra={"reason": error.message})
+                return
+        self.emit(event)
+
+    async def hand_back(self) -> None:
+        """Store that this worker gives the turn back, behind all other events.
+
+        Raises:
+            Superseded: there is a newer attempt, or the turn was cancelled.
+        """
+        await self._store(HandedBack(), "hand the turn back")
+
+    async def _store(self, event: KnownEvent, what: str) -> None:
+        """Publish the event, fenced and behind all others, and wait until it is stored.
+
+        The connection keeps the order. So what was sent before is stored, too, unless the connection broke: then what
+        is missing is sent again first. A later attempt finds all that happened before this event.
+        """
         self._add(event)
         last = self._seq
-        *before, start = self._load()
+        *before, ends = self._load()
         try:
+            if self._lost:
+                await self._retry(self._send_again, "send events again", deadline=None)
             for batch in before:
                 await self._send(batch)
-            await self._put_start(start)
+            await self._put_last(ends, what)
         except BaseException:
             self._unsure = True
             raise
-        if not self._lost:  # the connection keeps the order: what was sent before the start is stored too
+        if not self._lost:
             self._sent = [events for events in self._sent if events[0].seq > last]
 
-    async def _put_start(self, start: Batch) -> None:
+    async def _put_last(self, ends: Batch, what: str) -> None:
         async def put() -> None:
             try:
-                await self._put(start)
+                await self._put(ends)
             except Unavailable:
                 self._unsure = True
                 raise
 
-        await self._retry(put, "store the start of a tool", deadline=None)
+        await self._retry(put, what, deadline=None)
 
     async def _retry[T](self, put: Callable[[], Awaitable[T]], what: str, *, deadline: float | None) -> T:
         """Call `put` as `retry_while_unavailable` does; a `Conflict` of its fence becomes `Superseded`."""
@@ -311,8 +346,12 @@ class TurnWriter:
         """The headers of a message of events. `content_ttl` None: the turn has not ended."""
         if not _is_content(batch.events):
             return trace_headers({})
-        rest = max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
-        return trace_headers(time_to_live(rest if content_ttl is None else content_ttl))
+        return trace_headers(time_to_live(self._early_ttl if content_ttl is None else content_ttl))
+
+    @property
+    def _early_ttl(self) -> float:
+        """Seconds for which content is kept that is written now, before the turn's end."""
+        return max(0.0, self._until - time.monotonic()) + self.content_ttl + _SLACK
 
     def _batches(self, events: list[AnyEvent]) -> list[Batch]:
         return batches(events, self._written, self.bus.max_payload - HEADERS)

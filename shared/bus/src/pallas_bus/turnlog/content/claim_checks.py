@@ -1,8 +1,9 @@
-"""Offloads the content of requests and results that are too big for a message, and fetches it again.
+"""Offloads content of requests, results and journals that is too big for a message, and fetches it again.
 
-A small one is sent as it is. Readers call `whole_request` or `whole_result` in both cases.
+A small one is sent as it is. Readers call `whole_request`, `whole_result` or `whole_entry` in all cases.
 """
 
+import hashlib
 from typing import Any
 
 from pydantic import Field
@@ -12,13 +13,13 @@ from pallas_bus.turnlog.content.objects import HEADERS, fetch, offload
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import Message
-from pallas_contracts.turns import JsonObject, Result, TurnRequested
+from pallas_contracts.turns import Answered, JsonObject, Result, TurnRequested
 
 OFFLOAD_ABOVE = 256 * 1024
 """Bytes of a message above which its content is offloaded, so that readers of the stream need not receive it."""
 
 MAX_OFFLOADED = 16 * 1024 * 1024
-"""Bytes of the largest result that is offloaded."""
+"""Bytes of the largest result or entry that is offloaded."""
 
 _REQUEST = "request"
 
@@ -119,3 +120,19 @@ async def whole_result(bus: Bus, ref: TurnRef, result: Result) -> Result:
     answered = _Answered.model_validate_json(await fetch(bus, ref, result.stowed))
     update = {"content": answered.content, "structured": answered.structured, "meta": answered.meta, "stowed": None}
     return result.model_copy(update=update)
+
+
+async def offload_entry(bus: Bus, ref: TurnRef, attempt: int, entry: Answered, *, ttl: float) -> Answered:
+    """The entry of the journal as it is sent: its answer is offloaded for `ttl` seconds. Raises as `offload_result`."""
+    data = (entry.answer or "").encode()
+    if len(data) > MAX_OFFLOADED:
+        raise Rejected(f"the answer of call {entry.call!r} is too large", code="too_large")
+    name = f"answer-{attempt}-{hashlib.sha256(entry.call.encode()).hexdigest()[:16]}"
+    return entry.model_copy(update={"answer": None, "stowed": await offload(bus, ref, name, data, ttl=ttl)})
+
+
+async def whole_entry(bus: Bus, ref: TurnRef, entry: Answered) -> Answered:
+    """The entry with its answer; raises as `whole_request` does."""
+    if entry.stowed is None:
+        return entry
+    return entry.model_copy(update={"answer": (await fetch(bus, ref, entry.stowed)).decode(), "stowed": None})

@@ -1,0 +1,134 @@
+"""The journal of a turn: what its earlier attempts asked and heard, read from the log.
+
+An attempt counts up to the claim that follows it, and up to the first of its events that is missing. A tool whose start
+is stored behind such a gap counts as unknown, and so does an answer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import Record, read_all
+from pallas_bus.turnlog.content.claim_checks import whole_entry
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import TURN_CLAIM, TURN_CONTENT, TURN_EVENT, TURN_LOG
+from pallas_contracts.errors import NotFound, Rejected
+from pallas_contracts.turns import (
+    Answered,
+    AnyEvent,
+    Claimed,
+    HandedBack,
+    Restarted,
+    ToolStarted,
+    TurnClaim,
+    TurnEvents,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What an attempt knows of those before it.
+
+    `answers` are the calls that were answered, by their place in the turn. `unknown` are the tools that started, may
+    not be called again, and whose answer is not known; those of `behind_gap` are not even known to belong to a call
+    of `answers`. `effect` is the last tool that started and may not be called again, answered or not. `lost` counts the
+    attempts whose worker was lost, `elapsed` is the seconds from the first claim to the last. `traced` has the headers
+    of the first claim, in whose trace the answers were got.
+    """
+
+    answers: Mapping[str, Answered] = field(default_factory=dict[str, Answered])
+    unknown: Mapping[str, ToolStarted] = field(default_factory=dict[str, ToolStarted])
+    behind_gap: bool = False
+    effect: ToolStarted | None = None
+    lost: int = 0
+    elapsed: float = 0.0
+    traced: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+NO_JOURNAL = Journal()
+"""The journal of a first attempt."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """The events of an attempt by number, as far as they were stored before the next claim."""
+
+    claimed_at: datetime
+    number: int
+    headers: Mapping[str, str]
+    events: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
+
+
+async def read_journal(bus: Bus, ref: TurnRef, before: int) -> Journal:
+    """The journal for attempt `before`. Its claim need not be stored yet; if it is, no earlier attempt can add to it.
+
+    Raises:
+        Unavailable: the broker does not answer.
+    """
+    kinds = (ref.on(contract.template) for contract in (TURN_CLAIM, TURN_EVENT, TURN_CONTENT))
+    found = await asyncio.gather(*(read_all(bus, TURN_LOG.name, subject) for subject in kinds))
+    attempts = _attempts(sorted((record for records in found for record in records), key=lambda record: record.seq))
+    earlier = [attempt for attempt in attempts if attempt.number < before]
+    for attempt in earlier:
+        for number, event in attempt.events.items():
+            if isinstance(event, Answered):
+                attempt.events[number] = await _whole(bus, ref, event)
+    handed_back = sum(any(isinstance(it, HandedBack) for it in attempt.events.values()) for attempt in earlier)
+    return replace(_fold(earlier, attempts[-1].claimed_at if attempts else None), lost=before - 1 - handed_back)
+
+
+def _attempts(records: Iterable[Record]) -> list[_Attempt]:
+    attempts: list[_Attempt] = []
+    for record in records:
+        match record.subject.split(".")[3]:
+            case "claim":
+                claim = TurnClaim.model_validate_json(record.data).claim
+                if isinstance(claim, Claimed):
+                    attempts.append(_Attempt(record.time, claim.attempt, record.headers))
+            case "event" | "content" if attempts:
+                batch = TurnEvents.model_validate_json(record.data)
+                if batch.attempt == attempts[-1].number:
+                    attempts[-1].events.update({event.seq: event for event in batch.events})
+            case _:
+                pass
+    return attempts
+
+
+async def _whole(bus: Bus, ref: TurnRef, entry: Answered) -> Answered:
+    """The entry with its answer; without any if it cannot be read any more."""
+    try:
+        return await whole_entry(bus, ref, entry)
+    except (NotFound, Rejected) as error:
+        log.warning("an answer of an earlier attempt cannot be read", extra={"call": entry.call, "reason": error.code})
+        return entry.model_copy(update={"stowed": None})
+
+
+def _fold(attempts: Iterable[_Attempt], now: datetime | None) -> Journal:
+    answers: dict[str, Answered] = {}
+    unknown: dict[str, ToolStarted] = {}
+    behind_gap, effect = False, None
+    first: _Attempt | None = None
+    for attempt in attempts:
+        first = first or attempt
+        gap = next(number for number in range(1, len(attempt.events) + 2) if number not in attempt.events)
+        for number in sorted(attempt.events):
+            match attempt.events[number]:
+                case ToolStarted(leaf=True, safe=False) as started:
+                    effect = unknown[started.call] = started
+                    behind_gap |= number > gap
+                case Restarted() if number < gap:
+                    answers.clear()
+                case Answered(answer=str()) as entry if number < gap:
+                    answers[entry.call] = entry
+                    unknown.pop(entry.call, None)
+                case Answered() as entry:
+                    gap = min(gap, number)
+                case _:
+                    pass
+    elapsed = (now - first.claimed_at).total_seconds() if first is not None and now is not None else 0.0
+    return Journal(answers, unknown, behind_gap, effect, 0, elapsed, first.headers if first is not None else {})

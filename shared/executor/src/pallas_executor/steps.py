@@ -1,0 +1,89 @@
+"""The steps of one attempt. A call that an earlier attempt made is not made again: its answer is in the journal."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from pallas_contracts.turns import Answered, Continued, Restarted, ToolStarted
+from pallas_executor.agent_runtime import Emitter, Failed, Turn
+from pallas_executor.journal import NO_JOURNAL
+
+
+class JournalUnusable(Exception):
+    """The journal does not fit what the agent does now, or an answer in it cannot be read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Steps:
+    """Takes answers from the journal of earlier attempts, and adds those of this one."""
+
+    def __init__(self, turn: Turn, emit: Emitter) -> None:
+        self._journal = turn.journal
+        self._boundary = turn.boundary
+        self._emit = emit
+        self._continued = not turn.journal.answers
+        self._effect = turn.journal.effect
+        self.unusable: JournalUnusable | None = None
+
+    @property
+    def journal(self) -> Mapping[str, Answered]:
+        """The answers of earlier attempts."""
+        return self._journal.answers
+
+    def answer(self, call: str, basis: str) -> str | None:
+        """The answer of a call, as JSON; None if it is to be made now.
+
+        Raises:
+            JournalUnusable: something else was called there.
+        """
+        entry = self._journal.answers.get(call)
+        if entry is None:
+            return None
+        if entry.basis != basis:
+            raise self.mismatch(f"call {call} was {entry.basis!r}, and is {basis!r} now")
+        return entry.answer
+
+    def mismatch(self, reason: str) -> JournalUnusable:
+        """The exception for an answer that cannot be used. It is kept, because a function may catch it."""
+        self.unusable = JournalUnusable(reason)
+        return self.unusable
+
+    def is_unknown(self, call: str) -> bool:
+        """Whether an earlier attempt started this call of a tool, and nobody knows what became of it."""
+        return call in self._journal.unknown
+
+    def begin(self, n: int) -> None:
+        """Step `n` of the agent begins. The first one is where this attempt goes on."""
+        if not self._continued:
+            self._continued = True
+            self._emit.emit(Continued(n=n, taken=tuple(self._journal.answers)))
+
+    async def tool_starting(self, event: ToolStarted) -> None:
+        """Publish that a tool is about to be called, as `Emitter` does."""
+        if event.leaf and not event.safe:
+            self._effect = event
+        await self._emit.tool_starting(event)
+
+    @asynccontextmanager
+    async def under_way(self, *, inner: bool = False) -> AsyncGenerator[None]:
+        """Make a call inside the block. While the worker drains, it does not begin (see `Boundary`)."""
+        async with self._boundary.step(inner=inner):
+            yield
+
+    async def record(self, call: str, basis: str, answer: str) -> None:
+        """Add the answer of a call, as JSON."""
+        await self._emit.answered(Answered(call=call, basis=basis, answer=answer))
+
+    def restart(self) -> Failed | None:
+        """Start the attempt anew, without the journal. Returns why not, if a tool may have had an effect."""
+        if (tool := self._effect) is not None:
+            return Failed(
+                "worker_lost",
+                "The turn cannot go on where it stopped, because the agent has changed meanwhile. It is not executed "
+                f"again, because the tool {tool.server}/{tool.tool} had started. Check before you retry.",
+            )
+        self._journal, self._continued, self.unusable = NO_JOURNAL, True, None
+        self._emit.emit(Restarted())
+        return None

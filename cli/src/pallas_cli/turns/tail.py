@@ -16,10 +16,14 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.plain_text import print_plain
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import (
+    Answered,
     AnyEvent,
     CancelRequested,
     Claimed,
+    Continued,
+    HandedBack,
     ModelCalled,
+    Restarted,
     Step,
     ToolCompleted,
     ToolFailed,
@@ -144,6 +148,14 @@ def text_of(event: AnyEvent) -> str:
         case ModelCalled():
             tokens = f"{event.input_tokens} in, {event.output_tokens} out"
             return f"{event.model} answered {event.agent} in {event.duration_ms:.1f} ms ({tokens})"
+        case Continued():
+            return f"goes on at step {event.n} with {len(event.taken)} answers of earlier attempts"
+        case Restarted():
+            return "starts anew: the agent has changed, or an answer of an earlier attempt cannot be read"
+        case HandedBack():
+            return "handed back: the worker drains"
+        case Answered():
+            return f"answer of call {event.call} kept"
         case _:
             return event.type.replace("_", " ")
 

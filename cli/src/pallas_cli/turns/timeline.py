@@ -9,8 +9,12 @@ from typing import Any, Literal
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
 from pallas_cli.turns.tail import claim_text, text_of, time_of
 from pallas_contracts.turns import (
+    Answered,
     AnyEvent,
+    Continued,
+    HandedBack,
     ModelCalled,
+    Restarted,
     Step,
     TextDelta,
     ToolCompleted,
@@ -19,14 +23,17 @@ from pallas_contracts.turns import (
     ToolStarted,
 )
 
-type Kind = Literal["queue", "attempt", "step", "model", "tool", "agent", "content", "joined", "cancel", "outcome"]
+type Kind = Literal[
+    "queue", "attempt", "journal", "step", "model", "tool", "agent", "content", "joined", "cancel", "outcome"
+]
 
 
 @dataclass
 class Entry:
     """One line of a timeline. `took` is seconds; None if it has not ended, or has no duration.
 
-    `within` is the entry that contains it. `span` is its name in a trace, and `note` a remark there.
+    `within` is the entry that contains it. `span` is its name in a trace, and `note` a remark there. A call is
+    `taken_over` if a later attempt went on with its answer.
     """
 
     at: datetime
@@ -38,6 +45,7 @@ class Entry:
     span: str | None = None
     note: str = ""
     failed: bool = False
+    taken_over: bool = False
 
     @property
     def depth(self) -> int:
@@ -47,7 +55,7 @@ class Entry:
     def as_json(self, began: datetime) -> dict[str, Any]:
         """The entry as plain values; `after` is seconds since the request."""
         after = (self.at - began).total_seconds()
-        rest = {name: getattr(self, name) for name in ("kind", "attempt", "depth", "what")}
+        rest = {name: getattr(self, name) for name in ("kind", "attempt", "depth", "what", "taken_over")}
         return {"at": self.at.isoformat(), "after": after, "took": self.took, **rest}
 
 
@@ -55,8 +63,9 @@ def timeline(turn: TurnHistory) -> list[Entry]:
     """All entries, by time."""
     attempts = [turn.attempts[number] for number in sorted(turn.attempts)]
     entries = [*_queue(turn, attempts)]
-    for attempt, following in zip_longest(attempts, attempts[1:]):
-        entries += _Attempt(attempt, _end(turn, following)).entries()
+    for number, (attempt, following) in enumerate(zip_longest(attempts, attempts[1:]), 1):
+        taken = frozenset(call for later in attempts[number:] for call in _taken(later))
+        entries += _Attempt(attempt, _end(turn, following), taken).entries()
     entries += [Entry(join.at, "joined", f"the caller joined the turn through {join.gateway}") for join in turn.joins]
     if turn.cancel is not None:
         entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))
@@ -89,12 +98,17 @@ def _end(turn: TurnHistory, following: AttemptHistory | None) -> datetime | None
     return turn.outcome.ended_at if turn.outcome is not None else None
 
 
+def _taken(attempt: AttemptHistory) -> tuple[str, ...]:
+    return next((event.taken for event in attempt.events.values() if isinstance(event, Continued)), ())
+
+
 @dataclass
 class _Attempt:
     """Nests the events of an attempt: calls in steps, a sub-agent in its call."""
 
     history: AttemptHistory
     end: datetime | None
+    taken: frozenset[str]
     made: list[Entry] = field(default_factory=list[Entry])
     _steps: dict[str, Entry] = field(default_factory=dict[str, Entry])
     _calls: dict[str, Entry] = field(default_factory=dict[str, Entry])
@@ -128,13 +142,16 @@ class _Attempt:
                 within, kind = self._steps.get(self._calling, self._whole), "tool" if event.leaf else "agent"
                 span = f"execute_tool {event.server}__{event.tool}" if event.leaf else f"execute_tool {event.tool}"
                 call = self._add(Entry(at, kind, f"{event.server}/{event.tool}", within=within, span=span))
+                call.taken_over = event.call in self.taken
                 self._calls[event.call] = call
                 if not event.leaf:
                     self._callers[event.server] = call
             case ToolCompleted() | ToolFailed():
                 self._end_call(event, at)
-            case TextDelta() | ToolProgress():
+            case TextDelta() | ToolProgress() | Answered():
                 pass
+            case Continued() | Restarted() | HandedBack():
+                self._add(Entry(at, "journal", text_of(event), within=self._whole))
             case _:
                 self._add(Entry(at, "content", text_of(event), within=self._whole))
 
@@ -144,6 +161,7 @@ class _Attempt:
         what, span = f"{event.model} answered {note}", f"chat {event.model}"
         entry = Entry(began, "model", what, event.duration_ms / 1000, within=step or self._whole, span=span, note=note)
         entry.at = max(began, step.at) if step is not None else began
+        entry.taken_over = event.call in self.taken
         self._add(entry)
 
     def _end_call(self, event: ToolCompleted | ToolFailed, at: datetime) -> None:
@@ -224,5 +242,6 @@ def lines_of(turn: TurnHistory) -> list[str]:
     lines = [f"{'after':>9} {'took':>9}"]
     for entry in timeline(turn):
         took = f"{entry.took:9.3f}" if entry.took is not None else " " * 9
-        lines.append(f"{(entry.at - began).total_seconds():9.3f} {took}  {'  ' * entry.depth}{entry.what}")
+        what = f"{entry.what}; taken over" if entry.taken_over else entry.what
+        lines.append(f"{(entry.at - began).total_seconds():9.3f} {took}  {'  ' * entry.depth}{what}")
     return lines

@@ -21,7 +21,7 @@ class Observer:
         """The turn waits; `ahead` turns are in front of it."""
 
     async def on_attempt(self, attempt: int) -> None:
-        """The worker of the last attempt was lost, and `attempt` begins. What it reported does not count any more."""
+        """The last attempt was lost, and `attempt` starts anew. What was reported before does not count any more."""
 
     async def on_event(self, event: object, cursor: Cursor, /) -> None:
         """An event of the turn; `cursor` is the cursor behind it."""

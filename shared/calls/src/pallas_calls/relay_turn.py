@@ -11,7 +11,7 @@ from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_calls.model import TurnEnd
 from pallas_calls.observer import Observer
-from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Result, TurnOutcome
+from pallas_contracts.turns import CancelRequested, Claimed, Fault, InputRequired, Restarted, Result, TurnOutcome
 from pallas_runtime.telemetry import tracer
 
 QUEUE_REPORT_AFTER = 0.25
@@ -58,8 +58,11 @@ async def relay_turn(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> 
                 case Claimed():
                     answer = None
                     turn.on_claim(item)
-                    if item.attempt > 1 and Cursor(item.attempt) > feed.behind and not item.ends:
+                    again = item.attempt > 1 and not (item.ends or item.continues)
+                    if again and Cursor(item.attempt) > feed.behind:
                         await observer.on_attempt(item.attempt)
+                case Restarted():
+                    await observer.on_attempt(feed.cursor.attempt)
                 case CancelRequested() if waited:
                     turn.on_cancelled_in_queue()
                 case CancelRequested():

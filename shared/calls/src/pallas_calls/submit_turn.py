@@ -29,7 +29,9 @@ from pallas_contracts.keyed import LogKey
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import (
     KNOWN_EVENTS,
+    Answered,
     FinalEvent,
+    HandedBack,
     JsonObject,
     LogMessage,
     ModelCalled,
@@ -49,8 +51,8 @@ _TRY = 1.0
 _PAUSE = 0.1
 """Seconds of one attempt, and between two."""
 
-_NOT_RELAYED = events_of(TextDelta, ModelCalled)
-"""Events that no caller gets: a model's text and its cost stay in the log."""
+_NOT_RELAYED = events_of(TextDelta, ModelCalled, Answered, HandedBack)
+"""Events that no caller gets: a model's text, its cost and the journal stay in the log."""
 
 ONLY_THE_END = KNOWN_EVENTS - events_of(FinalEvent, LogMessage)
 """Events that a caller without a progress token does not get."""

@@ -6,8 +6,8 @@ is stored behind such a gap counts as unknown, and so does an answer.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pallas_bus.transport.connection import Bus
@@ -55,11 +55,11 @@ NO_JOURNAL = Journal()
 
 
 @dataclass(slots=True)
-class _Attempt:
+class LoggedAttempt:
     """The events of an attempt by number, as far as they were stored before the next claim."""
 
-    claimed_at: datetime
     number: int
+    claimed_at: datetime
     headers: Mapping[str, str]
     events: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
 
@@ -72,24 +72,23 @@ async def read_journal(bus: Bus, ref: TurnRef, before: int) -> Journal:
     """
     kinds = (ref.on(contract.template) for contract in (TURN_CLAIM, TURN_EVENT, TURN_CONTENT))
     found = await asyncio.gather(*(read_all(bus, TURN_LOG.name, subject) for subject in kinds))
-    attempts = _attempts(sorted((record for records in found for record in records), key=lambda record: record.seq))
-    earlier = [attempt for attempt in attempts if attempt.number < before]
-    for attempt in earlier:
+    attempts = logged_attempts(sorted((record for records in found for record in records), key=lambda it: it.seq))
+    for attempt in attempts:
         for number, event in attempt.events.items():
             if isinstance(event, Answered):
                 attempt.events[number] = await _whole(bus, ref, event)
-    handed_back = sum(any(isinstance(it, HandedBack) for it in attempt.events.values()) for attempt in earlier)
-    return replace(_fold(earlier, attempts[-1].claimed_at if attempts else None), lost=before - 1 - handed_back)
+    return fold_journal(attempts, before)
 
 
-def _attempts(records: Iterable[Record]) -> list[_Attempt]:
-    attempts: list[_Attempt] = []
+def logged_attempts(records: Iterable[Record]) -> list[LoggedAttempt]:
+    """The attempts of a turn, from its claims, events and content in the order of the log."""
+    attempts: list[LoggedAttempt] = []
     for record in records:
         match record.subject.split(".")[3]:
             case "claim":
                 claim = TurnClaim.model_validate_json(record.data).claim
                 if isinstance(claim, Claimed):
-                    attempts.append(_Attempt(record.time, claim.attempt, record.headers))
+                    attempts.append(LoggedAttempt(claim.attempt, record.time, record.headers))
             case "event" | "content" if attempts:
                 batch = TurnEvents.model_validate_json(record.data)
                 if batch.attempt == attempts[-1].number:
@@ -108,13 +107,14 @@ async def _whole(bus: Bus, ref: TurnRef, entry: Answered) -> Answered:
         return entry.model_copy(update={"stowed": None})
 
 
-def _fold(attempts: Iterable[_Attempt], now: datetime | None) -> Journal:
+def fold_journal(attempts: Sequence[LoggedAttempt], before: int) -> Journal:
+    """The journal for attempt `before`, from the attempts in their order. Answers are whole."""
     answers: dict[str, Answered] = {}
     unknown: dict[str, ToolStarted] = {}
-    behind_gap, effect = False, None
-    first: _Attempt | None = None
+    behind_gap, effect, lost = False, None, before - 1
     for attempt in attempts:
-        first = first or attempt
+        if attempt.number >= before:
+            break
         gap = next(number for number in range(1, len(attempt.events) + 2) if number not in attempt.events)
         for number in sorted(attempt.events):
             match attempt.events[number]:
@@ -126,9 +126,12 @@ def _fold(attempts: Iterable[_Attempt], now: datetime | None) -> Journal:
                 case Answered(answer=str()) as entry if number < gap:
                     answers[entry.call] = entry
                     unknown.pop(entry.call, None)
-                case Answered() as entry:
+                case Answered():
                     gap = min(gap, number)
+                case HandedBack():
+                    lost -= 1
                 case _:
                     pass
-    elapsed = (now - first.claimed_at).total_seconds() if first is not None and now is not None else 0.0
-    return Journal(answers, unknown, behind_gap, effect, 0, elapsed, first.headers if first is not None else {})
+    times = [attempt.claimed_at for attempt in attempts]
+    elapsed = (times[-1] - times[0]).total_seconds() if times else 0.0
+    return Journal(answers, unknown, behind_gap, effect, lost, elapsed, attempts[0].headers if attempts else {})

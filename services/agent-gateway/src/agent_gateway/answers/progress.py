@@ -12,6 +12,7 @@ from pallas_bus.turnlog.cursor import BEGINNING, Cursor
 from pallas_calls.observer import Observer
 from pallas_contracts.turns import (
     LOG_LEVELS,
+    Continued,
     LogMessage,
     Progress,
     Step,
@@ -85,10 +86,14 @@ class ProgressObserver(Observer):
         """Whether a cancelled call means that its caller left."""
         return self.left()
 
-    async def on_event(self, event: object, _cursor: Cursor = BEGINNING, /) -> None:
-        """Pass on log messages and progress."""
+    async def on_event(self, event: object, cursor: Cursor = BEGINNING, /) -> None:
+        """Pass on log messages and progress. That a later attempt goes on is no pattern of the handshake eras."""
         if isinstance(event, LogMessage):
             await self.write_log(event)
+        elif isinstance(event, Continued):
+            if self.modern:
+                text = f"{self.agent} continues (attempt {cursor.attempt}, step {event.n})"
+                await self._send(Line(0, None, text), own=False)
         elif (line := line_of(event)) is not None:
             await self._send(line, own=isinstance(event, Progress))
 
@@ -97,7 +102,7 @@ class ProgressObserver(Observer):
         await self._send(Line(0, None, f"{self.agent} queued: {ahead} ahead"), own=False)
 
     async def on_attempt(self, attempt: int) -> None:
-        """Report that the turn is executed again."""
+        """Report that the turn is executed again from its beginning."""
         await self._send(Line(0, None, f"{self.agent} attempt {attempt}: taken up again"), own=False)
 
     async def _send(self, line: Line, *, own: bool) -> None:

@@ -1,7 +1,6 @@
 """The steps of one attempt. A call that an earlier attempt made is not made again: its answer is in the journal."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 from pallas_contracts.turns import Answered, Continued, Restarted, ToolStarted
 from pallas_executor.agent_runtime import Emitter, Failed, Turn
@@ -26,11 +25,6 @@ class Steps:
         self._continued = not turn.journal.answers
         self._effect = turn.journal.effect
         self.unusable: JournalUnusable | None = None
-
-    @property
-    def journal(self) -> Mapping[str, Answered]:
-        """The answers of earlier attempts."""
-        return self._journal.answers
 
     def answer(self, call: str, basis: str) -> str | None:
         """The answer of a call, as JSON; None if it is to be made now.
@@ -66,11 +60,9 @@ class Steps:
             self._effect = event
         await self._emit.tool_starting(event)
 
-    @asynccontextmanager
-    async def under_way(self, *, inner: bool = False) -> AsyncGenerator[None]:
+    def under_way(self, *, inner: bool = False) -> AbstractAsyncContextManager[None]:
         """Make a call inside the block. While the worker drains, it does not begin (see `Boundary`)."""
-        async with self._boundary.step(inner=inner):
-            yield
+        return self._boundary.step(inner=inner)
 
     async def record(self, call: str, basis: str, answer: str) -> None:
         """Add the answer of a call, as JSON."""

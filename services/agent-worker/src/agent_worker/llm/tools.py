@@ -7,8 +7,8 @@ only a superseded attempt (`Superseded`) ends the run.
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -101,14 +101,10 @@ class AgentTools:
         """The tools that the model was offered."""
         return self._bound or ()
 
-    @asynccontextmanager
-    async def under_way(self, name: str) -> AsyncGenerator[None]:
+    def under_way(self, name: str) -> AbstractAsyncContextManager[None]:
         """Call a tool inside the block. A sub-agent makes steps of its own, between which the turn can stop."""
-        if (self._bound or {})[name].server is None:
-            yield
-            return
-        async with self._scope.steps.under_way():
-            yield
+        leaf = (self._bound or {})[name].server is not None
+        return self._scope.steps.under_way() if leaf else nullcontext()
 
     async def call(self, call: str, name: str, arguments: JsonObject) -> str | list[str | BinaryContent]:
         """Call a tool, emit its events, and return its result for the model. `call` names the call in the turn.

@@ -140,22 +140,21 @@ class TurnWriter:
         """Publish the event, fenced and behind all others, and wait until it is stored.
 
         The connection keeps the order. So what was sent before is stored, too, unless the connection broke: then what
-        is missing is sent again first. A later attempt finds all that happened before this event.
+        is missing is sent again. A later attempt finds all that happened before this event.
         """
         self._add(event)
         last = self._seq
         *before, ends = self._load()
         try:
-            if self._lost:
-                await self._retry(self._send_again, "send events again", deadline=None)
             for batch in before:
                 await self._send(batch)
             await self._put_last(ends, what)
+            while self._lost:
+                await self._retry(self._send_again, "send events again", deadline=None)
         except BaseException:
             self._unsure = True
             raise
-        if not self._lost:
-            self._sent = [events for events in self._sent if events[0].seq > last]
+        self._sent = [events for events in self._sent if events[0].seq > last]
 
     async def _put_last(self, ends: Batch, what: str) -> None:
         async def put() -> None:

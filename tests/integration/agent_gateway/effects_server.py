@@ -3,13 +3,13 @@
 An effect is a line in the file. `slow` has its effect at once and answers when there is a file of the name `go`.
 """
 
-import asyncio
 import sys
 from pathlib import Path
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
+from tests.waiting import eventually
 
 
 def build_server(effects: Path) -> MCPServer:
@@ -28,8 +28,7 @@ def build_server(effects: Path) -> MCPServer:
     async def slow(key: str) -> str:
         """Have an effect, and answer later."""
         write(key)
-        while not effects.with_name("go").exists():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.01)
+        await eventually(effects.with_name("go").exists)
         return f"{key} noted late"
 
     server.add_tool(note)

@@ -10,7 +10,9 @@ from agent_gateway.answers.progress import (
     line_of,
     wanted_levels,
 )
+from pallas_bus.turnlog.cursor import Cursor
 from pallas_contracts.turns import (
+    Continued,
     LogMessage,
     ModelCalled,
     Progress,
@@ -105,6 +107,14 @@ async def test_a_turn_has_the_same_messages_in_both_eras_with_the_values_of_each
     lines = await caller.notify(*TURN)
     assert [line.message for line in lines] == MESSAGES
     assert [(line.progress, line.total) for line in lines] == values
+
+
+@pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
+async def test_only_the_modern_era_is_notified_that_a_later_attempt_goes_on(modern: bool) -> None:
+    caller = Caller(modern=modern)
+    await caller.observer.on_event(Continued(n=7, taken=("1",)), Cursor(2, 1))
+    expected = [Line(1, None, "harper continues (attempt 2, step 7)")] if modern else []
+    assert caller.lines == expected
 
 
 async def test_a_functions_own_progress_is_passed_on_unchanged() -> None:

@@ -12,8 +12,11 @@ from pallas_cli.turns.timeline import lines_of, timeline, times_of
 from pallas_contracts.turns import (
     AnyEvent,
     Claimed,
+    Continued,
     Fault,
+    HandedBack,
     ModelCalled,
+    Restarted,
     Result,
     Step,
     TextDelta,
@@ -106,6 +109,31 @@ def test_calls_are_nested_in_steps_and_a_sub_agent_in_its_call() -> None:
         "    1.900              result",
         "    2.000            completed",
     ]
+
+
+def test_answers_that_a_later_attempt_has_taken_over_are_marked() -> None:
+    first: list[tuple[float, AnyEvent]] = [
+        (0.2, model("harper", 0.1).model_copy(update={"call": "1"})),
+        (0.2, tool("1.1")),
+        (0.3, done("1.1", 0.1)),
+        (0.3, tool("1.2")),
+        (0.4, HandedBack()),
+    ]
+    turn = a_turn(
+        (0.1, first), (0.5, [(0.5, Restarted())]), (0.6, [(0.7, Continued(n=2, taken=("1", "1.1")))]), ends=0.8
+    )
+    assert lines_of(turn)[2:-1] == [
+        "    0.100     0.400  attempt 1 by w1",
+        "    0.100     0.100    offline answered (7 in, 2 out); taken over",
+        "    0.200     0.100    argos/search; taken over",
+        "    0.300              argos/search",
+        "    0.400              handed back: the worker drains",
+        "    0.500     0.100  attempt 2 by w2",
+        "    0.500              starts anew: the agent has changed, or an answer of an earlier attempt cannot be read",
+        "    0.600     0.200  attempt 3 by w3",
+        "    0.700              goes on at step 2 with 2 answers of earlier attempts",
+    ]
+    assert [it.as_json(BEGAN)["taken_over"] for it in timeline(turn)[1:5]] == [False, True, True, False]
 
 
 def test_times_are_added_up_and_parallel_calls_do_not_hide_the_rest() -> None:

@@ -44,7 +44,11 @@ FULL = """
       far:
         kind: function
         module: my_team.tools
-      plain: {}
+      plain:
+        servers: [argos]
+        on_unknown_tool_outcome: tell_model
+        tools: {argos/search: {retry: safe}, argos/write: {retry: unsafe}}
+      bare: {}
     """
 CONFIG = """
     default_model: generic.llama3.2:latest
@@ -88,12 +92,17 @@ def test_every_field_of_a_full_team_is_read(tmp_path: Path) -> None:
         max_rate_per_caller=0.5,
         grace=12.5,
     )
+    plain = team.agents["plain"]
+    assert plain.on_unknown_tool_outcome == "tell_model"
+    assert [plain.may_repeat("argos", tool) for tool in ("search", "write", "other")] == [True, False, False]
+    assert harper.may_repeat("files", "anything")
     assert harper.allow == Allow(types=("turn",), teams=("0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e",))
 
 
 def test_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
-    agent = full_team(tmp_path).agents["plain"]
-    assert (agent.kind, agent.title, agent.version, agent.port) == ("llm", "plain", "1.2.3-rc.1", None)
+    agent = full_team(tmp_path).agents["bare"]
+    assert (agent.kind, agent.title, agent.version, agent.port) == ("llm", "bare", "1.2.3-rc.1", None)
+    assert (agent.on_unknown_tool_outcome, agent.safe_tools) == ("fail", frozenset())
     assert (agent.max_iterations, agent.retry, agent.limits) == (20, "unsafe", Limits())
     assert agent.allow is None
     assert (agent.servers, agent.depends_on, agent.instruction) == ((), (), "")

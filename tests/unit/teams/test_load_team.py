@@ -138,7 +138,7 @@ def test_dependencies_name_servers_by_the_key_of_their_configuration(tmp_path: P
     argos, files = team.dependencies(team.agents["harper"])
     assert (argos.name, argos.key, argos.transport) == ("argos", team.servers["argos"].key(), "http")
     assert (files.name, files.key, files.transport) == ("files", team.servers["files"].key(), "stdio")
-    assert team.dependencies(team.agents["plain"]) == ()
+    assert team.dependencies(team.agents["bare"]) == ()
 
 
 def test_a_model_dependency_names_provider_and_model(tmp_path: Path) -> None:

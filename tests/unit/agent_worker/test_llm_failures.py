@@ -9,7 +9,8 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
 )
 
-from agent_worker.llm.failures import redact, run_failure
+from agent_worker.llm.failures import run_failure
+from pallas_executor.redact import redact
 
 
 @pytest.mark.parametrize(

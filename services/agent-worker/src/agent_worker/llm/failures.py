@@ -1,6 +1,6 @@
 """Maps errors of a run to failures of a turn.
 
-Providers quote requests, addresses and parts of keys in their errors; `redact` removes them.
+Providers quote requests, addresses and parts of keys in their errors; these are redacted.
 """
 
 import re
@@ -18,15 +18,8 @@ from pydantic_ai.exceptions import (
 )
 
 from pallas_executor.agent_runtime import Failed
+from pallas_executor.redact import redact
 
-_LONGEST = 500
-_SECRETS = re.compile(
-    r"(?i)(?P<keep>\b(?:bearer|basic|api[-_ ]?key\S*|token|authorization)[\"']?\s*[:= ]\s*[\"']?"
-    r"(?:(?:bearer|basic)\s+)?)[^\s\"',}]+"
-    r"|\b(?:sk|pk|rk|key|ghp|xox[a-z])-[\w*.-]{4,}"
-    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
-)
-_ADDRESS = re.compile(r"\b(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s\"'<>)]+")
 _OVERFLOW = re.compile(
     r"(?i)context[ _-]?(?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens"
 )
@@ -46,13 +39,6 @@ def run_failure(error: AgentRunError, model: str) -> Failed:
         text = "message and history do not fit the model's context window; send less of the history"
         return Failed("context_overflow", text)
     return Failed("model_failed", f"the model {model!r} failed: {_text(error)}", retryable=_may_pass(error))
-
-
-def redact(text: str) -> str:
-    """Remove credentials and addresses from a text, and shorten it."""
-    text = _SECRETS.sub(lambda found: f"{found['keep'] or ''}[redacted]", text)
-    text = _ADDRESS.sub("[address]", text)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _says_overflow(error: AgentRunError) -> bool:

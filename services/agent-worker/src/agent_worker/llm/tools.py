@@ -16,13 +16,14 @@ from pydantic_ai.exceptions import ToolFailed as ToolFailedForModel
 from pydantic_ai.messages import BinaryContent
 from pydantic_ai.tools import ToolDefinition
 
+from agent_worker.downstream.calls import CallFailed, call_tool, says_safe
 from agent_worker.downstream.server import DownstreamServer
-from agent_worker.llm.failures import RunFailed, redact
+from agent_worker.llm.failures import RunFailed
 from agent_worker.llm.results import model_content, result_text
 from agent_worker.llm.scope import TurnScope
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Unavailable
-from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolProgress, ToolStarted
+from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -121,7 +122,7 @@ class AgentTools:
             self._fail(bound, call, began, "outcome_unknown", _UNKNOWN)
         if bound.server is not None:
             await self._scope.steps.tool_starting(started)
-            answer = await self._call_server(bound, bound.server, call, arguments, began)
+            answer = await self._call_server(bound, bound.server, started, arguments, began)
         else:
             self._scope.emit(started)
             answer = await self._ask_agent(bound, call, arguments, began)
@@ -130,27 +131,16 @@ class AgentTools:
         return answer
 
     async def _call_server(
-        self, bound: _Bound, server: DownstreamServer, call: str, arguments: JsonObject, began: float
+        self, bound: _Bound, server: DownstreamServer, started: ToolStarted, arguments: JsonObject, began: float
     ) -> str | list[str | BinaryContent]:
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            self._scope.emit(
-                ToolProgress(
-                    call=call,
-                    server=bound.server_name,
-                    tool=bound.tool_name,
-                    progress=progress,
-                    total=total,
-                    message=message,
-                )
-            )
-
+        call = started.call
         try:
-            result = await server.call(bound.tool_name, arguments, on_progress)
+            result = await call_tool(server, started, arguments, self._scope.emitter)
             content = "" if result.is_error else model_content(result, vision=self._vision)
-        except Unavailable as error:
-            self._fail(bound, call, began, "unreachable", error.message)
-        except Exception as error:  # noqa: BLE001 - any other error of the SDK, or of the result, is a failure of this tool
-            self._fail(bound, call, began, "tool_error", redact(str(error)) or type(error).__name__)
+        except CallFailed as error:
+            self._fail(bound, call, began, error.code, error.message)
+        except ValueError as error:
+            self._fail(bound, call, began, "tool_error", str(error))
         if result.is_error:
             self._fail(bound, call, began, "tool_error", result_text(result))
         return content
@@ -186,7 +176,7 @@ class AgentTools:
                 log.warning("agent runs without a server's tools", extra={"server": name, "reason": error.message})
                 continue
             for tool in tools:
-                safe = self._safe(name, tool.name) or _says_safe(tool)
+                safe = self._safe(name, tool.name) or says_safe(tool)
                 self._add(found, _Bound(_server_tool(name, tool), name, tool.name, server=server, safe=safe))
         for agent in self._agents:
             bare = f"{agent.name}__{agent.name}"
@@ -199,11 +189,6 @@ class AgentTools:
             log.warning("tool left out: its name is taken", extra={"server": bound.server_name, "tool": name})
             return
         found[name] = bound
-
-
-def _says_safe(tool: "Tool") -> bool:
-    hints = tool.annotations
-    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
 
 def _server_tool(server: str, tool: "Tool") -> ToolDefinition:

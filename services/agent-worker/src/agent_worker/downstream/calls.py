@@ -1,0 +1,57 @@
+"""One call of a downstream tool in a turn: its progress is emitted, and its errors get codes."""
+
+from typing import TYPE_CHECKING
+
+from agent_worker.downstream.server import DownstreamServer
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Unavailable
+from pallas_contracts.turns import ToolProgress, ToolStarted
+from pallas_executor.agent_runtime import Emitter
+from pallas_executor.redact import redact
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, Tool
+
+
+class CallFailed(Exception):
+    """A call has no result. `code` is `unreachable` or `tool_error`; `message` is redacted."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+async def call_tool(
+    server: DownstreamServer, started: ToolStarted, arguments: JsonObject, emit: Emitter
+) -> "CallToolResult":
+    """Make the call that `started` names.
+
+    Raises:
+        CallFailed: there is no result.
+    """
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        emit.emit(
+            ToolProgress(
+                call=started.call,
+                server=started.server,
+                tool=started.tool,
+                progress=progress,
+                total=total,
+                message=message,
+            )
+        )
+
+    try:
+        return await server.call(started.tool, arguments, on_progress)
+    except Unavailable as error:
+        raise CallFailed("unreachable", error.message) from error
+    except Exception as error:  # any other error of the SDK is a failure of this tool
+        raise CallFailed("tool_error", redact(str(error)) or type(error).__name__) from error
+
+
+def says_safe(tool: "Tool") -> bool:
+    """Whether a tool says of itself that it may be called again."""
+    hints = tool.annotations
+    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)

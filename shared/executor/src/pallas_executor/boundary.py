@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+
+_inside: ContextVar[bool] = ContextVar("inside a step", default=False)
 
 
 class Boundary:
@@ -15,6 +18,7 @@ class Boundary:
         self._under_way = 0
         self._waiting = 0
         self._stopping = False
+        self._held = asyncio.Event()
         self._reached: Callable[[], None] | None = None
 
     def stop(self, reached: Callable[[], None]) -> None:
@@ -23,24 +27,33 @@ class Boundary:
         self._check()
 
     @asynccontextmanager
-    async def step(self, *, inner: bool = False) -> AsyncGenerator[None]:
-        """Make a step inside the block. An inner step belongs to one that is under way, and does not wait."""
-        if self._stopping and not inner:
-            self._waiting += 1
-            self._check()
-            await asyncio.get_running_loop().create_future()
+    async def step(self) -> AsyncGenerator[None]:
+        """Make a step inside the block. One inside another belongs to it, and does not wait."""
+        if self._stopping and not _inside.get():
+            await self._wait()
         self._under_way += 1
+        outer = _inside.set(True)
         try:
             yield
         finally:
+            _inside.reset(outer)
             self._under_way -= 1
             self._check()
 
     def hold(self) -> None:
-        """From here on there is no boundary: something has begun whose end is not known."""
-        self._under_way += 1
+        """From here on there is no boundary, and no step waits: something has begun whose end is not known."""
+        self._held.set()
+
+    async def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._check()
+            await self._held.wait()
+        finally:
+            self._waiting -= 1
 
     def _check(self) -> None:
-        if self._waiting and not self._under_way and self._reached is not None:
+        free = not self._under_way and not self._held.is_set()
+        if self._waiting and free and self._reached is not None:
             reached, self._reached = self._reached, None
             reached()

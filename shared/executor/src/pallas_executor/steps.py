@@ -60,9 +60,13 @@ class Steps:
             self._effect = event
         await self._emit.tool_starting(event)
 
-    def under_way(self, *, inner: bool = False) -> AbstractAsyncContextManager[None]:
+    def under_way(self) -> AbstractAsyncContextManager[None]:
         """Make a call inside the block. While the worker drains, it does not begin (see `Boundary`)."""
-        return self._boundary.step(inner=inner)
+        return self._boundary.step()
+
+    def hold(self) -> None:
+        """From here on a drain does not stop the attempt."""
+        self._boundary.hold()
 
     async def record(self, call: str, basis: str, answer: str) -> None:
         """Add the answer of a call, as JSON."""

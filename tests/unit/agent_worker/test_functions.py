@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pytest
 from tests.runtimes import Events, a_team, a_turn, text_of
 
+from agent_worker.teams.outside import Reach
 from pallas_contracts.agents import AgentRead
 from pallas_contracts.errors import NotFound, Rejected, Superseded, Unavailable
 from pallas_contracts.turns import LogMessage, Progress, ToolStarted
@@ -128,7 +129,8 @@ async def never(ctx: ReadContext, values: dict[str, str]) -> str:
     return "never"
 
 
-runtime = FunctionRuntime("fixture", agent)
+NOTHING = Reach({}, {}, lambda _server, _tool: False)
+runtime = FunctionRuntime("fixture", agent, NOTHING.open)
 
 type Method = Literal["prompts/get", "resources/read", "completion/complete"]
 
@@ -147,7 +149,7 @@ async def test_a_returned_text_is_a_result_with_one_text_block() -> None:
 
 async def test_a_turn_that_names_a_model_fails_with_unknown_model() -> None:
     turn = replace(a_turn("bench", "greet", name="Ada"), model="offline")
-    outcome = await FunctionRuntime("bench", agent).run_turn(turn, Events())
+    outcome = await FunctionRuntime("bench", agent, NOTHING.open).run_turn(turn, Events())
     assert isinstance(outcome, Failed)
     assert outcome.code == "unknown_model"
 

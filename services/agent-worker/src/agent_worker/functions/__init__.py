@@ -14,6 +14,7 @@ from pallas_executor.functions import (
     ReadContext,
     Resource,
     Result,
+    StepFailed,
     Tool,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "ReadContext",
     "Resource",
     "Result",
+    "StepFailed",
     "Tool",
 ]

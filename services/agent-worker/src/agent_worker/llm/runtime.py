@@ -73,6 +73,14 @@ class LlmRuntime:
             return Failed("turn_timeout", f"agent {self.name!r} exceeded the time limit of the turn")
         return Completed(Result(content=({"type": "text", "text": text},)))
 
+    async def ask(self, message: str, scope: TurnScope, place: str) -> str:
+        """Run as a sub-agent in the turn of `scope`. `place` is the prefix of the names of its calls.
+
+        Raises:
+            RunFailed: it has no answer.
+        """
+        return await self._run(Seed(message), scope, self.model, place)
+
     async def read(self, question: AgentRead) -> JsonObject:
         """Refuse: the only prompt of an LLM agent is answered from its definition.
 
@@ -121,6 +129,6 @@ class LlmRuntime:
     @staticmethod
     def _ask(agent: "LlmRuntime", scope: TurnScope) -> AskAgent:
         async def ask(message: str, place: str) -> str:
-            return await agent._run(Seed(message), scope, agent.model, place)
+            return await agent.ask(message, scope, place)
 
         return ask

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from agent_worker.downstream.pool import DownstreamPool
+from agent_worker.downstream.server import DownstreamServer
 from agent_worker.teams.hosted_team import HostedTeam
+from agent_worker.teams.outside import Reach
 from pallas_contracts.agents import AgentDefinition, read_definition, unusable
 from pallas_contracts.bounds import reason_of
 from pallas_contracts.errors import PallasError, Rejected
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from pallas_executor.functions import FunctionAgent
 
 log = logging.getLogger(__name__)
+
+_TRANSPORTS = "agent_worker.downstream.transports"
 
 
 async def host_team(folder: TeamFolder, *, trace_content: bool = False) -> HostedTeam:
@@ -50,13 +54,15 @@ async def _prepare_llm(folder: TeamFolder, shared: "SharedRuntime", trace_conten
 
 
 async def _prepare_function(folder: TeamFolder, shared: "SharedRuntime", trace_content: bool) -> None:
-    """Nothing: modules are imported agent by agent."""
+    """Import what connects to servers. Modules are imported agent by agent."""
+    if any(agent.servers for agent in folder.agents.values() if agent.kind == "function"):
+        await asyncio.to_thread(importlib.import_module, _TRANSPORTS)
 
 
 def _import_llm(*, with_servers: bool) -> None:
     importlib.import_module("agent_worker.llm.runtime")
     if with_servers:
-        importlib.import_module("agent_worker.downstream.transports")
+        importlib.import_module(_TRANSPORTS)
 
 
 class SharedRuntime:
@@ -123,7 +129,9 @@ class _Host:
         from pallas_executor.functions.runtime import FunctionRuntime
 
         functions = await load_function_agent(self.folder.name, agent.name, agent.module)
-        runtime: AgentRuntime = FunctionRuntime(agent.name, functions)
+        agents = {name: self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on}
+        reach = Reach(self._servers(agent), agents, agent.may_repeat)
+        runtime: AgentRuntime = FunctionRuntime(agent.name, functions, reach.open)
         return HostedAgent(_function_definition(self.folder, agent, functions), runtime)
 
     def _llm_runtime(self, agent: AgentConfig) -> "LlmRuntime":
@@ -142,12 +150,15 @@ class _Host:
             model=self.shared.models.make(agent, self.folder.providers[agent.model.provider]),
             vision=bool(agent.capabilities and agent.capabilities.vision),
             max_iterations=agent.max_iterations,
-            servers={name: self.shared.pool.server(name, self.folder.servers[name]) for name in agent.servers},
+            servers=self._servers(agent),
             instead=partial(self.shared.models.instead, agent, providers=self.folder.providers),
             agents=tuple(self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on),
             safe=agent.may_repeat,
         )
         return runtime
+
+    def _servers(self, agent: AgentConfig) -> dict[str, DownstreamServer]:
+        return {name: self.shared.pool.server(name, self.folder.servers[name]) for name in agent.servers}
 
 
 def _check(definition: AgentDefinition) -> None:

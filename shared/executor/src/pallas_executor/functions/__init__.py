@@ -14,6 +14,7 @@ from pallas_executor.functions.agent import (
     Tool,
 )
 from pallas_executor.functions.context import CallContext, ProtocolFault, ReadContext
+from pallas_executor.functions.durable import StepFailed
 
 __all__ = [
     "CallContext",
@@ -29,5 +30,6 @@ __all__ = [
     "ReadContext",
     "Resource",
     "Result",
+    "StepFailed",
     "Tool",
 ]

@@ -1,11 +1,15 @@
 """What a function gets besides its arguments, and the exception that answers with a JSON-RPC error."""
 
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
 
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.turns import LOG_LEVELS, ClientContext, LogMessage, Progress, ToolStarted
+from pallas_contracts.turns import LOG_LEVELS, ClientContext, LogMessage, Progress
 from pallas_executor.agent_runtime import Emitter, Turn
+from pallas_executor.functions.durable import DurableSteps
 
 
 class ProtocolFault(Exception):
@@ -27,6 +31,7 @@ class CallContext:
 
     turn: Turn
     emit: Emitter
+    steps: DurableSteps
 
     @property
     def client(self) -> ClientContext:
@@ -54,13 +59,56 @@ class CallContext:
             return
         self.emit.emit(LogMessage(level=level, data=data, logger=logger))
 
+    def step[*Given](
+        self,
+        name: str,
+        function: Callable[[*Given], Awaitable[Any]],
+        *arguments: *Given,
+        retry: Literal["unsafe", "safe"] = "unsafe",
+    ) -> Coroutine[Any, Any, Any]:
+        """Run a function once in this turn. Its result is JSON; a later attempt gets it without running the function.
+
+        `retry`: whether it may run again when a worker was lost in the middle of it. `name` is in the log: no content.
+
+        Raises:
+            StepFailed: the function raised an exception, or its result is no JSON; also in later attempts.
+            Superseded: another attempt has taken over; do nothing.
+        """
+        return self.steps.run(self.steps.take(), name, partial(function, *arguments), safe=retry == "safe")
+
+    def call_tool(self, server: str, tool: str, arguments: JsonObject) -> Coroutine[Any, Any, JsonObject]:
+        """Call a tool of one of the agent's servers, as a step. Returns the MCP result, also if it is an error.
+
+        Raises:
+            StepFailed: there is no result.
+            Superseded: another attempt has taken over; do nothing.
+        """
+        return self.steps.call_tool(self.steps.take(), server, tool, arguments)
+
+    def call_agent(self, name: str, message: str) -> Coroutine[Any, Any, str]:
+        """Ask an agent of `depends_on`, as a step. A later attempt goes on within it.
+
+        Raises:
+            StepFailed: it has no answer; `kind` is the code of the failure.
+            Superseded: another attempt has taken over; do nothing.
+        """
+        return self.steps.call_agent(self.steps.take(), name, message)
+
+    def now(self) -> datetime:
+        """The time in UTC; the same in later attempts."""
+        return self.steps.now()
+
+    def random(self) -> float:
+        """A number from 0 up to 1; the same in later attempts."""
+        return self.steps.random()
+
     async def side_effect(self, name: str) -> None:
         """Record that something begins that must not happen twice. If the worker is lost after this, the turn fails.
 
         Raises:
             Superseded: another attempt has taken over; do nothing.
         """
-        await self.emit.tool_starting(ToolStarted(call=name, server=self.turn.agent, tool=name))
+        await self.steps.side_effect(name)
 
 
 @dataclass(frozen=True, slots=True)

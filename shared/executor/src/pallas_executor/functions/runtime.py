@@ -6,7 +6,7 @@ The text of the exception may hold secrets, so it is logged with the turn's id a
 import asyncio
 import base64
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -22,8 +22,10 @@ from pallas_executor.agent_runtime import (
     Outcome,
     Turn,
 )
-from pallas_executor.functions.agent import Answer, FunctionAgent, Resource
+from pallas_executor.functions.agent import Answer, FunctionAgent, Resource, Tool
 from pallas_executor.functions.context import CallContext, ProtocolFault, ReadContext
+from pallas_executor.functions.durable import DurableSteps, Outside
+from pallas_executor.steps import Steps
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +34,11 @@ _MOST_COMPLETIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class FunctionRuntime:
-    """A function agent and its name in the team. `read_seconds` is the timeout of reads."""
+    """A function agent and its name in the team. `outside` opens what a turn can call; `read_seconds` limits reads."""
 
     name: str
     agent: FunctionAgent
+    outside: Callable[[Steps, Emitter], Outside]
     read_seconds: float = READ_AGENT.timeout
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -45,10 +48,22 @@ class FunctionRuntime:
         tool = self.agent.tools.get(turn.tool)
         if tool is None:
             return Failed("invalid_arguments", f"agent {self.name!r} has no tool {turn.tool!r}")
-        limit = asyncio.timeout(turn.remaining)
+        steps = Steps(turn, emit)
+        durable = DurableSteps(turn.agent, steps, emit, self.outside(steps, emit))
+        outcome = await self._call(tool, CallContext(turn, emit, durable))
+        if steps.unusable is None:
+            return outcome
+        return Failed(
+            "worker_lost",
+            "The turn cannot go on where it stopped, because its function does not take the same steps as before: "
+            f"{steps.unusable.reason}. Check before you retry.",
+        )
+
+    async def _call(self, tool: Tool, ctx: CallContext) -> Outcome:
+        turn, limit = ctx.turn, asyncio.timeout(ctx.turn.remaining)
         try:
             async with limit:
-                return _outcome(await tool.call(CallContext(turn, emit), turn.arguments))
+                return _outcome(await tool.call(ctx, turn.arguments))
         except ProtocolFault as fault:
             return Failed("invalid_arguments", fault.message, protocol_code=fault.code, data=fault.data)
         except Superseded:

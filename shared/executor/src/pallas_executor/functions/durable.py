@@ -1,0 +1,209 @@
+"""What a function does once per turn, also when its worker is lost: its steps. Their answers are in the journal.
+
+Steps are numbered in the order in which they are called, those inside step `2` are `2.1`, `2.2` and so on. So a later
+attempt has to call them in the same order. One that finds another step in a place cannot go on.
+"""
+
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Superseded
+from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStarted
+from pallas_executor.agent_runtime import Emitter
+from pallas_executor.redact import redact
+from pallas_executor.steps import JournalUnusable, Steps
+
+
+class StepFailed(Exception):
+    """A step failed, in this attempt or in an earlier one.
+
+    `kind` is the name of the exception of its function, or a code: `unreachable` and `tool_error` of a tool, the code
+    of the failure of an agent. Credentials and addresses are removed from `message`.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+        self.message = message
+
+
+class Outside(Protocol):
+    """The downstream servers and agents of one turn. `started` names the call; errors are raised as `StepFailed`."""
+
+    async def may_repeat(self, server: str, tool: str) -> bool:
+        """Whether the tool may be called again after a worker was lost."""
+        ...
+
+    async def call_tool(self, started: ToolStarted, arguments: JsonObject) -> JsonObject:
+        """Call a tool and return the MCP result; its progress is emitted."""
+        ...
+
+    async def call_agent(self, started: ToolStarted, message: str) -> str:
+        """Run an agent in this turn and return its answer."""
+        ...
+
+
+class _Places:
+    """Numbers the steps of a function, or those inside a step."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._last = 0
+
+    def take(self) -> str:
+        self._last += 1
+        return f"{self._prefix}{self._last}"
+
+
+_inside: ContextVar[_Places | None] = ContextVar("the step whose function runs", default=None)
+
+
+class DurableSteps:
+    """The steps of one attempt at one turn of `agent`."""
+
+    def __init__(self, agent: str, steps: Steps, emit: Emitter, outside: Outside) -> None:
+        self._agent = agent
+        self._steps = steps
+        self._emit = emit
+        self._outside = outside
+        self._places = _Places()
+
+    def take(self) -> str:
+        """The place of the next step. It is taken when a step is called, not when its coroutine begins to run."""
+        return (_inside.get() or self._places).take()
+
+    async def run(self, place: str, name: str, function: Callable[[], Awaitable[Any]], *, safe: bool) -> Any:
+        """Run a function, whose result must be JSON."""
+
+        async def work() -> Any:
+            outer = _inside.set(_Places(f"{place}."))
+            try:
+                return await function()
+            finally:
+                _inside.reset(outer)
+
+        started = ToolStarted(call=place, server=self._agent, tool=name, safe=safe)
+        return await self._once(started, f"step {name}", work)
+
+    async def call_tool(self, place: str, server: str, tool: str, arguments: JsonObject) -> JsonObject:
+        """Call a tool of a downstream server."""
+        basis = f"tool {server}/{tool}"
+        safe = self._taken_over(place, basis) is not None or await self._outside.may_repeat(server, tool)
+        started = ToolStarted(call=place, server=server, tool=tool, safe=safe)
+        return await self._once(
+            started,
+            basis,
+            lambda: self._outside.call_tool(started, arguments),
+            lambda result: bool(result.get("isError")),
+        )
+
+    async def call_agent(self, place: str, name: str, message: str) -> str:
+        """Run an agent, whose calls have answers of their own in the journal."""
+        started = ToolStarted(call=place, server=name, tool=f"{name}__{name}", leaf=False)
+        return await self._once(started, f"agent {name}", lambda: self._outside.call_agent(started, message))
+
+    def now(self) -> datetime:
+        """The time, as the first attempt that asked for it got it."""
+        return datetime.fromisoformat(self._value("now", lambda: datetime.now(UTC).isoformat()))
+
+    def random(self) -> float:
+        """A random number, as the first attempt that asked for it got it."""
+        return self._value("random", random.random)
+
+    async def side_effect(self, name: str) -> None:
+        """Record that something begins whose end is not recorded."""
+        place = self.take()
+        self._taken_over(place, f"side effect {name}")
+        self._begin(place)
+        self._steps.hold()
+        await self._steps.tool_starting(ToolStarted(call=place, server=self._agent, tool=name))
+
+    async def _once(
+        self,
+        started: ToolStarted,
+        basis: str,
+        work: Callable[[], Awaitable[Any]],
+        is_error: Callable[[Any], bool] = lambda _result: False,
+    ) -> Any:
+        """The answer of the journal, or of `work`, which is then recorded. Either is read from the same JSON.
+
+        Raises:
+            StepFailed: `work` raised an exception.
+            Superseded: the attempt has been superseded.
+            JournalUnusable: something else was called here in an earlier attempt.
+        """
+        if (answer := self._taken_over(started.call, basis)) is not None:
+            return _read(answer)
+        self._begin(started.call)
+        async with self._steps.under_way() if started.leaf else nullcontext():
+            await self._start(started)
+            began, code, cause = time.perf_counter(), None, None
+            try:
+                result = await work()
+                answer = _written(started.tool, result)
+                code = "tool_error" if is_error(result) else None
+            except (Superseded, JournalUnusable):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, later attempts must see the same
+                failed = error if isinstance(error, StepFailed) else _failed(error)
+                answer = json.dumps({"error": {"type": failed.kind, "message": failed.message}})
+                code, cause = failed.kind, error
+            self._report(started, began, code)
+            await self._steps.record(started.call, basis, answer)
+        return _read(answer, cause)
+
+    async def _start(self, started: ToolStarted) -> None:
+        if started.leaf:
+            await self._steps.tool_starting(started)
+        else:
+            self._emit.emit(started)
+
+    def _report(self, started: ToolStarted, began: float, code: str | None) -> None:
+        took = round((time.perf_counter() - began) * 1000, 3)
+        call, server, tool = started.call, started.server, started.tool
+        if code is None:
+            self._emit.emit(ToolCompleted(call=call, server=server, tool=tool, duration_ms=took))
+        else:
+            self._emit.emit(ToolFailed(call=call, server=server, tool=tool, duration_ms=took, code=code))
+
+    def _value(self, kind: str, make: Callable[[], Any]) -> Any:
+        place = self.take()
+        if (answer := self._taken_over(place, kind)) is None:
+            self._begin(place)
+            answer = _written(kind, make())
+            self._emit.emit(Answered(call=place, basis=kind, answer=answer))
+        return _read(answer)
+
+    def _taken_over(self, place: str, basis: str) -> str | None:
+        """The answer of an earlier attempt. Once the journal was found unusable, no further step is made."""
+        if self._steps.unusable is not None:
+            raise self._steps.unusable
+        return self._steps.answer(place, basis)
+
+    def _begin(self, place: str) -> None:
+        self._steps.begin(int(place.partition(".")[0]))
+
+
+def _written(name: str, result: object) -> str:
+    try:
+        return json.dumps({"result": result}, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"the result of step {name!r} is no JSON: {error}") from error
+
+
+def _read(answer: str, cause: Exception | None = None) -> Any:
+    read = json.loads(answer)
+    if (error := read.get("error")) is not None:
+        raise StepFailed(error["type"], error["message"]) from cause
+    return read["result"]
+
+
+def _failed(error: Exception) -> StepFailed:
+    return StepFailed(type(error).__name__, redact(str(error)))

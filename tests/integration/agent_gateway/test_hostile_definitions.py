@@ -195,9 +195,9 @@ async def test_a_schema_without_a_type_is_listed_in_every_era(platform: Platform
 async def test_a_port_for_which_there_is_no_descriptor_is_tried_again(
     platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await platform.worker()
     front = await platform.gateway(agent_ports="true")
-    await platform.served(front)
+    await write_tool(platform, "early", {})
+    await platform.served(front, "early")
     port = free_port()
 
     def refusals() -> int:
@@ -209,6 +209,8 @@ async def test_a_port_for_which_there_is_no_descriptor_is_tried_again(
         await eventually(lambda: refusals() > 0)
     await eventually(lambda: accepts(port))
     assert refusals() == 1
+    await platform.worker()  # only now: without descriptors it could not read its folder, and would publish it again
+    await platform.served(front)
     await answers(front, platform)
 
 

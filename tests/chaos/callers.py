@@ -146,12 +146,27 @@ def params_of(call: ScriptedCall) -> dict[str, Any]:
             counted = json.dumps({"key": call.key, "seconds": half})
             message = f"/sleep {half}\n/tool counter__count {counted}\n/sleep {half}\n/say {call.key} done"
             tool, arguments = "teller", {"message": message, "conversation_id": call.key}
+        case "planner" | "asker":
+            tool, arguments = call.agent, {"message": _planned(call), "conversation_id": call.key}
         case "quick":
             tool, arguments = "answer", {"key": call.key}
         case _:
             tool, arguments = "append", {"key": call.key, "seconds": round(call.seconds, 2), "steps": call.steps}
     key = {"pallas/idempotency-key": call.key} if call.kind == "keyed" else {}
     return {"name": tool, "arguments": arguments, "_meta": {"progressToken": call.key, **key}}
+
+
+def _planned(call: ScriptedCall) -> str:
+    """Steps of a model and of its tools, by turns: one that may not be called again, one that may, and both at once."""
+    steps = max(3, call.steps // 2)
+    each = round(call.seconds / steps / 2, 2)
+    lines = [call.key]
+    for step in range(1, steps + 1):
+        tools = (("count",), ("look",), ("count", "look"))[(step - 1) % 3]
+        lines += [f"/sleep {each}", "/parallel"]
+        for number, tool in enumerate(tools, 1):
+            lines.append(f"/tool counter/{tool} {json.dumps({'key': f'{call.key}/{step}.{number}', 'seconds': each})}")
+    return "\n".join([*lines, f"/sleep {each}", f"/say {call.key} done"])
 
 
 def _take(view: CallerView, message: dict[str, Any]) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.chaos.caller_rules import answers_agree, everybody_is_answered, nothing_is_missed, superseded_is_silent
+from tests.chaos.effects import Effect
 from tests.chaos.evidence import Evidence, LoggedTurn
 
-from pallas_contracts.turns import CancelRequested, Claimed, ToolStarted
+from pallas_contracts.turns import Answered, CancelRequested, Claimed, ModelCalled, ToolStarted
 
 type Rule = Callable[[Evidence], Iterator[str]]
 
@@ -47,12 +48,13 @@ def contiguous(evidence: Evidence) -> Iterator[str]:
 
 def effects_once(evidence: Evidence) -> Iterator[str]:
     """An unsafe effect happens once; any effect was in the log, by the attempt that had it, before it happened."""
-    for key, count in Counter(effect.key for effect in evidence.effects).items():
-        turns = [evidence.turns[turn] for turn in evidence.by_key.get(key, ()) if turn in evidence.turns]
+    for effect, count in Counter(Effect(effect.key) for effect in evidence.effects).items():
+        turns = _turns_of(effect, evidence)
         if count > 1 and not any(turn.agent in evidence.safe for turn in turns):
-            yield f"the effect of {key} happened {count} times"
-        if not any(_starts(turn) for turn in turns):
-            yield f"the effect of {key} is in no log"
+            yield f"the effect of {effect.key} happened {count} times"
+        started = {started.call for turn in turns for _, started in _starts(turn)}
+        if not (effect.call in started if effect.call else started):
+            yield f"the effect of {effect.key} is in no log"
     for (turn, attempt), count in Counter((it.turn, it.attempt) for it in evidence.effects if it.turn).items():
         if count > 1:
             yield f"attempt {attempt} of turn {turn} had its effect {count} times"
@@ -61,11 +63,30 @@ def effects_once(evidence: Evidence) -> Iterator[str]:
 
 
 def unsafe_starts_once(evidence: Evidence) -> Iterator[str]:
-    """The log of a turn that may not be repeated has tools of one attempt only."""
+    """A call of a tool that may not be called again is started once in all attempts of a turn."""
     for turn in evidence.turns.values():
-        attempts = {attempt for attempt, _ in _starts(turn)}
-        if turn.agent not in evidence.safe and len(attempts) > 1:
-            yield f"turn {turn.turn}: tools were started by attempts {sorted(attempts)}"
+        starts = {(started.call, attempt, started.seq) for attempt, started in _starts(turn) if not started.safe}
+        for call, count in Counter(call for call, _, _ in starts).items():
+            if count > 1 and turn.agent not in evidence.safe:
+                yield f"turn {turn.turn}: call {call} was started {count} times"
+
+
+def answered_is_taken_over(evidence: Evidence) -> Iterator[str]:
+    """A call whose answer is stored is not made by a later attempt: by the log, and by those who were called.
+
+    An attempt that does not have the answer makes the call once. An answer counts if it was stored before the next
+    claim, with all events of its attempt before it.
+    """
+    for turn in evidence.turns.values():
+        for attempt, event in (at.body for at in turn.events):
+            if isinstance(event, ModelCalled | ToolStarted | Answered) and event.call in turn.answered_before(attempt):
+                yield f"turn {turn.turn}: attempt {attempt} has {event.type} of call {event.call}, which was answered"
+    made = (*evidence.calls, *evidence.effects)
+    for asked, count in Counter(Effect(it.key) for it in made if it.call).items():
+        turns = _turns_of(asked, evidence)
+        without = [it for turn in turns for it in turn.executed if asked.call not in turn.answered_before(it)]
+        if count > len(without):
+            yield f"{asked.key} was made {count} times, by {len(without)} attempts that did not have its answer"
 
 
 def claims_in_order(evidence: Evidence) -> Iterator[str]:
@@ -101,6 +122,10 @@ def queue_is_empty(evidence: Evidence) -> Iterator[str]:
     yield from evidence.left
 
 
+def _turns_of(effect: Effect, evidence: Evidence) -> list[LoggedTurn]:
+    return [evidence.turns[turn] for turn in evidence.by_key.get(effect.caller, ()) if turn in evidence.turns]
+
+
 def _starts(turn: LoggedTurn) -> list[tuple[int, ToolStarted]]:
     found = ((attempt, event) for attempt, event in (at.body for at in turn.events))
     return [(attempt, event) for attempt, event in found if isinstance(event, ToolStarted) and event.leaf]
@@ -117,6 +142,7 @@ RULES: tuple[Rule, ...] = (
     contiguous,
     effects_once,
     unsafe_starts_once,
+    answered_is_taken_over,
     claims_in_order,
     cancel_sticks,
     superseded_is_silent,

@@ -1,4 +1,7 @@
-"""`python -m tests.chaos.counter PORT FILE`: a downstream MCP server whose tool has an effect, which it records."""
+"""`python -m tests.chaos.counter PORT EFFECTS CALLS`: a downstream MCP server that records what it is asked.
+
+Its tool `count` has an effect. Its tool `look` has none and may be called again, as its annotations say.
+"""
 
 import sys
 from pathlib import Path
@@ -6,11 +9,12 @@ from pathlib import Path
 import anyio
 import uvicorn
 from mcp.server.mcpserver import MCPServer
+from mcp_types import ToolAnnotations
 from tests.chaos.effects import write_down
 
 
-def build_server(effects: Path) -> MCPServer:
-    """Make the server with its one tool."""
+def build_server(effects: Path, calls: Path) -> MCPServer:
+    """Make the server with its tools."""
     server = MCPServer("counter", version="1.0.0")
 
     async def count(key: str, seconds: float) -> str:
@@ -19,15 +23,22 @@ def build_server(effects: Path) -> MCPServer:
         await anyio.sleep(seconds)
         return f"{key} counted"
 
+    async def look(key: str, seconds: float) -> str:
+        """Return after a while."""
+        write_down(calls, key)
+        await anyio.sleep(seconds)
+        return f"{key} seen"
+
     server.add_tool(count)
+    server.add_tool(look, annotations=ToolAnnotations(read_only_hint=True))
     return server
 
 
 def main() -> None:
     """Serve until killed."""
-    port, effects = int(sys.argv[1]), Path(sys.argv[2])
-    app = build_server(effects).streamable_http_app(host="127.0.0.1")
-    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
+    port, effects, calls = sys.argv[1:]
+    app = build_server(Path(effects), Path(calls)).streamable_http_app(host="127.0.0.1")
+    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Recorded effects, a line each: key, turn, attempt; dashes if the tool does not know the latter two."""
+"""Recorded effects, a line each: key, turn, attempt; dashes if the tool does not know the latter two.
+
+The key is that of the caller, with the name of the call behind a slash if the turn makes several: `k12/3.1`. Calls of a
+model and of tools without an effect are recorded in the same way, in a file of their own.
+"""
 
 import os
 from dataclasses import dataclass
@@ -12,6 +16,16 @@ class Effect:
     key: str
     turn: str | None = None
     attempt: int | None = None
+
+    @property
+    def caller(self) -> str:
+        """The key of the caller."""
+        return self.key.partition("/")[0]
+
+    @property
+    def call(self) -> str:
+        """The name of the call in its turn (see `Answered`), if it has one."""
+        return self.key.partition("/")[2]
 
 
 def write_down(path: Path, key: str) -> None:

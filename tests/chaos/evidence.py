@@ -1,13 +1,14 @@
 """The evidence of a storm for the checker: the log, the callers' views, the effects, the queue."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count, takewhile
 from typing import Literal
 
 from tests.chaos.effects import Effect
 
-from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, TurnOutcome
+from pallas_contracts.turns import Answered, AnyEvent, CancelRequested, Claimed, TurnOutcome
 
 type Ended = Literal["answered", "refused", "broken", "closed", "unheard"]
 """How a call ended for its caller: with the turn's answer, with a refusal, with a stream that broke and was let go,
@@ -79,6 +80,27 @@ class LoggedTurn:
         """The attempts that were claimed."""
         return [at.body.attempt for at in self.claims if isinstance(at.body, Claimed)]
 
+    @property
+    def executed(self) -> list[int]:
+        """The attempts that were claimed for more than ending the turn."""
+        return [at.body.attempt for at in self.claims if isinstance(at.body, Claimed) and not at.body.ends]
+
+    def answered_before(self, attempt: int) -> frozenset[str]:
+        """The calls that an attempt takes over: their answers were stored before it was claimed, behind no gap."""
+        return frozenset(call for earlier in self.attempts if earlier < attempt for call in self._answered(earlier))
+
+    def _answered(self, attempt: int) -> Iterator[str]:
+        """The calls of an attempt that were answered before the next claim, up to its first event that is missing."""
+        since = [at.position for at in self.claims if isinstance(at.body, Claimed) and at.body.attempt > attempt]
+        stored = {
+            at.body[1].seq: at.body[1]
+            for at in self.events
+            if at.body[0] == attempt and at.position < min(since, default=at.position + 1)
+        }
+        for number in takewhile(stored.__contains__, count(1)):
+            if isinstance(event := stored[number], Answered):
+                yield event.call
+
     def of_attempt(self, attempt: int) -> list[AnyEvent]:
         """The events of one attempt, by number."""
         found = {event.seq: event for number, event in (at.body for at in self.events) if number == attempt}
@@ -87,14 +109,15 @@ class LoggedTurn:
 
 @dataclass
 class Evidence:
-    """Everything together. `accepted` are the turns whose requests the broker has confirmed, `by_key` leads from a
-    caller's key to its turns, `left` says what is still in the queue, `broker_gone` from when until when
-    the broker was away.
+    """Everything together. `accepted` are the turns whose requests the broker has confirmed, `calls` those of a model
+    and of tools without an effect. `by_key` leads from a caller's key to its turns, `left` says what is still in the
+    queue, `broker_gone` from when until when the broker was away.
     """
 
     turns: dict[str, LoggedTurn]
     callers: Sequence[CallerView] = ()
     effects: Sequence[Effect] = ()
+    calls: Sequence[Effect] = ()
     accepted: frozenset[str] = frozenset()
     by_key: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     left: Sequence[str] = ()

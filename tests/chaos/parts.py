@@ -105,17 +105,17 @@ class Part:
 
 
 class Stage:
-    """All parts: a broker, two gateways, three workers, the counting downstream server, and a redis where there is one.
+    """All parts: a broker, two gateways, three workers, and a redis where there is one; a downstream server and a
+    model, which record what they are asked.
 
-    `effects` is the file in which every effect is written down.
+    `effects` is the file in which every effect is written down, `calls` that of the calls without an effect.
     """
 
     def __init__(self, folder: Path, team: Path) -> None:
-        self.effects = folder / "effects"
+        self.effects, self.calls = folder / "effects", folder / "calls"
         self.nats = NatsServer(folder / "nats")
-        self.counter = Part(
-            "counter", [sys.executable, "-m", "tests.chaos.counter", "{port}", str(self.effects)], folder, {}
-        )
+        self.counter = _recording("tests.chaos.counter", folder, self.effects, self.calls)
+        self.model = _recording("tests.model_server", folder, self.calls)
         common = {
             "PALLAS_NATS_URL": self.nats.url,
             "PALLAS_DRAIN_SECONDS": "3",
@@ -126,6 +126,7 @@ class Stage:
             "PALLAS_REQUEST_STATE_KEY": SECRET,
             "CHAOS_EFFECTS": str(self.effects),
             "CHAOS_COUNTER_URL": f"http://127.0.0.1:{self.counter.port}/mcp",
+            "CHAOS_MODEL_URL": f"http://127.0.0.1:{self.model.port}/v1",
         }
         self.redis = _redis(folder)
         if self.redis is not None:
@@ -136,7 +137,7 @@ class Stage:
     @property
     def parts(self) -> list[Part]:
         """Everything but the broker."""
-        others = [self.counter, *([self.redis] if self.redis is not None else [])]
+        others = [self.counter, self.model, *([self.redis] if self.redis is not None else [])]
         return [*others, *self.gateways, *self.workers]
 
     async def start(self) -> None:
@@ -155,13 +156,17 @@ class Stage:
 
     async def ready(self) -> None:
         """Wait until every service can be used."""
-        await asyncio.gather(*(part.ready() for part in (self.counter, *self.gateways, *self.workers)))
+        await asyncio.gather(*(part.ready() for part in (self.counter, self.model, *self.gateways, *self.workers)))
 
     def close(self) -> None:
         """End everything."""
         for part in self.parts:
             part.close()
         self.nats.close()
+
+
+def _recording(module: str, folder: Path, *files: Path) -> Part:
+    return Part(module.rpartition(".")[2], [sys.executable, "-m", module, "{port}", *map(str, files)], folder, {})
 
 
 def _service(module: str, number: int, folder: Path, env: Mapping[str, str]) -> Part:

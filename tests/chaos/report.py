@@ -27,6 +27,8 @@ def facts(result: Result) -> dict[str, Any]:
         "outcomes": dict(sorted(outcomes.items())),
         "attempts": {str(number): count for number, count in sorted(attempts.items())},
         "effects": len(result.evidence.effects),
+        "counted_calls": len(result.evidence.calls),
+        "counted_calls_again": len(result.evidence.calls) - len({it.key for it in result.evidence.calls}),
         "recovery": {
             kind: {"times": len(found), "p50_s": percentile(found, 0.5), "p99_s": percentile(found, 0.99)}
             for kind, found in sorted(result.recoveries.items())
@@ -42,6 +44,8 @@ def markdown(it: dict[str, Any]) -> str:
     sections = [
         f"# Storm, seed {it['seed']}\n\n{it['calls']} calls at 64 in flight over two gateways and three workers, "
         f"{it['accepted']} turns witnessed as accepted, {it['effects']} effects, {it['seconds']:.0f} s. "
+        f"{it['counted_calls']} calls of a model and of a tool without effects were counted at their ends; "
+        f"{it['counted_calls_again']} of them repeat a call, whose answer had not been stored. "
         f"**Violations: {len(found)}.**",
         _counted("Blows", it["blows"]),
         _counted("Turns by outcome", it["outcomes"]),

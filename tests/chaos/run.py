@@ -81,7 +81,14 @@ async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, rep
     turns, records = await read_log(bus)
     by_key = _keys(calls, witness, turns)
     evidence = Evidence(
-        turns, views, read_effects(stage.effects), frozenset(witness.accepted), by_key, left, storm.broker_gone
+        turns,
+        views,
+        read_effects(stage.effects),
+        read_effects(stage.calls),
+        frozenset(witness.accepted),
+        by_key,
+        left,
+        storm.broker_gone,
     )
     return Result(options, took, evidence, storm.fallen, recoveries(storm.fallen, turns, records), check(evidence))
 

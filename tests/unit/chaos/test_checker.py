@@ -11,11 +11,20 @@ from tests.chaos.evidence import Answer, At, CallerView, Evidence, LoggedTurn
 from tests.chaos.report import facts, markdown
 from tests.chaos.run import Options, Result
 
-from pallas_contracts.turns import AnyEvent, CancelRequested, Claimed, Progress, ToolStarted, TurnOutcome
+from pallas_contracts.turns import (
+    Answered,
+    AnyEvent,
+    CancelRequested,
+    Claimed,
+    ModelCalled,
+    Progress,
+    ToolStarted,
+    TurnOutcome,
+)
 from pallas_contracts.turns import Result as Said
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-ONE, TWO, STOPPED = "a" * 32, "b" * 32, "c" * 32
+ONE, TWO, STOPPED, STEPS = "a" * 32, "b" * 32, "c" * 32, "f" * 32
 
 
 def at[T](position: int, record: T) -> At[T]:
@@ -45,8 +54,33 @@ def answered(seq: int, attempt: int, text: str) -> tuple[int, AnyEvent]:
     return attempt, Said(seq=seq, content=({"type": "text", "text": text},))
 
 
+def called(seq: int, attempt: int, call: str) -> tuple[int, AnyEvent]:
+    return attempt, ModelCalled(seq=seq, call=call, agent="planner", model="offline", duration_ms=1.0)
+
+
+def counted(seq: int, attempt: int, call: str, *, safe: bool = False) -> tuple[int, AnyEvent]:
+    return attempt, ToolStarted(seq=seq, call=call, server="counter", tool="count", safe=safe)
+
+
+def entry(seq: int, attempt: int, call: str) -> tuple[int, AnyEvent]:
+    return attempt, Answered(seq=seq, call=call, basis="count", answer="{}")
+
+
+def steps() -> LoggedTurn:
+    """Two steps of a model with a tool in each; the worker was lost before the model had answered in the second one."""
+    turn = LoggedTurn(STEPS, "planner")
+    turn.claims = [at(31, claim(1)), at(36, claim(2))]
+    turn.events = [at(32, called(1, 1, "1")), at(33, entry(2, 1, "1"))]
+    turn.events += [at(34, counted(3, 1, "1.1")), at(35, entry(4, 1, "1.1"))]
+    turn.events += [at(37, called(1, 2, "2")), at(38, entry(2, 2, "2"))]
+    turn.events += [at(39, counted(3, 2, "2.1", safe=True)), at(40, entry(4, 2, "2.1"))]
+    turn.events += [at(41, answered(5, 2, "k4 done"))]
+    turn.outcomes = [at(42, outcome(STEPS, 2, 5))]
+    return turn
+
+
 def sound() -> Evidence:
-    """A turn with an effect, a safe one with two attempts and two effects, and a cancelled one."""
+    """A turn with an effect, a safe one with two attempts and two effects, a cancelled one, one of several steps."""
     once = LoggedTurn(ONE, "ledger")
     once.claims = [at(1, claim(1))]
     once.events = [at(2, step(1, 1, 1)), at(3, started(2, 1)), at(4, step(3, 1, 2)), at(5, answered(4, 1, "k1 done"))]
@@ -62,15 +96,16 @@ def sound() -> Evidence:
     lines = ["k1 attempt 1 step 1", "ledger/append: started", "k1 attempt 1 step 2"]
     again = ["k1 attempt 1 step 1", "ledger/append: started", "k1 attempt 2 step 1", "ledger/append: started"]
     return Evidence(
-        turns={turn.turn: turn for turn in (once, twice, stopped)},
+        turns={turn.turn: turn for turn in (once, twice, stopped, steps())},
         callers=[
             CallerView("k1", "ledger", "plain", "answered", Answer(ONE, None, "k1 done"), streams=[lines]),
             CallerView("k2", "notes", "legacy", "answered", Answer(TWO, None, "k2 done"), streams=[again]),
             CallerView("k3", "ledger", "cancelled", "closed", streams=[[]]),
         ],
-        effects=[Effect("k1", ONE, 1), Effect("k2", TWO, 1), Effect("k2", TWO, 2)],
-        accepted=frozenset({ONE, TWO, STOPPED}),
-        by_key={"k1": [ONE], "k2": [TWO], "k3": [STOPPED]},
+        effects=[Effect("k1", ONE, 1), Effect("k2", TWO, 1), Effect("k2", TWO, 2), Effect("k4/1.1")],
+        calls=[Effect("k4/1"), Effect("k4/2"), Effect("k4/2"), Effect("k4/2.1")],
+        accepted=frozenset({ONE, TWO, STOPPED, STEPS}),
+        by_key={"k1": [ONE], "k2": [TWO], "k3": [STOPPED], "k4": [STEPS]},
     )
 
 
@@ -126,8 +161,45 @@ def effect_without_turn(it: Evidence) -> None:
     it.effects = [*it.effects, Effect("k3")]
 
 
+def effect_of_another_call(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k4/2.2")]
+
+
 def unsafe_tool_started_twice(it: Evidence) -> None:
     it.turns[TWO].agent = "ledger"
+
+
+def unsafe_call_started_again(it: Evidence) -> None:
+    it.turns[STEPS].events[6] = at(39, counted(3, 2, "1.1"))
+
+
+def unsafe_call_started_twice_in_an_attempt(it: Evidence) -> None:
+    it.turns[STEPS].events[4] = at(37, counted(1, 2, "2.2"))
+    it.turns[STEPS].events[5] = at(38, counted(2, 2, "2.2"))
+
+
+def answered_call_made_again(it: Evidence) -> None:
+    it.turns[STEPS].events[4] = at(37, called(1, 2, "1"))
+
+
+def answered_tool_started_again(it: Evidence) -> None:
+    it.turns[STEPS].events[6] = at(39, counted(3, 2, "1.1", safe=True))
+
+
+def answered_call_counted_again(it: Evidence) -> None:
+    it.calls = [*it.calls, Effect("k4/1")]
+
+
+def call_counted_more_often_than_attempts_made_it(it: Evidence) -> None:
+    it.calls = [*it.calls, Effect("k4/2")]
+
+
+def call_counted_for_an_attempt_that_only_ended_the_turn(it: Evidence) -> None:
+    it.turns[STEPS].claims[1] = at(36, claim(2).model_copy(update={"ends": True}))
+
+
+def answered_effect_counted_again(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k4/1.1")]
 
 
 def started_when_superseded(it: Evidence) -> None:
@@ -214,7 +286,16 @@ DOCTORED: list[tuple[Callable[[Evidence], None], str]] = [
     (effect_repeated_downstream, "effects_once"),
     (effect_without_tool_start, "effects_once"),
     (effect_without_turn, "effects_once"),
+    (effect_of_another_call, "effects_once"),
     (unsafe_tool_started_twice, "unsafe_starts_once"),
+    (unsafe_call_started_again, "unsafe_starts_once"),
+    (unsafe_call_started_twice_in_an_attempt, "unsafe_starts_once"),
+    (answered_call_made_again, "answered_is_taken_over"),
+    (answered_tool_started_again, "answered_is_taken_over"),
+    (answered_call_counted_again, "answered_is_taken_over"),
+    (call_counted_more_often_than_attempts_made_it, "answered_is_taken_over"),
+    (call_counted_for_an_attempt_that_only_ended_the_turn, "answered_is_taken_over"),
+    (answered_effect_counted_again, "answered_is_taken_over"),
     (started_when_superseded, "claims_in_order"),
     (started_after_cancel, "claims_in_order"),
     (ended_by_superseded_attempt, "claims_in_order"),
@@ -241,6 +322,25 @@ def test_doctored_evidence_breaks_the_rule(doctor: Callable[[Evidence], None], r
     evidence = sound()
     doctor(evidence)
     assert rule in {violation.rule for violation in check(evidence)}
+
+
+def answer_stored_after_the_next_claim(it: Evidence) -> None:
+    it.turns[STEPS].events[3] = at(36, entry(4, 1, "1.1"))
+    it.turns[STEPS].claims[1] = at(35, claim(2))
+
+
+def event_before_the_answer_lost(it: Evidence) -> None:
+    it.turns[STEPS].events[2] = at(34, counted(5, 1, "1.1"))
+
+
+@pytest.mark.parametrize("doctor", [answer_stored_after_the_next_claim, event_before_the_answer_lost])
+def test_a_call_may_be_repeated_if_its_answer_was_not_stored_before_the_claim(
+    doctor: Callable[[Evidence], None],
+) -> None:
+    evidence = sound()
+    doctor(evidence)
+    evidence.turns[STEPS].events[6] = at(39, counted(3, 2, "1.1", safe=True))
+    assert "answered_is_taken_over" not in {violation.rule for violation in check(evidence)}
 
 
 def test_every_rule_has_evidence_that_breaks_it() -> None:

@@ -8,6 +8,7 @@ import asyncio
 import os
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import mcp_types as types
@@ -16,8 +17,7 @@ from tests.bench.peers.serving import Context, sdk_app, serve, text_result
 
 from agent_gateway.answers.progress import ProgressObserver
 from agent_worker.llm.models import AgentModel, TeamModels
-from agent_worker.llm.scope import TurnScope
-from pallas_contracts.turns import KnownEvent, LogMessage, ToolFailed, ToolStarted
+from pallas_contracts.turns import KnownEvent, LogMessage, Step, ToolFailed, ToolStarted
 from pallas_teams import load_teams
 from pallas_teams.model import ProviderConfig
 from pallas_teams.providers import OFFLINE
@@ -27,7 +27,7 @@ AGENT = "talker"
 
 
 class QueuedEmitter:
-    """An `Emitter` whose events are sent to the caller by a task, in order."""
+    """Sends events to the caller by a task, in order."""
 
     def __init__(self, observer: ProgressObserver) -> None:
         self._observer = observer
@@ -39,10 +39,6 @@ class QueuedEmitter:
         """Number the event and queue it."""
         self._seq += 1
         self._events.put_nowait(event.model_copy(update={"seq": self._seq, "at": time.time_ns() // 1_000_000}))
-
-    async def tool_starting(self, event: ToolStarted) -> None:
-        """Queue it; there is no log to wait for."""
-        self.emit(event)
 
     async def finish(self) -> None:
         """Wait until all events are sent."""
@@ -67,22 +63,23 @@ class InProcess:
     async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Run the agent here and now."""
         emitter = QueuedEmitter(ProgressObserver(AGENT, True, context.session.report_progress, _drop_log))
-        answer = await self._run(str((params.arguments or {})["message"]), TurnScope(emitter))
+        answer = await self._run(str((params.arguments or {})["message"]), emitter)
         await emitter.finish()
         return text_result(answer)
 
-    async def _run(self, message: str, scope: TurnScope) -> str:
+    async def _run(self, message: str, emitter: QueuedEmitter) -> str:
+        steps = count(1)
         async with self._agent.iter(message) as run:
             async for node in run:
                 if Agent.is_model_request_node(node):
-                    scope.step(AGENT, "llm")
+                    emitter.emit(Step(agent=AGENT, n=next(steps), kind="llm"))
                 elif Agent.is_call_tools_node(node) and node.model_response.tool_calls:
-                    scope.step(AGENT, "tool")
+                    emitter.emit(Step(agent=AGENT, n=next(steps), kind="tool"))
                     for call in node.model_response.tool_calls:
                         number, tool = call.tool_call_id, call.tool_name
-                        scope.emit(ToolStarted(call=number, server=AGENT, tool=tool, leaf=False))
+                        emitter.emit(ToolStarted(call=number, server=AGENT, tool=tool, leaf=False))
                         failed = ToolFailed(call=number, server=AGENT, tool=tool, duration_ms=0.0, code="unknown_tool")
-                        scope.emit(failed)
+                        emitter.emit(failed)
         assert run.result is not None
         return run.result.output
 

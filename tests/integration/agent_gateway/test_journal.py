@@ -61,9 +61,9 @@ class Stage:
         client = await self.stack.enter_async_context(self.front.client(self.platform.team, agent, era))
         lines = Collected[str]()
 
-        async def on_progress(_progress: float, _total: float | None, text: str | None) -> None:
-            if " queued: " not in (text or ""):
-                lines.add(text or "")
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            if " queued: " not in (message or ""):
+                lines.add(message or "")
 
         calling = client.call_tool(agent, {"message": message}, progress_callback=on_progress)
         return Call(lines, asyncio.create_task(calling))

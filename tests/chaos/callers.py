@@ -148,6 +148,8 @@ def params_of(call: ScriptedCall) -> dict[str, Any]:
             tool, arguments = "teller", {"message": message, "conversation_id": call.key}
         case "planner" | "asker":
             tool, arguments = call.agent, {"message": _planned(call), "conversation_id": call.key}
+        case "courier":
+            tool, arguments = "carry", {"key": call.key, "seconds": round(call.seconds, 2), "steps": call.steps}
         case "quick":
             tool, arguments = "answer", {"key": call.key}
         case _:

@@ -125,6 +125,7 @@ class Stage:
             "PALLAS_LOG_KEY": SECRET,
             "PALLAS_REQUEST_STATE_KEY": SECRET,
             "CHAOS_EFFECTS": str(self.effects),
+            "CHAOS_CALLS": str(self.calls),
             "CHAOS_COUNTER_URL": f"http://127.0.0.1:{self.counter.port}/mcp",
             "CHAOS_MODEL_URL": f"http://127.0.0.1:{self.model.port}/v1",
         }

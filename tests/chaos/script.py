@@ -12,7 +12,7 @@ idempotency key, and calls again with it when its stream breaks; one of the hand
 type Target = Literal["worker", "gateway", "nats", "redis"]
 type Manner = Literal["kill", "term", "stop"]
 
-_AGENTS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3), ("planner", 4), ("asker", 3))
+_AGENTS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3), ("planner", 4), ("asker", 3), ("courier", 4))
 _KINDS: tuple[tuple[Kind, int], ...] = (
     ("plain", 6),
     ("keyed", 5),

@@ -10,6 +10,7 @@ MAKEFLAGS += --no-print-directory
 UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 RUN := $(UV) run --frozen
 INSTALLED := .venv/.installed
+FAST_AGENT := .tools/fast-agent/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services cli demo deploy tests
 # On two cores, tests of two groups (tests/groups.py) at once.
@@ -68,7 +69,7 @@ conformance: ready
 	@$(PYTEST) tests/conformance $(ARGS)
 
 ## bench        measure against other servers, side by side; results go to bench/results/
-bench: ready
+bench: ready $(FAST_AGENT)
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
 
 ## sim          workers started and stopped by load as KEDA would, three minutes; results go to bench/results/
@@ -93,6 +94,12 @@ fmt: $(INSTALLED)
 gen: $(INSTALLED)
 	@$(RUN) python -m pallas_contracts.generate
 	@$(RUN) python -m deploy.observability.generate
+
+# In an environment of its own: its dependencies are not ours.
+$(FAST_AGENT): $(INSTALLED)
+	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
+	@$(UV) pip install --quiet --python $(@D) fast-agent-mcp==0.10.46
+	@touch $@
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.
 $(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml cli/redis-server.txt

@@ -14,13 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import history, machine, memory, recovery, report, scaling, startup, throughput, tracing
+from tests.bench import (
+    fastagent,
+    history,
+    journal,
+    machine,
+    memory,
+    recovery,
+    report,
+    scaling,
+    startup,
+    throughput,
+    tracing,
+)
 from tests.bench.auth import run as auth
 from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
-PARTS = ("throughput", "scaling", "memory")
+PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 ALONE = ("startup", "tracing")
@@ -42,11 +54,14 @@ class Extent:
     kills: int
     resumes: int
     logged: int
+    journal: journal.Extent
     auth: auth.Extent
 
 
-WHOLE = Extent(6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 7, 25, 100, 50_000, auth.WHOLE)
-QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, auth.QUICK)
+WHOLE = Extent(
+    6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 7, 25, 100, 50_000, journal.WHOLE, auth.WHOLE
+)
+QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, journal.QUICK, auth.QUICK)
 
 
 def main() -> None:
@@ -92,10 +107,15 @@ def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable
             results["scaling"] = scaling.measure(folder, load, extent.workers, extent.scaling_seconds, print_progress)
         if "memory" in wanted:
             results["memory"] = memory.measure(folder, load, extent.modern, extent.legacy, print_progress)
+        if "fast-agent" in wanted:
+            measured = fastagent.measure(folder, load, extent.rounds, extent.seconds, print_progress)
+            results["fast-agent"] = measured
         if wanted & set(auth.PARTS):
             results |= auth.measure(folder, load, extent.auth, wanted, print_progress)
         if "tracing" in wanted:
             results["tracing"] = tracing.measure(folder, load, extent.rounds, extent.seconds, print_progress)
+    if "journal" in wanted:
+        results["journal"] = journal.measure(folder, extent.journal, print_progress)
     if "startup" in wanted:
         results["startup"] = startup.measure(folder, extent.starts, print_progress)
     if "kill" in wanted:

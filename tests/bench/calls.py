@@ -19,6 +19,7 @@ class Call:
     """One call to measure, and the answer it must have: `text`, after `progress` notifications.
 
     `tool` None means a bare GET whose body is `text`. `bearer` says who calls.
+    With `sessions`, each caller has a session of the handshake revision.
     """
 
     port: int
@@ -28,6 +29,7 @@ class Call:
     text: str
     progress: int
     bearer: str | None = None
+    sessions: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As it travels to the load process."""
@@ -66,6 +68,11 @@ class Call:
         """The HTTP request that opens a session of that revision."""
         params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
         return self._post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, {})
+
+    def initialized(self, session: str | None) -> bytes:
+        """The HTTP request that ends the handshake."""
+        headers = {"mcp-protocol-version": LEGACY} | ({"mcp-session-id": session} if session else {})
+        return self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
 
     def _post(self, message: dict[str, Any], headers: dict[str, str]) -> bytes:
         body = json.dumps(message).encode()

@@ -41,15 +41,38 @@ class Tally:
 
 async def run(call: Call, concurrency: int, seconds: float) -> dict[str, Any]:
     """Measure one call in a closed loop."""
-    connections = [await connect(call.port) for _ in range(concurrency)]
-    request = call.modern()
+    requests = await _in_sessions(call, concurrency) if call.sessions else [call.modern()] * concurrency
+    connections = [await connect(call.port) for _ in requests]
     try:
         return await _closed_loop(
-            [partial(each.ask, request) for each in connections], seconds, lambda answer: fault_of(call, answer)
+            [partial(each.ask, request) for each, request in zip(connections, requests, strict=True)],
+            seconds,
+            lambda answer: fault_of(call, answer),
         )
     finally:
         for connection in connections:
             connection.close()
+
+
+_OPENED: dict[int, list[bytes]] = {}
+"""A request in each session that has been opened, by port."""
+
+
+async def _in_sessions(call: Call, count: int) -> Sequence[bytes]:
+    opened = _OPENED.setdefault(call.port, [])
+    opened += await asyncio.gather(*(_in_session(call) for _ in range(count - len(opened))))
+    return opened[:count]
+
+
+async def _in_session(call: Call) -> bytes:
+    """Open a session and make a first call in it."""
+    connection = await connect(call.port)
+    session = (await connection.ask(call.initialize())).session
+    await connection.ask(call.initialized(session))
+    request = call.legacy(1, session)
+    await connection.ask(request)
+    connection.close()
+    return request
 
 
 async def run_floor(kind: str, url: str, concurrency: int, seconds: float) -> dict[str, Any]:

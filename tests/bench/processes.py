@@ -88,14 +88,19 @@ def answers(port: int, path: str) -> bool:
 
 @contextlib.contextmanager
 def running(
-    name: str, folder: Path, module: str, *arguments: str, env: Mapping[str, str] | None = None
+    name: str,
+    folder: Path,
+    module: str,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    python: str | Path = sys.executable,
 ) -> Generator[Process]:
     """Run `python -m module arguments`; `{port}` in an argument or value of `env` becomes a free port."""
     port = free_port()
     given = {key: value.format(port=port) for key, value in (env or {}).items()}
     with (folder / f"{name}.log").open("ab") as output:
         popen = subprocess.Popen(
-            [sys.executable, "-m", module, *(argument.format(port=port) for argument in arguments)],
+            [python, "-m", module, *(argument.format(port=port) for argument in arguments)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

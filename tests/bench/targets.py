@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.bench import fastagent
 from tests.bench.auth.changing import PROTECTED, UNPROTECTED
 from tests.bench.auth.resolving import ROUND_TRIP, WARM
 from tests.bench.auth.run import RESOLVE, STALE
@@ -43,6 +44,15 @@ def _ratio(subject: str, other: str, concurrency: int, figure: str) -> Callable[
     return lambda results: paired_ratio(
         _cell(results, subject, concurrency)[rounds], _cell(results, other, concurrency)[rounds]
     )
+
+
+def _beside_fast_agent(concurrency: int, figure: str) -> Callable[[Results], float]:
+    def ratio(results: Results) -> float:
+        subjects, rounds = results["fast-agent"]["subjects"], f"{figure}_rounds"
+        ours, theirs = (subjects[it][str(concurrency)][rounds] for it in (fastagent.PALLAS, fastagent.SESSIONS))
+        return paired_ratio(ours, theirs)
+
+    return ratio
 
 
 def _resolve_ratio(concurrency: int, figure: str) -> Callable[[Results], float]:
@@ -86,6 +96,33 @@ TARGETS = (
         False,
         "KiB",
     ),
+    Target("LLM agent with a tool: p50 at 1 caller, of fast-agent", _beside_fast_agent(1, "p50_ms"), 1.0, False, "x"),
+    Target(
+        "LLM agent with a tool: turns/s at 64 callers, of fast-agent",
+        _beside_fast_agent(64, "per_second"),
+        1.0,
+        True,
+        "x",
+    ),
+    Target("worker killed in step 7 of 10 -> turns answered", lambda it: it["journal"]["kill"]["share"], 1.0, True, ""),
+    Target(
+        "worker killed in step 7 of 10 -> model calls of a turn, at most",
+        lambda it: max(it["journal"]["kill"]["model_calls"]),
+        12.0,
+        False,
+        "",
+    ),
+    Target(
+        "worker killed in step 7 of 10 -> tool calls of a turn, at most",
+        lambda it: max(it["journal"]["kill"]["tool_calls"]),
+        10.0,
+        False,
+        "",
+    ),
+    Target("worker killed in step 7 of 10 -> longer by", lambda it: it["journal"]["kill"]["longer_s"], 1.5, False, "s"),
+    Target("rolling restart: turns lost", lambda it: it["journal"]["restart"]["lost"], 0.0, False, ""),
+    Target("rolling restart: calls made twice", lambda it: it["journal"]["restart"]["again"], 0.0, False, ""),
+    Target("journal: CPU a step, all processes", lambda it: it["journal"]["cost"]["all_ms"], 0.15, False, "ms"),
     Target("pallas up -> agents answer: p50", lambda it: it["startup"]["up"]["p50_s"], 3.0, False, "s"),
     Target("worker started -> a waiting turn runs: p50", lambda it: it["startup"]["worker"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),

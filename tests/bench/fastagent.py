@@ -1,0 +1,134 @@
+"""The same agent on Pallas and on fast-agent: a model behind HTTP, a tool of a downstream server, the model again.
+
+Both get the same model, which takes no time, and the same server. fast-agent is called in both ways that it has: its
+callers have a session each, which keeps an agent with its connections, or every call gets an agent of its own.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.bench import stack, stepping
+from tests.bench.calls import Call
+from tests.bench.load_process import Load
+from tests.bench.processes import Measured, running
+from tests.bench.stepping import Counted
+from tests.bench.tables import table
+from tests.bench.throughput import Measure, Subject
+from tests.bench.throughput import measure as measure_subjects
+
+PYTHON = Path(__file__).parents[2] / ".tools" / "fast-agent" / "bin" / "python"
+PALLAS, SESSIONS, STATELESS = "pallas-steps", "fast-agent-sessions", "fast-agent-stateless"
+SUBJECTS = {
+    PALLAS: "Pallas, LLM agent with a tool",
+    SESSIONS: "the same on fast-agent, a session for each caller",
+    STATELESS: "the same on fast-agent, stateless",
+}
+CONCURRENCIES = (1, 64)
+_ROUNDS = 2
+"""At most: 64 callers wait for 15 s on two cores, for one answer each."""
+
+_MESSAGE = 'k\n/tool counter/look {"key": "k", "seconds": 0}\n/say hello'
+_VERSION = "import importlib.metadata as it; print(it.version('fast-agent-mcp'))"
+
+
+def measure(folder: Path, load: Load, rounds: int, seconds: float, report: Callable[[str], None]) -> dict[str, Any]:
+    """Figures by subject and concurrency, and the version of fast-agent.
+
+    Raises:
+        FileNotFoundError: fast-agent is not installed; `make bench` does that.
+    """
+    version = subprocess.run([PYTHON, "-c", _VERSION], capture_output=True, text=True, check=True).stdout.strip()
+    report(f"starting Pallas and fast-agent {version}")
+    with _subjects(folder / "fast-agent", load) as found:
+        figures = measure_subjects(found, CONCURRENCIES, min(_ROUNDS, rounds), seconds, report)
+    return {"version": version, "subjects": figures}
+
+
+@contextmanager
+def _subjects(folder: Path, load: Load) -> Generator[list[Subject]]:
+    with ExitStack() as parts:
+        enter = parts.enter_context
+        counts = enter(stepping.counted(folder, model_is_counted=False))
+        url, nats = enter(stack.broker())
+        gateway = enter(stack.gateway(folder, url))
+        worker = enter(stepping.starting_worker(folder, url, counts, {})).wait_for("readyz")
+        config = _config(folder, counts)
+
+        def peer(scope: str) -> tuple[Measured, Call]:
+            arguments = ("{port}", str(config), str(folder / scope), scope)
+            module = "tests.bench.peers.fastagent"
+            process = enter(running(f"fast-agent-{scope}", folder, module, *arguments, env=_QUIET, python=PYTHON))
+            process.wait_for("")
+            return process, replace(ours, port=process.port, path="/mcp", progress=7, sessions=scope == "shared")
+
+        ours = Call(gateway.port, "/teams/steps/mcp/stepper", "stepper", {"message": _MESSAGE}, "hello", 5)
+        shared, in_sessions = peer("shared")
+        stateless, by_request = peer("request")
+        calls: dict[str, tuple[Call, tuple[Measured, ...]]] = {
+            PALLAS: (ours, (gateway, worker, nats)),
+            SESSIONS: (in_sessions, (shared,)),
+            STATELESS: (by_request, (stateless,)),
+        }
+
+        def measuring(call: Call) -> Measure:
+            return lambda concurrency, seconds: load.run(call, concurrency, seconds)
+
+        for call, _ in calls.values():
+            stack.until_right(load, call)
+        load.run(in_sessions, max(CONCURRENCIES), 0.0)  # opens the sessions
+        yield [Subject(name, measuring(call), processes) for name, (call, processes) in calls.items()]
+
+
+_QUIET = {"FASTMCP_CHECK_FOR_UPDATES": "off", "FASTMCP_SHOW_SERVER_BANNER": "false"}
+
+
+def _config(folder: Path, counts: Counted) -> Path:
+    """The configuration of fast-agent. JSON is YAML."""
+    model, counter = counts.variables["BENCH_MODEL_URL"], counts.variables["BENCH_COUNTER_URL"]
+    path = folder / "fastagent.config.yaml"
+    settings = {
+        "default_model": "generic.offline",
+        "session_history": False,
+        "logger": {"type": "none", "progress_display": False, "show_chat": False, "show_tools": False},
+        "generic": {"base_url": model, "api_key": "none"},
+        "mcp": {"servers": {"counter": {"transport": "http", "url": counter}}},
+    }
+    path.write_text(json.dumps(settings), "utf-8")
+    return path
+
+
+def section(found: dict[str, Any]) -> str:
+    """The table."""
+    rows = [
+        (
+            SUBJECTS[name],
+            concurrency,
+            f"{cell['p50_ms']:.1f}",
+            f"{cell['p99_ms']:.1f}",
+            f"{cell['per_second']:.1f}",
+            f"{cell['cpu_ms_total']:.1f}",
+        )
+        for name, cells in found["subjects"].items()
+        for concurrency, cell in cells.items()
+    ]
+    note = (
+        f"fast-agent {found['version']}, served by its own MCP server over Streamable HTTP. A turn is two calls of a "
+        "model behind an OpenAI-compatible address and one of a tool behind MCP between them. The model takes no time. "
+        "CPU is that of the agent's own processes; the model, the tool's server and the callers are the same for all. "
+        "A session of fast-agent runs one call at a time, so each caller has its own, opened before it is measured."
+    )
+    head = ("subject", "callers", "p50 ms", "p99 ms", "turns/s", "CPU a turn, ms")
+    return f"## Beside fast-agent\n\n{note}\n\n" + table(head, rows)
+
+
+def faults(found: dict[str, Any]) -> Generator[str]:
+    """What was answered wrong."""
+    for name, cells in found.get("subjects", {}).items():
+        for concurrency, cell in cells.items():
+            if cell["wrong"]:
+                yield f"{SUBJECTS[name]} at {concurrency}: {cell['wrong']} wrong, for example {cell['faults'][:1]}"

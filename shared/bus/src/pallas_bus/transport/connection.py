@@ -22,13 +22,12 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.client import ClosingClient
+from pallas_bus.transport.client import BusClient
 from pallas_bus.transport.errors import (
     Stored,
     api_error,
     not_connected,
     stored,
-    too_large,
     translated,
 )
 from pallas_bus.transport.polling import poll_now
@@ -39,8 +38,6 @@ from pallas_contracts.errors import Unavailable
 log = logging.getLogger(__name__)
 
 _IN_FLIGHT_PAUSE = 0.005
-_HEADER_FRAME = 16
-"""Bytes of a block of headers in addition to their names and values."""
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes that are buffered, of messages to send while reconnecting, and of received messages for each subscription."""
 
@@ -125,9 +122,6 @@ class Bus:
             Unavailable: the connection is closed, or its buffer is full while it reconnects.
             Rejected: payload and headers exceed the broker's limit (`too_large`); it would close the connection.
         """
-        block = _HEADER_FRAME + sum(len(name) + len(value) + 4 for name, value in headers.items()) if headers else 0
-        if len(payload) + block > self.max_payload:
-            raise too_large(f"publish to {subject!r}")
         try:
             await self.client.publish(subject, payload, reply=reply, headers=dict(headers) if headers else None)
         except NatsError as error:
@@ -291,7 +285,7 @@ async def connect(
         Unavailable: no server can be reached, or all reject the credentials.
         Rejected: the seed or the certificates cannot be read (`bad_settings`).
     """
-    client = ClosingClient()
+    client = BusClient()
     given = (Access(access) if isinstance(access, str) else access).options(service)
     bus = Bus(service, instance or f"{service}-{uuid.uuid4().hex[:8]}", client, timeout)
 

@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from opentelemetry import trace
-
 from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
 from pallas_calls.model import TurnEnd
@@ -39,9 +37,15 @@ class FollowedTurn(Protocol):
         ...
 
 
-@tracer.start_as_current_span("relay_turn")
 async def relay_turn(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> TurnEnd:
     """Return how the turn ended."""
+    with tracer.start_as_current_span("relay_turn") as span:
+        end = await _relay(feed, observer, turn)
+        span.set_attribute("pallas.outcome", end.outcome.code or end.outcome.status)
+        return end
+
+
+async def _relay(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> TurnEnd:
     answer: Result | InputRequired | Fault | None = None
     claimed = asyncio.Event()
     await observer.on_followed()
@@ -53,7 +57,6 @@ async def relay_turn(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> 
                 case Result() | InputRequired() | Fault():
                     answer = item
                 case TurnOutcome():
-                    trace.get_current_span().set_attribute("pallas.outcome", item.code or item.status)
                     return TurnEnd(item, answer, feed.cursor)
                 case Claimed():
                     answer = None

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from opentelemetry import trace
-
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_bus.turnlog.writer import TurnWriter
 from pallas_contracts.agents import AgentDefinition
@@ -24,7 +22,6 @@ from pallas_runtime.telemetry import tracer
 log = logging.getLogger(__name__)
 
 
-@tracer.start_as_current_span("conclude_turn")
 async def conclude_turn(
     writer: TurnWriter,
     request: TurnRequested,
@@ -42,6 +39,19 @@ async def conclude_turn(
         Superseded: this attempt does not have the turn any more.
         Rejected: the broker refuses the outcome for good.
     """
+    with tracer.start_as_current_span("conclude_turn") as span:
+        written = await _conclude(writer, request, outcome, started_at, ended)
+        span.set_attribute("pallas.outcome", written.code or written.status)
+        return written
+
+
+async def _conclude(
+    writer: TurnWriter,
+    request: TurnRequested,
+    outcome: Outcome | None,
+    started_at: datetime,
+    ended: Callable[[TurnOutcome], None],
+) -> TurnOutcome:
     outcome = await _offloaded(writer, outcome)
     while True:
         _emit_answer(writer, outcome)
@@ -55,7 +65,6 @@ async def conclude_turn(
             outcome = _not_stored(error)
         else:
             log.info("concluded", extra=_facts(written, first))
-            trace.get_current_span().set_attribute("pallas.outcome", written.code or written.status)
             if first:
                 ended(written)
             return written

@@ -46,7 +46,7 @@ from pallas_executor.metrics import Metrics
 from pallas_executor.run_turn import run_turn
 from pallas_executor.running import Running, RunningTurn
 from pallas_runtime.logs import log_context
-from pallas_runtime.telemetry import of_turn, tracer
+from pallas_runtime.telemetry import of_turn, tracer, tracing
 
 log = logging.getLogger(__name__)
 
@@ -215,6 +215,8 @@ class TakeTurn:
 def _taken(delivery: Delivery, attempt: int, journal: Journal = NO_JOURNAL) -> None:
     """Set the attempt on the span. A first attempt gets a span of the time in the queue, a later one a link to it."""
     trace.get_current_span().set_attribute("pallas.attempt", attempt)
+    if not tracing():
+        return
     if attempt > 1:
         if (first := span_of(journal.traced)).is_valid:
             trace.get_current_span().add_link(first, {"pallas.answers_taken_over": len(journal.answers)})

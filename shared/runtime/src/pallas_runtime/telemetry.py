@@ -5,10 +5,11 @@ recorded, and neither SDK nor exporter is imported.
 """
 
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from typing import Literal
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Literal
 
 from opentelemetry import context, propagate, trace
+from opentelemetry.context import Context
 from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -21,7 +22,26 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 
 type Protocol = Literal["grpc", "http/protobuf"]
 
-tracer = trace.get_tracer("pallas")
+_NO_SPAN = nullcontext(trace.INVALID_SPAN)
+
+
+class _Tracer:
+    """Makes spans while they are `exported`. Otherwise making none is cheaper than making spans that do nothing."""
+
+    def __init__(self) -> None:
+        self._tracer = trace.get_tracer("pallas")
+        self.exported = False
+
+    def start_as_current_span(self, name: str, **options: Any) -> AbstractContextManager[trace.Span]:
+        """A span around the block, with the options of OpenTelemetry."""
+        return self._tracer.start_as_current_span(name, **options) if self.exported else _NO_SPAN
+
+    def start_span(self, name: str, within: Context | None = None, **options: Any) -> trace.Span:
+        """A span that ends with its `end`."""
+        return self._tracer.start_span(name, within, **options) if self.exported else trace.INVALID_SPAN
+
+
+tracer = _Tracer()
 """Makes the spans of all services."""
 
 
@@ -41,6 +61,7 @@ def start_tracing(
     protocol = _protocol(environ)
     from pallas_runtime.span_export import start_export
 
+    tracer.exported = True
     return start_export(service, instance, protocol, content=content)
 
 
@@ -58,7 +79,7 @@ def _protocol(environ: Mapping[str, str]) -> Protocol:
 
 def tracing() -> bool:
     """Whether spans are exported."""
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    return tracer.exported
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from opentelemetry.trace import SpanContext
 tracer = trace.get_tracer("pallas")
 """Makes the spans of questions and answers."""
 
+_HEADERS = frozenset({"traceparent", "baggage"})
+
 SYSTEM = {"messaging.system": "nats"}
 """The attributes of every span of a message."""
 
@@ -22,7 +24,8 @@ def is_traced() -> bool:
 def trace_headers(headers: dict[str, str] | None = None) -> dict[str, str]:
     """Add the current trace context to `headers`, if there is one, and return them."""
     carrier = headers if headers is not None else {}
-    propagate.inject(carrier)
+    if context.get_current():
+        propagate.inject(carrier)
     return carrier
 
 
@@ -40,7 +43,7 @@ def span_of(headers: Mapping[str, str]) -> SpanContext:
 @contextmanager
 def continued(headers: Mapping[str, str] | None) -> Generator[Context]:
     """Continue the trace of a message with these headers inside the block. Yields its context."""
-    found = propagate.extract(headers or {})
+    found = Context() if headers is None or _HEADERS.isdisjoint(headers) else propagate.extract(headers)
     token = context.attach(found)
     try:
         yield found

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, override
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -165,17 +165,19 @@ class Bus:
     ) -> Stored:
         self._ack_number += 1
         token = str(self._ack_number)
-        answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Msg] = loop.create_future()
         self._acks[token] = answer
+        late = loop.call_later(timeout or self.timeout, _fail, answer, TimeoutError())
         try:
             await self.send(subject, payload, headers, reply=self._ack_prefix + token)
-            async with asyncio.timeout(timeout or self.timeout):
-                message = await answer
+            message = await answer
         except TimeoutError as error:
             raise Unavailable(f"the broker did not acknowledge a message on {subject!r} in time") from error
         except ConnectionError as error:
             raise Unavailable(f"the connection broke while a message on {subject!r} was being stored") from error
         finally:
+            late.cancel()
             del self._acks[token]
         return stored(subject, message)
 
@@ -215,9 +217,20 @@ class Bus:
         Raises:
             Unavailable: the connection is closed.
         """
+        return await self._subscribe(subject, cb=on_message, pending_bytes_limit=PENDING_BYTES)
+
+    async def listen(self, subject: str, on_message: Callable[[Msg], None]) -> Subscription:
+        """Call `on_message` for every message on `subject` as it is read, which costs less than `subscribe`.
+
+        Raises:
+            Unavailable: the connection is closed.
+        """
+        return await self._subscribe(subject, future=_Listener(on_message))
+
+    async def _subscribe(self, subject: str, **how: Any) -> Subscription:
         try:
             return await self.client.subscribe(  # pyright: ignore[reportUnknownMemberType] - untyped future in nats-py
-                subject, cb=on_message, pending_bytes_limit=PENDING_BYTES
+                subject, **how
             )
         except NatsError as error:
             raise translated(error, f"subscribe to {subject!r}") from error
@@ -230,9 +243,9 @@ class Bus:
     async def start(self) -> None:
         """Open the inbox on which acknowledgements arrive."""
         self._ack_prefix = self.client.new_inbox() + "."
-        await self.subscribe(self._ack_prefix + "*", self._acknowledged)
+        await self.listen(self._ack_prefix + "*", self._acknowledged)
 
-    async def _acknowledged(self, message: Msg) -> None:
+    def _acknowledged(self, message: Msg) -> None:
         waiting = self._acks.get(message.subject[len(self._ack_prefix) :])
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
@@ -241,8 +254,7 @@ class Bus:
         """The connection has broken: fail all puts that wait for their acknowledgement."""
         self.breaks += 1
         for waiting in self._acks.values():
-            if not waiting.done():
-                waiting.set_exception(ConnectionError())
+            _fail(waiting, ConnectionError())
 
     async def reconnected(self) -> None:
         """Run the actions of `on_reconnect`, each in a task of its own."""
@@ -261,6 +273,26 @@ class Bus:
                     await self.client.flush(timeout=2)
             await self.client.close()
             self.closed.set()
+
+
+class _Listener(asyncio.Future[Msg]):
+    """Gets the messages of a subscription. nats-py takes it for the future of a request, and starts no task."""
+
+    def __init__(self, on_message: Callable[[Msg], None]) -> None:
+        super().__init__()
+        self._on_message = on_message
+
+    @override
+    def set_result(self, result: Msg, /) -> None:
+        try:
+            self._on_message(result)
+        except Exception:  # the messages behind it go on
+            log.exception("a message could not be handled", extra={"subject": result.subject})
+
+
+def _fail(answer: asyncio.Future[Msg], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
 
 
 def _server(client: Client) -> str | None:

@@ -1,6 +1,5 @@
 """Answers of the broker as our types: where a message was stored, or the `PallasError` of its error."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 from nats.aio.msg import Msg
 from nats.errors import MaxPayloadError
+from pydantic_core import from_json
 
 from pallas_contracts.errors import Conflict, PallasError, Rejected, Unavailable
 
@@ -42,7 +42,7 @@ def stored(subject: str, message: Msg) -> Stored:
     """
     if message.headers and message.headers.get("Status") == "503":
         raise Unavailable(f"no stream takes {subject!r}", code="no_stream")
-    answer: dict[str, Any] = json.loads(message.data)
+    answer: dict[str, Any] = from_json(message.data)
     if "error" in answer:
         raise api_error(answer["error"], subject)
     return Stored(answer["stream"], answer["seq"], answer.get("duplicate", False))

@@ -103,7 +103,7 @@ async def watch_claims(
     """Call `on_claim(claim, position)` for every claim and cancel (of one team) as it is stored, inside the block."""
     wanted = TURN_CLAIM.template.filter(**({"team": team} if team is not None else {}))
 
-    async def arrived(message: Msg) -> None:
+    def arrived(message: Msg) -> None:
         try:
             claim = TurnClaim.model_validate_json(message.data)
         except ValidationError as error:
@@ -111,7 +111,7 @@ async def watch_claims(
         else:
             on_claim(claim, int((message.headers or {})["Nats-Sequence"]))
 
-    subscription = await bus.subscribe(live_subject(wanted), arrived)
+    subscription = await bus.listen(live_subject(wanted), arrived)
     try:
         yield
     finally:

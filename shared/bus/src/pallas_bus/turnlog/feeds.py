@@ -77,7 +77,7 @@ class TurnFeeds:
         if not feeds:
             self._feeds.pop(feed.ref.turn_id, None)
 
-    async def on_message(self, message: Msg) -> None:
+    def on_message(self, message: Msg) -> None:
         """Pass a live message on to the feeds of its turn."""
         *_, kind, _team, _agent, turn_id = message.subject.split(".")
         for feed in self._feeds.get(turn_id, ()):
@@ -181,7 +181,7 @@ def _pass_on(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
 async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
     """Subscribe to all turns inside the block, for the feeds that are opened there."""
     feeds = TurnFeeds(bus)
-    subscription = await bus.subscribe(live_subject("pallas.v1.turn.>"), feeds.on_message)
+    subscription = await bus.listen(live_subject("pallas.v1.turn.>"), feeds.on_message)
     remove = bus.on_reconnect(feeds.reread)
     try:
         async with polling(bus, feeds.poll):

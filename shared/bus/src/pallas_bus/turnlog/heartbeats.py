@@ -60,10 +60,10 @@ async def _send_until(stop: threading.Event, access: Access | str, worker: str) 
 async def watch_heartbeats(bus: Bus, on_heartbeat: Callable[[str], None]) -> AsyncGenerator[None]:
     """Call `on_heartbeat(worker)` for every heartbeat of every worker, inside the block."""
 
-    async def arrived(message: Msg) -> None:
+    def arrived(message: Msg) -> None:
         on_heartbeat(message.subject.rpartition(".")[2])
 
-    subscription = await bus.subscribe(WORKER_ALIVE.template.filter(), arrived)
+    subscription = await bus.listen(WORKER_ALIVE.template.filter(), arrived)
     try:
         yield
     finally:

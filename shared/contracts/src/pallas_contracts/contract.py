@@ -27,6 +27,10 @@ class Template:
         return tuple(_FIELD.findall(self.text))
 
     @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.fields)
+
+    @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(
             "^" + _FIELD.sub(r"(?P<\1>[^.]+)", re.escape(self.text).replace(r"\{", "{").replace(r"\}", "}")) + "$"
@@ -38,9 +42,11 @@ class Template:
         Raises:
             Rejected: an id is missing, unknown or not a token.
         """
-        if set(ids) != set(self.fields):
+        if ids.keys() != self._names:
             raise Rejected(f"{self.text!r} takes {sorted(self.fields)}, not {sorted(ids)}")
-        return self.text.format(**{name: check_token(value, name) for name, value in ids.items()})
+        for name, value in ids.items():
+            check_token(value, name)
+        return self.text.format(**ids)
 
     def filter(self, **ids: str) -> str:
         """Build a subject in which every id that is not given is a `*`."""

@@ -8,6 +8,7 @@ knows whether it has all of them.
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, GetPydanticSchema
@@ -61,7 +62,7 @@ class Principal(Message):
     id: str = "unknown"
     name: str | None = None
 
-    @property
+    @cached_property
     def token(self) -> str:
         """The caller as a token for subjects: a digest, from which the principal cannot be read."""
         return hashlib.sha256(f"{self.type}:{self.id}".encode()).hexdigest()[:16]

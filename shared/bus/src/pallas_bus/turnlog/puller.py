@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -35,6 +34,9 @@ _LATE = 2.0
 """Seconds without the due answer after which a pull request counts as lost, as it may be when the broker restarts."""
 
 _REFUSED_PAUSE = 1.0
+
+_WAIT = json.dumps({"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)}).encode()
+_NO_WAIT = json.dumps({"batch": 1, "no_wait": True}).encode()
 
 
 class _Pull(Enum):
@@ -136,12 +138,9 @@ class TurnPuller:
         source.state = _Pull.WAITING if wait else _Pull.ASKED
         source.number += 1
         source.answer_by = time.monotonic() + _LATE + (PULL_EXPIRES if wait else 0.0)
-        body: dict[str, Any] = (
-            {"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)} if wait else {"batch": 1, "no_wait": True}
-        )
         await self.bus.send(
             f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{source.consumer}",
-            json.dumps(body).encode(),
+            _WAIT if wait else _NO_WAIT,
             reply=f"{source.inbox}.{source.number}",
         )
 

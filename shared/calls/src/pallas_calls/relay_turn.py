@@ -1,9 +1,8 @@
 """Follow a turn to its end and notify its observer of what happens meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 from pallas_bus.turnlog.cursor import Cursor
 from pallas_bus.turnlog.feed import TurnFeed
@@ -47,12 +46,10 @@ async def relay_turn(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> 
 
 async def _relay(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> TurnEnd:
     answer: Result | InputRequired | Fault | None = None
-    claimed = asyncio.Event()
     await observer.on_followed()
-    async with _reporting_queue(observer, claimed, turn):
+    with _QueueReports(observer, turn) as reports:
         async for item in feed:
-            waited = not claimed.is_set()
-            claimed.set()
+            waited, reports.due = reports.due, False
             match item:
                 case Result() | InputRequired() | Fault():
                     answer = item
@@ -78,29 +75,37 @@ async def _relay(feed: TurnFeed, observer: Observer, turn: FollowedTurn) -> Turn
     raise AssertionError("a feed ends with an outcome")
 
 
-@asynccontextmanager
-async def _reporting_queue(observer: Observer, claimed: asyncio.Event, turn: FollowedTurn) -> AsyncGenerator[None]:
-    """Report how many turns are in front, after `QUEUE_REPORT_AFTER` seconds, until the turn is claimed."""
-    if not observer.listens:
-        yield
-        return
-    reporting: asyncio.Task[None] | None = None
+@dataclass(slots=True)
+class _QueueReports:
+    """Reports how many turns are in front, after `QUEUE_REPORT_AFTER` seconds, while that is `due`.
 
-    async def report() -> None:
-        while not claimed.is_set():
-            if (count := await turn.ahead()) is not None and not claimed.is_set():
-                await observer.on_queued(count)
+    A waiting call holds it, so it is smaller than a generator.
+    """
+
+    observer: Observer
+    turn: FollowedTurn
+    due: bool = True
+    _timer: asyncio.TimerHandle | None = None
+    _reporting: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Self:
+        if self.observer.listens:
+            self._timer = asyncio.get_running_loop().call_later(QUEUE_REPORT_AFTER, self._start)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._reporting is not None:
+            self._reporting.cancel()
+
+    def _start(self) -> None:
+        self._timer = None
+        if self.due:
+            self._reporting = asyncio.create_task(self._report())
+
+    async def _report(self) -> None:
+        while self.due:
+            if (count := await self.turn.ahead()) is not None and self.due:
+                await self.observer.on_queued(count)
             await asyncio.sleep(QUEUE_INTERVAL)
-
-    def start() -> None:
-        nonlocal reporting
-        if not claimed.is_set():
-            reporting = asyncio.create_task(report())
-
-    timer = asyncio.get_running_loop().call_later(QUEUE_REPORT_AFTER, start)
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if reporting is not None:
-            reporting.cancel()

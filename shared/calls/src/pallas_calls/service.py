@@ -5,8 +5,8 @@ All turns of callers are made here, so that the limits of an agent hold for all 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
 from pallas_bus.transport.connection import Bus
@@ -142,22 +142,24 @@ class Calls:
     ) -> TurnEnd:
         """Follow the turn; `queued` is its message in the queue, None when it is not known to wait there."""
         try:
-            with self.metrics.in_flight.track_inprogress(), self._followed(ref, queued, resumed=resumed) as turn:
+            with (
+                self.metrics.in_flight.track_inprogress(),
+                self._position(ref, queued) as position,
+                self.liveness.holding(ref.turn_id) as taken,
+            ):
+                turn = _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed)
                 end = await relay_turn(feed, observer, turn)
             return await whole_answer(self.bus, end)
         finally:
             self.feeds.close(feed)
 
-    @contextmanager
-    def _followed(self, ref: TurnRef, queued: Submitted | Waiting | None, *, resumed: bool) -> Generator["_Followed"]:
-        with ExitStack() as stack:
-            position = None
-            if queued is not None:
-                caller = queued.request.principal.token
-                waiting = self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
-                position = stack.enter_context(waiting)
-            taken = stack.enter_context(self.liveness.holding(ref.turn_id))
-            yield _Followed(self, ref, queued, position, taken, self.metrics.relaying(ref), resumed)
+    def _position(
+        self, ref: TurnRef, queued: Submitted | Waiting | None
+    ) -> AbstractContextManager[QueuePosition | None]:
+        if queued is None:
+            return nullcontext()
+        caller = queued.request.principal.token
+        return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
 
     def _leave(self, request: TurnRequested, limits: Limits, position: int) -> None:
         """Cancel the turn in the background, or with an idempotency key leave it for the grace time.

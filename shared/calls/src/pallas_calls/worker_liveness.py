@@ -10,8 +10,8 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
@@ -37,6 +37,29 @@ class _Held:
     context: Context
 
 
+@dataclass(slots=True)
+class _Holding:
+    """A block in which the worker of a turn is watched. A waiting call holds it, so it is smaller than a generator."""
+
+    turn_id: str
+    held: dict[str, _Held]
+    followers: Counter[str]
+
+    def __enter__(self) -> Callable[[Claimed], None]:
+        self.followers[self.turn_id] += 1
+        return self._taken
+
+    def __exit__(self, *_: object) -> None:
+        self.followers[self.turn_id] -= 1
+        if not self.followers[self.turn_id]:
+            del self.followers[self.turn_id]
+            self.held.pop(self.turn_id, None)
+
+    def _taken(self, claim: Claimed) -> None:
+        if claim.delivery is not None:
+            self.held[self.turn_id] = _Held(claim.worker, claim.delivery, time.monotonic(), copy_context())
+
+
 @dataclass
 class WorkerLiveness:
     """The last heartbeats of all workers, and which of this gateway's turns they hold. Made by `watch_workers`."""
@@ -51,25 +74,12 @@ class WorkerLiveness:
         """Record a heartbeat of a worker."""
         self._heartbeats[worker] = time.monotonic()
 
-    @contextmanager
-    def holding(self, turn_id: str) -> Generator[Callable[[Claimed], None]]:
+    def holding(self, turn_id: str) -> "_Holding":
         """Watch the worker of a turn inside the block, which may be entered by several callers of the turn.
 
-        Call the yielded function with each claim of the turn.
+        The block gets a function, which it has to call with each claim of the turn.
         """
-
-        def taken(claim: Claimed) -> None:
-            if claim.delivery is not None:
-                self._held[turn_id] = _Held(claim.worker, claim.delivery, time.monotonic(), copy_context())
-
-        self._followers[turn_id] += 1
-        try:
-            yield taken
-        finally:
-            self._followers[turn_id] -= 1
-            if not self._followers[turn_id]:
-                del self._followers[turn_id]
-                self._held.pop(turn_id, None)
+        return _Holding(turn_id, self._held, self._followers)
 
     async def keep(self) -> None:
         """Nak the turns of lost workers, for ever. A late round skips this: this process was late, not the workers."""

@@ -9,8 +9,7 @@ texts of `PallasError`s only.
 import json
 import logging
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, override
@@ -30,14 +29,24 @@ _FOR_MACHINES = frozenset({"span"})
 _context: ContextVar[dict[str, object]] = ContextVar("log_context", default={})  # noqa: B039 - never changed in place
 
 
-@contextmanager
-def log_context(**fields: object) -> Generator[None]:
+def log_context(**fields: object) -> AbstractContextManager[None]:
     """Add `fields` to every log line inside the `with` block; None values are left out."""
-    token = _context.set(_context.get() | {name: value for name, value in fields.items() if value is not None})
-    try:
-        yield
-    finally:
-        _context.reset(token)
+    return _Block({name: value for name, value in fields.items() if value is not None})
+
+
+class _Block:
+    """A block with further fields. A waiting call holds one, so it is smaller than a generator."""
+
+    __slots__ = ("_fields", "_token")
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self._fields = fields
+
+    def __enter__(self) -> None:
+        self._token = _context.set(_context.get() | self._fields)
+
+    def __exit__(self, *_: object) -> None:
+        _context.reset(self._token)
 
 
 def configure_logs(service: str, instance: str, level: str, style: str) -> None:
@@ -70,6 +79,7 @@ class _Json(logging.Formatter):
     def __init__(self, service: str, instance: str) -> None:
         super().__init__()
         self._who = {"service": service, "instance": instance}
+        self._written = json.JSONEncoder(default=str).encode
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -84,7 +94,7 @@ class _Json(logging.Formatter):
         line = {**always, **_facts(record), **always}
         if record.exc_info and record.exc_info[1] is not None:
             line["exception"] = discreet_traceback(record.exc_info[1])
-        return json.dumps(line, default=str)
+        return self._written(line)
 
 
 class _Text(logging.Formatter):

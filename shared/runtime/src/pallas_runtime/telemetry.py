@@ -82,19 +82,22 @@ def tracing() -> bool:
     return tracer.exported
 
 
-@contextmanager
-def of_turn(*, team: str, agent: str, turn: str, conversation: str | None = None) -> Generator[None]:
+def of_turn(*, team: str, agent: str, turn: str, conversation: str | None = None) -> AbstractContextManager[None]:
     """Add the turn to every log line and span inside the block, here and in the services that are called from here.
 
     The span around the block gets it too. The conversation is added to log lines only.
     """
-    with log_context(team=team, agent=agent, turn=turn, conversation=conversation):
-        if not tracing():
-            yield
-            return
-        known = {"pallas.team": team, "pallas.agent": agent, "pallas.turn": turn}
-        trace.get_current_span().set_attributes(known)
-        token = context.attach(with_turn(known))
+    logged = log_context(team=team, agent=agent, turn=turn, conversation=conversation)
+    if not tracing():
+        return logged
+    return _traced(logged, {"pallas.team": team, "pallas.agent": agent, "pallas.turn": turn})
+
+
+@contextmanager
+def _traced(logged: AbstractContextManager[None], turn: Mapping[str, str]) -> Generator[None]:
+    with logged:
+        trace.get_current_span().set_attributes(turn)
+        token = context.attach(with_turn(turn))
         try:
             yield
         finally:

@@ -28,7 +28,7 @@ MAX_UNREAD = 1000
 type FeedItem = Claimed | CancelRequested | AnyEvent | TurnOutcome
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class TurnFeed:
     """Iterate over it to follow a turn: claims, the events of the last attempt by number, and finally the outcome.
 

@@ -92,22 +92,22 @@ class QueuePositions:
             self._own[team, agent].enter(caller, -1)
             self._forget((team, agent))
 
-    @contextmanager
-    def waiting(self, team: str, agent: str, caller: str, position: int) -> Generator["QueuePosition"]:
+    def waiting(self, team: str, agent: str, caller: str, position: int) -> "QueuePosition":
         """Count a turn whose message is at `position` as waiting, until it is claimed or the block ends."""
-        own = self._own[team, agent]
-        own.follow(caller, position)
-        waiting = QueuePosition(self, (team, agent), caller, position)
-        try:
-            yield waiting
-        finally:
-            waiting.leave()
-            own.unfollow(caller, position)
-            self._forget((team, agent))
+        return QueuePosition(self, (team, agent), caller, position)
+
+    def follow(self, queue: Queue, caller: str, position: int) -> None:
+        """Count the turn at `position` as waiting."""
+        self._own[queue].follow(caller, position)
 
     def taken(self, queue: Queue, caller: str, position: int) -> None:
         """The turn at `position` does not wait any more."""
         self._own[queue].taken(caller, position)
+
+    def unfollow(self, queue: Queue, caller: str, position: int) -> None:
+        """Nobody follows the turn at `position` here any more."""
+        self._own[queue].unfollow(caller, position)
+        self._forget(queue)
 
     async def ahead(self, queue: Queue, position: int) -> int | None:
         """How many turns wait in front of `position`; None when it does not wait or the broker does not answer."""
@@ -152,9 +152,12 @@ class QueuePositions:
             del self._own[queue]
 
 
-@dataclass
+@dataclass(slots=True)
 class QueuePosition:
-    """The position of one turn. The number never grows, though other processes may submit turns behind it."""
+    """The position of one turn, inside a block. The number never grows, though other processes submit turns behind it.
+
+    A waiting call holds it, so it is smaller than a generator.
+    """
 
     positions: QueuePositions
     queue: Queue
@@ -162,6 +165,14 @@ class QueuePosition:
     position: int
     _last: int | None = None
     _left: bool = False
+
+    def __enter__(self) -> "QueuePosition":
+        self.positions.follow(self.queue, self.caller, self.position)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+        self.positions.unfollow(self.queue, self.caller, self.position)
 
     async def ahead(self) -> int | None:
         """How many turns are still in front of this one; None when it is not known."""

@@ -117,7 +117,9 @@ class Executor:
         if not self.slots.take(key):
             return False
         self.idle.clear()
-        task = asyncio.create_task(self._turn(key, delivery), name=f"{key} at {delivery.position}")
+        name = f"{key} at {delivery.position}"
+        # It begins before this returns, so the claim leaves in one write with the next pull.
+        task = asyncio.Task(self._turn(key, delivery), loop=asyncio.get_running_loop(), name=name, eager_start=True)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True

@@ -9,11 +9,12 @@ events are not fenced and not waited for; readers drop those of a superseded att
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.errors import Stored
@@ -213,8 +214,8 @@ class TurnWriter:
         ends = self._last_batches(contents)
         try:
             await self._send_kept()
-            puts = [self._put(batch, self.content_ttl) for batch in ends]
-            results = await asyncio.gather(*puts, self._put_outcome(outcome), return_exceptions=True)
+            puts = [*(self._put(batch, self.content_ttl) for batch in ends), self._put_outcome(outcome)]
+            results = await asyncio.gather(*map(_begun, puts), return_exceptions=True)
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
@@ -364,6 +365,11 @@ class TurnWriter:
             events=tuple(events),
         )
         return batch.model_dump_json().encode()
+
+
+def _begun(work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
+    """A task that has begun: what it sends leaves in one write with what was sent just before."""
+    return asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
 
 
 def _is_content(events: Sequence[AnyEvent]) -> bool:

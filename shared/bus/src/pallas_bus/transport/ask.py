@@ -134,7 +134,6 @@ async def answer[Q: Message, A: Message](
     traced = is_traced()
     name = "-".join([question.name.replace(".", "-"), *ids.values()])
     await service.open(EndpointConfig(name=name, subject=question.template.filter(**ids), handler=handle))
-    await asyncio.sleep(0)  # in the same pass of the loop, nats-py would flush before it writes the subscription
     await bus.client.flush()
 
 

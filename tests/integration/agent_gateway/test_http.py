@@ -127,9 +127,12 @@ async def test_every_host_is_served_if_the_setting_allows_it(platform: Platform,
     assert (await http.post(open_front.url(platform.team, "bench"), json=body, headers=strange)).status_code == 200
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("version", "method"),
+    [("2025-11-25", "tools/list"), ("2026-07-28", "tools/list"), ("2026-07-28", "tools/call")],
+)
 async def test_a_client_that_disconnects_inside_its_body_is_counted_and_causes_no_traceback(
-    front: Front, platform: Platform, caplog: pytest.LogCaptureFixture, version: str
+    front: Front, platform: Platform, caplog: pytest.LogCaptureFixture, version: str, method: str
 ) -> None:
     caplog.set_level(logging.WARNING)
     host, port = front.base.removeprefix("http://").split(":")
@@ -140,7 +143,7 @@ async def test_a_client_that_disconnects_inside_its_body_is_counted_and_causes_n
         "content-type: application/json",
         "accept: application/json, text/event-stream",
         f"mcp-protocol-version: {version}",
-        "mcp-method: tools/list",
+        f"mcp-method: {method}",
         "content-length: 1000",
         "",
         '{"jsonrpc": "2.0",',

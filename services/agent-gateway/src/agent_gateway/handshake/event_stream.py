@@ -1,7 +1,7 @@
 """The event stream (SSE) of a handshake-era call, whose frames have event ids.
 
-The events of a turn are written here and not by the SDK, so that an id and its event are sent together. The SDK begins
-and ends the stream, sends the keep-alives and writes the answer, to which an id is added here.
+The events of a turn are written here, so that an id and its event are sent together. `mcp/call_response` (or the SDK)
+begins and ends the stream, sends the keep-alives and writes the answer, to which an id is added here.
 """
 
 import asyncio
@@ -30,11 +30,13 @@ RETRY_MS = 1000
 PRIMED_SINCE = "2025-11-25"
 """The first revision with an event that is only an id; older clients cannot read it."""
 
-_SDK_FRAME = b"event: message"
+_ANSWER = b"event: message"
+
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class EventStream:
-    """An ASGI `send` for the SDK; `write` sends further frames in between."""
+    """An ASGI `send` for the response; `write` sends further frames in between."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -42,8 +44,8 @@ class EventStream:
         self._answer_id: str | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Pass on a message of the SDK."""
-        if self._answer_id is not None and message.get("body", b"").startswith(_SDK_FRAME):
+        """Pass on a message of the response."""
+        if self._answer_id is not None and message.get("body", b"").startswith(_ANSWER):
             message = {**message, "body": b"id: %s\r\n" % self._answer_id.encode() + message["body"]}
             self._answer_id = None
         await self._send(message)
@@ -56,14 +58,14 @@ class EventStream:
         await self._send({"type": "http.response.body", "body": frame, "more_body": True})
 
     def number_answer(self, answer_id: str | None) -> None:
-        """Add an id to the SDK's next message, which is the answer."""
+        """Add an id to the next message of the response, which is the answer."""
         self._answer_id = answer_id
 
 
 def frame_of(message: JsonObject, message_id: str | None) -> bytes:
     """A JSON-RPC message as an SSE event."""
     numbered = f"id: {message_id}\r\n" if message_id is not None else ""
-    return f"{numbered}event: message\r\ndata: {json.dumps(message, separators=(',', ':'))}\r\n\r\n".encode()
+    return f"{numbered}event: message\r\ndata: {_to_json(message)}\r\n\r\n".encode()
 
 
 @dataclass

@@ -28,6 +28,7 @@ from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.peers import Network, name_caller
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
 from agent_gateway.mcp.request import SESSION_HEADER, request_token, session_token
+from agent_gateway.mcp.serve_call import serve_call
 from agent_gateway.metrics import Metrics
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
@@ -55,8 +56,8 @@ class GatewayHttp:
 
     def __post_init__(self) -> None:
         self._under_way = GatewayRequests()
-        platform, security = self.endpoints.platform, TransportSecurityMiddleware(self.endpoints.security)
-        self._resumption = Resumption(platform.calls, platform.key, security)
+        platform, self._security = self.endpoints.platform, TransportSecurityMiddleware(self.endpoints.security)
+        self._resumption = Resumption(platform.calls, platform.key, self._security)
 
     async def finish(self) -> None:
         """Refuse new requests, end the subscription streams, and wait until all other requests are answered.
@@ -129,7 +130,7 @@ class GatewayHttp:
             receive = body.replayed(receive)
         with of_caller(scope["headers"], body.whole if body is not None and traced else None):
             if await self._admit(endpoint, scope, bearer, body if legacy else None, send):
-                await self._serve_admitted(endpoint, scope, receive, send, body if legacy else None)
+                await self._serve_admitted(endpoint, scope, receive, send, body)
 
     async def _admit(self, endpoint: Endpoint, scope: Scope, bearer: str | None, body: Body | None, send: Send) -> bool:
         """Identify the caller and check that it may call the agent. False: the request has been refused."""
@@ -147,18 +148,32 @@ class GatewayHttp:
     async def _serve_admitted(
         self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, body: Body | None
     ) -> None:
-        """Serve a request whose caller may call the agent; `body` is set for the handshake era only."""
+        """Serve a request whose caller may call the agent; `body` is set if it has been read."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        if body is not None:
+        legacy = _is_legacy(scope)
+        if legacy and body is not None:
             send = await self._handle_before_sdk(headers, body, principal_of(scope), send)
             scope[SCOPE_KEY] = send = EventStream(send)
-        elif _is_legacy(scope) and scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
+        elif legacy and scope["method"] == "GET" and headers.get(LAST_EVENT_ID):
             await self._resumption.serve(endpoint.agent.definition, scope, receive, send)
             return
-        elif _is_legacy(scope):
+        elif legacy:
             await refuse(send, 405, "This endpoint serves POST only.", ((b"allow", b"POST"),))
             return
-        await endpoint.handle(scope, receive, send)
+        if body is None and headers.get(_METHOD) == b"tools/call" and scope["method"] == "POST":
+            body = await read_body(receive, self.endpoints.max_body_bytes)
+            receive = body.replayed(receive)
+        if not (body and await self._serve_call(endpoint, body, scope, receive, send, modern=not legacy)):
+            await endpoint.handle(scope, receive, send)
+
+    async def _serve_call(
+        self, endpoint: Endpoint, body: Body, scope: Scope, receive: Receive, send: Send, *, modern: bool
+    ) -> bool:
+        """Serve the request if it is a short, well-formed `tools/call`. False: it is the SDK's."""
+        if body.short is None or len(body.short) > self.endpoints.max_body_bytes:
+            return False
+        server, security = endpoint.agent.server, self._security
+        return await serve_call(server, security, body.short, scope, receive, send, modern=modern)
 
     async def _handle_before_sdk(self, headers: dict[bytes, bytes], body: Body, caller: Principal, send: Send) -> Send:
         """Handle a short message before the SDK does: give `initialize` a session, carry out a cancel."""

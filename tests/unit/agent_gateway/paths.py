@@ -24,7 +24,7 @@ from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.mcp.serve_call import serve_call
 from agent_gateway.metrics import make_metrics
-from pallas_bus.transport.client import ClosingClient
+from pallas_bus.transport.client import BusClient
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
 from pallas_bus.turnlog.cursor import Cursor
@@ -269,7 +269,7 @@ async def _cancel_call(session: str, request: str) -> None:
 async def gateway(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Paths]:
     """A gateway with one agent. All its turns have one id, so that the answers to a call are the same bytes."""
     monkeypatch.setattr(submit_turn, "new_turn_id", lambda: TurnId("0" * 32))
-    bus, calls = Bus("agent-gateway", "test", ClosingClient()), ScriptedCalls()
+    bus, calls = Bus("agent-gateway", "test", BusClient()), ScriptedCalls()
     platform = Platform(
         bus, calls, Table(bus, HEALTH), LoggedSessions(bus, Table(bus, SESSIONS)), LogKey("a key of the log" * 4)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
-from tests.waiting import Collected, soon
+from tests.waiting import Collected, eventually, soon
 
 from pallas_bus.transport.connection import Bus, connect
 
@@ -75,6 +75,19 @@ async def test_what_is_sent_as_the_connection_breaks_is_written_to_the_next_one_
         assert b"late" not in broker.sent[0]
         assert sent.count(b"PUB late") == 1
         assert bus.breaks == 1
+
+
+async def test_a_connection_that_is_away_can_be_closed_with_messages_pending(
+    nats_server: NatsServer, bus: Connecting
+) -> None:
+    tester = await bus("tester", url=nats_server.url)
+    nats_server.stop()
+    await eventually(lambda: not tester.connected)
+    await tester.send("late", b"1")
+    await tester.stop()
+    assert tester.client.is_closed
+    assert tester.closed.is_set()
+    assert tester.breaks == 2, "the client's clean-up ran to its end"
 
 
 async def test_nothing_is_lost_or_reordered_while_the_broker_does_not_read() -> None:

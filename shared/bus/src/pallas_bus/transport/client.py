@@ -104,8 +104,11 @@ class BusClient(Client):
         """Close the connection; wait `_CLOSE_SECONDS` at most for the broker.
 
         After an interrupted TLS handshake nats-py's `close` would wait for ever. During the clean-up of a refused
-        connection it would return at once, with the socket open.
+        connection it would return at once, with the socket open. What is still pending without a connection is dropped:
+        nats-py would write it to the closed one, and fail in the middle of its clean-up.
         """
+        if not self.is_connected:
+            self._pending, self._pending_data_size = [], 0
         try:
             with suppress(NatsError, TimeoutError, OSError):
                 async with asyncio.timeout(_CLOSE_SECONDS):

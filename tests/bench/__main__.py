@@ -67,7 +67,7 @@ QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, journa
 def main() -> None:
     """Read the options and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a look in less than a minute; too short to compare")
+    parser.add_argument("--quick", action="store_true", help="a look in two or three minutes; too short to compare")
     parser.add_argument(
         "--only",
         action="append",

@@ -19,7 +19,8 @@ from pallas_teams.model import HttpServer, ServerConfig, StdioServer, reveal
 _HTTP_TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
 """Seconds. Reads have no timeout: the time limit of the turn bounds a tool call."""
 
-_HTTP_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
+_HTTP_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2.0)
+"""Servers close idle connections, many after 5 s. A call that is sent at that moment fails, so the client is first."""
 
 type Streams = tuple[Any, Any]
 """The read and write streams of a transport; the SDK does not export their type."""

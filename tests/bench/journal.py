@@ -26,7 +26,7 @@ from tests.e2e import wire
 from tests.integration.real_parts import until
 
 from pallas_bus.transport.connection import Bus, connect
-from pallas_contracts.turns import Claimed
+from pallas_contracts.turns import Claimed, ToolFailed
 
 STEPS, MODEL_SECONDS, KILLED_IN = 10, 0.3, 7
 ROLLING_STEPS, ROLLING_MODEL_SECONDS = 20, 1.0
@@ -192,6 +192,13 @@ async def _rolling(stage: _Stage, turns: int, report: Callable[[str], None]) -> 
         "model_calls": calls.total(),
         "tool_calls": effects.total(),
         "again": (calls + effects).total() - len(calls) - len(effects),
+        "left_out": turns * (2 * ROLLING_STEPS + 1) - len(calls) - len(effects),
+        "failed_tools": [
+            event.code
+            for turn in logged.values()
+            for event in (at.body[1] for at in turn.events)
+            if isinstance(event, ToolFailed)
+        ],
         "moved": sum(len(turn.attempts) > 1 for turn in logged.values()),
     }
 
@@ -240,6 +247,8 @@ def faults(found: dict[str, Any]) -> Generator[str]:
         yield f"worker killed: {kill['times'] - kill['right']} turns were not answered"
     if restart["lost"] or restart["again"]:
         yield f"rolling restart: {restart['lost']} turns lost, {restart['again']} calls made twice"
+    if restart["left_out"]:
+        yield f"rolling restart: {restart['left_out']} calls not made; tools failed with {restart['failed_tools']}"
 
 
 def _span(counts: Sequence[int]) -> str:

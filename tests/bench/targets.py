@@ -122,6 +122,7 @@ TARGETS = (
     Target("worker killed in step 7 of 10 -> longer by", lambda it: it["journal"]["kill"]["longer_s"], 1.5, False, "s"),
     Target("rolling restart: turns lost", lambda it: it["journal"]["restart"]["lost"], 0.0, False, ""),
     Target("rolling restart: calls made twice", lambda it: it["journal"]["restart"]["again"], 0.0, False, ""),
+    Target("rolling restart: calls not made", lambda it: it["journal"]["restart"]["left_out"], 0.0, False, ""),
     Target("journal: CPU a step, all processes", lambda it: it["journal"]["cost"]["all_ms"], 0.15, False, "ms"),
     Target("pallas up -> agents answer: p50", lambda it: it["startup"]["up"]["p50_s"], 3.0, False, "s"),
     Target("worker started -> a waiting turn runs: p50", lambda it: it["startup"]["worker"]["p50_s"], 1.5, False, "s"),

@@ -210,10 +210,10 @@ async def test_messages_survive_the_journal_to_the_letter() -> None:
     )
     image = BinaryContent(b"\x00\xff", media_type="image/png")
     result = ToolReturnPart("a", ["text", image], "1", outcome="failed")
-    journal = AgentJournal(steps, "b")
+    journal = AgentJournal(steps, "harper", "b")
     await journal.add_response("1", response)
     await journal.add_result("1.1", result)
-    again = AgentJournal(Steps(replace(a_turn(), journal=journal_of(events.all)), Events()), "b")
+    again = AgentJournal(Steps(replace(a_turn(), journal=journal_of(events.all)), Events()), "harper", "b")
     assert again.response("1") == response
     read = again.result("1.1", "a")
     assert read is not None

@@ -146,11 +146,9 @@ class AgentDefinition(Message):
     """Everything callable of one agent (KV bucket `agents`, key `{team}.{agent}`).
 
     `kind` is informative. `revision` is a digest of the definition without `updated_at`, which therefore only moves
-    when the agent really changed. `retry` says whether its tools may be called again. `on_unknown_tool_outcome` says
-    what happens when a worker was lost after a tool had started that may not be called again, and before it answered:
-    the turn fails, or the model is told. Without `allow` every caller whom the gateway serves may use it. `unusable` is
-    why the agent cannot be called: readers set it when they cannot read the entry in the bucket, and workers when a
-    definition breaks a bound.
+    when the agent really changed. `retry` says whether its tools may be called again. Without
+    `allow` every caller whom the gateway serves may use it. `unusable` is why the agent cannot be called: readers set
+    it when they cannot read the entry in the bucket, and workers when a definition breaks a bound.
     """
 
     team: Token
@@ -173,7 +171,6 @@ class AgentDefinition(Message):
     model: ModelDependency | None = None
     limits: Limits = Limits()
     retry: Literal["unsafe", "safe"] = "unsafe"
-    on_unknown_tool_outcome: Literal["fail", "tell_model"] = "fail"
     allow: Allow | None = None
     unusable: Line | None = None
     revision: Line = ""

@@ -222,7 +222,8 @@ class Step(LogEvent):
 class ToolStarted(LogEvent):
     """A tool is about to be called. `leaf` is False for a sub-agent, whose own tools are logged by themselves.
 
-    `call` names the call in the turn, as in `Answered`. A tool that is `safe` may be called again.
+    `call` names the call in the turn, as in `Answered`. A tool that is `safe` may be called again. If the outcome of
+    another one is unknown, the model of its agent is told with `tell_model`; otherwise the turn fails.
     """
 
     type: Literal["tool_started"] = "tool_started"
@@ -231,6 +232,7 @@ class ToolStarted(LogEvent):
     tool: str
     leaf: bool = True
     safe: bool = False
+    tell_model: bool = False
 
 
 class ToolCompleted(LogEvent):

@@ -7,7 +7,7 @@ had started, has not answered, and may not be called again.
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
@@ -185,7 +185,8 @@ async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awa
                 pass
         attempt, after = claim.attempt + 1, state.seq
         judged = await judge(attempt)
-        if (judged.lost is not None or judged.journal.unknown) and await _may_live(claimant, claim.worker):
+        open_end = (judged.lost is not None or judged.journal.unknown) and not judged.journal.handed_back
+        if open_end and await _may_live(claimant, claim.worker):
             return NotYet()
 
 
@@ -196,17 +197,16 @@ async def _may_live(claimant: Claimant, worker: str) -> bool:
 
 async def _judge(bus: Bus, ref: TurnRef, definition: AgentDefinition, attempt: int) -> _Judged:
     journal = await read_journal(bus, ref, attempt)
-    if definition.retry == "safe":
-        journal = replace(journal, unknown={}, behind_gap=False, effect=None)
-    tells = definition.on_unknown_tool_outcome == "tell_model" and not journal.behind_gap
-    if journal.unknown and not tells:
-        tool = list(journal.unknown.values())[-1]
+    unknown = [tool for tool in journal.unknown.values() if journal.behind_gap or not tool.tell_model]
+    if unknown:
+        tool, ended = unknown[-1], "stopped" if journal.handed_back else "lost"
         why = (
-            f"The worker was lost after the tool {tool.server}/{tool.tool} had started; whether it took effect is "
+            f"The worker was {ended} after the tool {tool.server}/{tool.tool} had started; whether it took effect is "
             "unknown, so the turn is not executed again. Check before you retry."
         )
         return _Judged(journal, _Lost(Failed("worker_lost", why)))
     if journal.lost >= definition.limits.max_attempts:
-        why = f"The worker was lost {journal.lost} times. The turn may be retried."
+        times = "once" if journal.lost == 1 else f"{journal.lost} times"
+        why = f"The worker was lost {times}. The turn may be retried."
         return _Judged(journal, _Lost(Failed("worker_lost", why, retryable=True), used_up=True))
     return _Judged(journal)

@@ -37,8 +37,8 @@ class Journal:
     `answers` are the calls that were answered, by their place in the turn. `unknown` are the tools that started, may
     not be called again, and whose answer is not known; those of `behind_gap` are not even known to belong to a call
     of `answers`. `effect` is the last tool that started and may not be called again, answered or not. `lost` counts the
-    attempts whose worker was lost, `elapsed` is the seconds from the first claim to the last. `traced` has the headers
-    of the first claim, in whose trace the answers were got.
+    attempts whose worker was lost; with `handed_back` the last one is not among them. `elapsed` is the seconds from the
+    first claim to the last. `traced` has the headers of the first claim, in whose trace the answers were got.
     """
 
     answers: Mapping[str, Answered] = field(default_factory=dict[str, Answered])
@@ -46,6 +46,7 @@ class Journal:
     behind_gap: bool = False
     effect: ToolStarted | None = None
     lost: int = 0
+    handed_back: bool = False
     elapsed: float = 0.0
     traced: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -111,10 +112,11 @@ def fold_journal(attempts: Sequence[LoggedAttempt], before: int) -> Journal:
     """The journal for attempt `before`, from the attempts in their order. Answers are whole."""
     answers: dict[str, Answered] = {}
     unknown: dict[str, ToolStarted] = {}
-    behind_gap, effect, lost = False, None, before - 1
+    behind_gap, effect, lost, handed_back = False, None, before - 1, False
     for attempt in attempts:
         if attempt.number >= before:
             break
+        handed_back = False
         gap = next(number for number in range(1, len(attempt.events) + 2) if number not in attempt.events)
         for number in sorted(attempt.events):
             match attempt.events[number]:
@@ -125,13 +127,17 @@ def fold_journal(attempts: Sequence[LoggedAttempt], before: int) -> Journal:
                     answers.clear()
                 case Answered(answer=str()) as entry if number < gap:
                     answers[entry.call] = entry
-                    unknown.pop(entry.call, None)
+                    # Who answered has no further use for the calls inside it.
+                    inside = [call for call in unknown if f"{call}.".startswith(f"{entry.call}.")]
+                    for call in inside:
+                        del unknown[call]
                 case Answered():
                     gap = min(gap, number)
                 case HandedBack():
-                    lost -= 1
+                    lost, handed_back = lost - 1, True
                 case _:
                     pass
     times = [attempt.claimed_at for attempt in attempts]
     elapsed = (times[-1] - times[0]).total_seconds() if times else 0.0
-    return Journal(answers, unknown, behind_gap, effect, lost, elapsed, attempts[0].headers if attempts else {})
+    headers: Mapping[str, str] = attempts[0].headers if attempts else {}
+    return Journal(answers, unknown, behind_gap, effect, lost, handed_back, elapsed, headers)

@@ -32,11 +32,16 @@ class RunningTurn:
     def stop(self) -> None:
         """End the attempt."""
         self.stopped = True
-        self.task.cancel()
+        self.cancel()
 
     def hand_back(self) -> None:
         """End the attempt, so that another worker goes on from its journal."""
         self.handed_back = True
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel what runs. Steps can tell this from a cancellation that the agent itself has caused."""
+        self.boundary.ending = True
         self.task.cancel()
 
 

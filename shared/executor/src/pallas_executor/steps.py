@@ -24,7 +24,13 @@ class Steps:
         self._emit = emit
         self._continued = not turn.journal.answers
         self._effect = turn.journal.effect
+        self._taken = set[str]()
         self.unusable: JournalUnusable | None = None
+
+    @property
+    def ending(self) -> bool:
+        """Whether the attempt is being cancelled from outside."""
+        return self._boundary.ending
 
     def answer(self, call: str, basis: str) -> str | None:
         """The answer of a call, as JSON; None if it is to be made now.
@@ -37,7 +43,19 @@ class Steps:
             return None
         if entry.basis != basis:
             raise self.mismatch(f"call {call} was {entry.basis!r}, and is {basis!r} now")
+        self._taken.add(call)
         return entry.answer
+
+    def check_all_taken(self) -> None:
+        """Check at the end that every answer was asked for; those inside an answered call are not.
+
+        Raises:
+            JournalUnusable: calls that were made before have not been made now.
+        """
+        for call, entry in self._journal.answers.items():
+            parts = call.split(".")
+            if not any(".".join(parts[:length]) in self._taken for length in range(1, len(parts) + 1)):
+                raise self.mismatch(f"call {call} was {entry.basis!r}, and is not made now")
 
     def mismatch(self, reason: str) -> JournalUnusable:
         """The exception for an answer that cannot be used. It is kept, because a function may catch it."""
@@ -60,9 +78,9 @@ class Steps:
             self._effect = event
         await self._emit.tool_starting(event)
 
-    def under_way(self) -> AbstractAsyncContextManager[None]:
+    def under_way(self, *, safe: bool = False) -> AbstractAsyncContextManager[None]:
         """Make a call inside the block. While the worker drains, it does not begin (see `Boundary`)."""
-        return self._boundary.step()
+        return self._boundary.step(safe=safe)
 
     def hold(self) -> None:
         """From here on a drain does not stop the attempt."""

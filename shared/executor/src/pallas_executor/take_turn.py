@@ -242,7 +242,7 @@ async def _outcome_of(running: RunningTurn) -> Outcome | None:
         if running.task.cancelled() and not is_cancelled():
             log.error("the runtime cancelled itself")
             return Failed("internal", TURN_ERRORS["internal"])
-        running.task.cancel()
+        running.cancel()
         await asyncio.wait({running.task}, timeout=CLEAN_UP)
         if not running.task.done():
             log.warning("the turn did not end after its cancellation; its delivery is nak'ed", extra=running.ref.facts)

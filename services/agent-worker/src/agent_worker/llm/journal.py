@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from functools import lru_cache
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.messages import ModelResponse, ToolReturnPart
+from pydantic_core import PydanticSerializationError
 
 from pallas_executor.steps import Steps
+
+log = logging.getLogger(__name__)
 
 _RESPONSE = TypeAdapter(ModelResponse)
 _RESULT = TypeAdapter(ToolReturnPart)
@@ -22,11 +26,11 @@ def basis_of(agent: str, instruction: str, model: str, servers: Sequence[str], a
 
 
 class AgentJournal:
-    """The journal of one run. Tool calls are named after the call of the model that asked for them."""
+    """The journal of one run of `agent`. Tool calls are named after the call of the model that asked for them."""
 
-    def __init__(self, steps: Steps, basis: str) -> None:
+    def __init__(self, steps: Steps, agent: str, basis: str) -> None:
         self._steps = steps
-        self._basis = basis
+        self._basis = f"{agent} {basis}"
 
     def response(self, call: str) -> ModelResponse | None:
         """What the model answered in an earlier attempt; None if it is to be called now.
@@ -38,7 +42,7 @@ class AgentJournal:
 
     async def add_response(self, call: str, response: ModelResponse) -> None:
         """Add what the model answered."""
-        await self._steps.record(call, self._basis, _RESPONSE.dump_json(response).decode())
+        await self._add(_RESPONSE, call, self._basis, response)
 
     def result(self, call: str, tool: str) -> ToolReturnPart | None:
         """The result of a tool call of an earlier attempt; None if it is to be made now. Raises as `response` does."""
@@ -46,7 +50,15 @@ class AgentJournal:
 
     async def add_result(self, call: str, result: ToolReturnPart) -> None:
         """Add the result of a tool call."""
-        await self._steps.record(call, result.tool_name, _RESULT.dump_json(result).decode())
+        await self._add(_RESULT, call, result.tool_name, result)
+
+    async def _add[T](self, adapter: TypeAdapter[T], call: str, basis: str, answer: T) -> None:
+        try:
+            text = adapter.dump_json(answer).decode()
+        except PydanticSerializationError:  # half of a surrogate pair, for example
+            log.warning("an answer is no JSON, so a later attempt makes the call again", extra={"call": call})
+        else:
+            await self._steps.record(call, basis, text)
 
     def _read[T](self, adapter: TypeAdapter[T], call: str, basis: str) -> T | None:
         answer = self._steps.answer(call, basis)

@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 class LlmRuntime:
     """An LLM agent: the configuration and pooled clients that its turns share. It keeps no state of a turn.
 
-    `safe(server, tool)` says whether the team lets a tool be called again after a worker was lost.
+    `safe(server, tool)` says whether the team lets a tool be called again after a worker was lost. With `tell_model`,
+    the model is told if the outcome of another one is unknown.
     """
 
     name: str
@@ -52,6 +53,7 @@ class LlmRuntime:
     instead: Callable[[str], AgentModel] | None = None
     """Returns the model that a turn names instead of the agent's own; raises `Rejected` when it cannot be used."""
     safe: Callable[[str, str], bool] = lambda _server, _tool: False
+    tell_model: bool = False
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -118,8 +120,8 @@ class LlmRuntime:
 
     async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel, place: str = "") -> str:
         agents = (SubAgent(agent.name, agent.description, self._ask(agent, scope)) for agent in self.agents)
-        tools = AgentTools(scope, self.servers, agents, vision=self.vision, safe=self.safe)
-        journal = AgentJournal(scope.steps, self.basis(model))
+        tools = AgentTools(scope, self.servers, agents, vision=self.vision, safe=self.safe, tell_model=self.tell_model)
+        journal = AgentJournal(scope.steps, self.name, self.basis(model))
         loop = AgentLoop(self.name, model, self.instruction, tools, scope, journal, place, self.max_iterations)
         try:
             return await loop.run(seed)

@@ -83,12 +83,14 @@ class AgentTools:
         *,
         vision: bool,
         safe: Callable[[str, str], bool],
+        tell_model: bool,
     ) -> None:
         self._scope = scope
         self._servers = servers
         self._agents = tuple(agents)
         self._vision = vision
         self._safe = safe
+        self._tell_model = tell_model
         self._bound: dict[str, _Bound] | None = None
 
     async def definitions(self) -> list[ToolDefinition]:
@@ -116,7 +118,14 @@ class AgentTools:
         """
         bound = (self._bound or {})[name]
         leaf = bound.server is not None
-        started = ToolStarted(call=call, server=bound.server_name, tool=bound.tool_name, leaf=leaf, safe=bound.safe)
+        started = ToolStarted(
+            call=call,
+            server=bound.server_name,
+            tool=bound.tool_name,
+            leaf=leaf,
+            safe=bound.safe,
+            tell_model=self._tell_model,
+        )
         began = time.perf_counter()
         if self._scope.steps.is_unknown(call):
             self._fail(bound, call, began, "outcome_unknown", _UNKNOWN)

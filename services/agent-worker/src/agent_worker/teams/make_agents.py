@@ -131,7 +131,7 @@ class _Host:
         functions = await load_function_agent(self.folder.name, agent.name, agent.module)
         agents = {name: self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on}
         reach = Reach(self._servers(agent), agents, agent.may_repeat)
-        runtime: AgentRuntime = FunctionRuntime(agent.name, functions, reach.open)
+        runtime: AgentRuntime = FunctionRuntime(agent.name, functions, reach.open, safe=agent.retry == "safe")
         return HostedAgent(_function_definition(self.folder, agent, functions), runtime)
 
     def _llm_runtime(self, agent: AgentConfig) -> "LlmRuntime":
@@ -154,6 +154,7 @@ class _Host:
             instead=partial(self.shared.models.instead, agent, providers=self.folder.providers),
             agents=tuple(self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on),
             safe=agent.may_repeat,
+            tell_model=agent.on_unknown_tool_outcome == "tell_model",
         )
         return runtime
 
@@ -192,7 +193,6 @@ def _definition(folder: TeamFolder, agent: AgentConfig) -> AgentDefinition:
         model=folder.model_dependency(agent),
         limits=agent.limits,
         retry=agent.retry,
-        on_unknown_tool_outcome=agent.on_unknown_tool_outcome,
         allow=agent.allow,
         updated_at=utc_now(),
     )

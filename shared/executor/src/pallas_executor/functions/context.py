@@ -64,17 +64,18 @@ class CallContext:
         name: str,
         function: Callable[[*Given], Awaitable[Any]],
         *arguments: *Given,
-        retry: Literal["unsafe", "safe"] = "unsafe",
+        retry: Literal["unsafe", "safe"] | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """Run a function once in this turn. Its result is JSON; a later attempt gets it without running the function.
 
-        `retry`: whether it may run again when a worker was lost in the middle of it. `name` is in the log: no content.
+        `retry`: whether it may run again when a worker was lost in the middle of it; by default as the agent says.
+        `name` is in the log: no content.
 
         Raises:
             StepFailed: the function raised an exception, or its result is no JSON; also in later attempts.
             Superseded: another attempt has taken over; do nothing.
         """
-        return self.steps.run(self.steps.take(), name, partial(function, *arguments), safe=retry == "safe")
+        return self.steps.run(self.steps.take(), name, partial(function, *arguments), retry=retry)
 
     def call_tool(self, server: str, tool: str, arguments: JsonObject) -> Coroutine[Any, Any, JsonObject]:
         """Call a tool of one of the agent's servers, as a step. Returns the MCP result, also if it is an error.

@@ -4,21 +4,29 @@ Steps are numbered in the order in which they are called, those inside step `2` 
 attempt has to call them in the same order. One that finds another step in a place cannot go on.
 """
 
+import asyncio
 import json
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.bounds import LONGEST_NAME
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStarted
 from pallas_executor.agent_runtime import Emitter
 from pallas_executor.redact import redact
 from pallas_executor.steps import JournalUnusable, Steps
+
+log = logging.getLogger(__name__)
+
+_CANCELLED = '{"cancelled": true}'
+"""The answer of a step that its function has cancelled."""
 
 
 class StepFailed(Exception):
@@ -66,10 +74,12 @@ _inside: ContextVar[_Places | None] = ContextVar("the step whose function runs",
 
 
 class DurableSteps:
-    """The steps of one attempt at one turn of `agent`."""
+    """The steps of one attempt at one turn of `agent`. If that is `safe`, its steps and side effects are by default."""
 
-    def __init__(self, agent: str, steps: Steps, emit: Emitter, outside: Outside) -> None:
+    def __init__(self, agent: str, steps: Steps, emit: Emitter, outside: Outside, *, safe: bool) -> None:
         self._agent = agent
+        self._safe = safe
+        self._ended = False
         self._steps = steps
         self._emit = emit
         self._outside = outside
@@ -79,8 +89,22 @@ class DurableSteps:
         """The place of the next step. It is taken when a step is called, not when its coroutine begins to run."""
         return (_inside.get() or self._places).take()
 
-    async def run(self, place: str, name: str, function: Callable[[], Awaitable[Any]], *, safe: bool) -> Any:
+    def end(self) -> None:
+        """The function has ended, and no further step begins. Raises as `Steps.check_all_taken` does."""
+        self._ended = True
+        self._steps.check_all_taken()
+
+    async def run(
+        self,
+        place: str,
+        name: str,
+        function: Callable[[], Awaitable[Any]],
+        *,
+        retry: Literal["unsafe", "safe"] | None = None,
+    ) -> Any:
         """Run a function, whose result must be JSON."""
+        safe = self._safe if retry is None else retry == "safe"
+        _check_name(name)
 
         async def work() -> Any:
             outer = _inside.set(_Places(f"{place}."))
@@ -94,6 +118,8 @@ class DurableSteps:
 
     async def call_tool(self, place: str, server: str, tool: str, arguments: JsonObject) -> JsonObject:
         """Call a tool of a downstream server."""
+        _check_name(server)
+        _check_name(tool)
         basis = f"tool {server}/{tool}"
         safe = self._taken_over(place, basis) is not None or await self._outside.may_repeat(server, tool)
         started = ToolStarted(call=place, server=server, tool=tool, safe=safe)
@@ -106,6 +132,7 @@ class DurableSteps:
 
     async def call_agent(self, place: str, name: str, message: str) -> str:
         """Run an agent, whose calls have answers of their own in the journal."""
+        _check_name(name)
         started = ToolStarted(call=place, server=name, tool=f"{name}__{name}", leaf=False)
         return await self._once(started, f"agent {name}", lambda: self._outside.call_agent(started, message))
 
@@ -119,11 +146,12 @@ class DurableSteps:
 
     async def side_effect(self, name: str) -> None:
         """Record that something begins whose end is not recorded."""
+        _check_name(name)
         place = self.take()
         self._taken_over(place, f"side effect {name}")
         self._begin(place)
         self._steps.hold()
-        await self._steps.tool_starting(ToolStarted(call=place, server=self._agent, tool=name))
+        await self._steps.tool_starting(ToolStarted(call=place, server=self._agent, tool=name, safe=self._safe))
 
     async def _once(
         self,
@@ -140,9 +168,9 @@ class DurableSteps:
             JournalUnusable: something else was called here in an earlier attempt.
         """
         if (answer := self._taken_over(started.call, basis)) is not None:
-            return _read(answer)
+            return await _read_once(answer)
         self._begin(started.call)
-        async with self._steps.under_way() if started.leaf else nullcontext():
+        async with self._steps.under_way(safe=started.safe) if started.leaf else nullcontext():
             await self._start(started)
             began, code, cause = time.perf_counter(), None, None
             try:
@@ -151,7 +179,12 @@ class DurableSteps:
                 code = "tool_error" if is_error(result) else None
             except (Superseded, JournalUnusable):
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it is, later attempts must see the same
+            except asyncio.CancelledError:
+                if not self._steps.ending:  # the function has cancelled it, as a time limit does
+                    self._report(started, began, "cancelled")
+                    self._emit.emit(Answered(call=started.call, basis=basis, answer=_CANCELLED))
+                raise
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, later attempts must see the same
                 failed = error if isinstance(error, StepFailed) else _failed(error)
                 answer = json.dumps({"error": {"type": failed.kind, "message": failed.message}})
                 code, cause = failed.kind, error
@@ -185,10 +218,17 @@ class DurableSteps:
         """The answer of an earlier attempt. Once the journal was found unusable, no further step is made."""
         if self._steps.unusable is not None:
             raise self._steps.unusable
+        if self._ended:
+            raise RuntimeError("the function has ended: it must wait for all its steps")
         return self._steps.answer(place, basis)
 
     def _begin(self, place: str) -> None:
         self._steps.begin(int(place.partition(".")[0]))
+
+
+def _check_name(name: str) -> None:
+    if not (0 < len(name) <= LONGEST_NAME and name.isprintable()):
+        raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters: {name[:LONGEST_NAME]!r}")
 
 
 def _written(name: str, result: object) -> str:
@@ -198,12 +238,24 @@ def _written(name: str, result: object) -> str:
         raise TypeError(f"the result of step {name!r} is no JSON: {error}") from error
 
 
-def _read(answer: str, cause: Exception | None = None) -> Any:
+async def _read_once(answer: str) -> Any:
+    """As `_read`; waits for ever if the step was cancelled: what cancelled it does so again."""
+    if answer == _CANCELLED:
+        await asyncio.get_running_loop().create_future()
+    return _read(answer)
+
+
+def _read(answer: str, cause: BaseException | None = None) -> Any:
     read = json.loads(answer)
     if (error := read.get("error")) is not None:
         raise StepFailed(error["type"], error["message"]) from cause
     return read["result"]
 
 
-def _failed(error: Exception) -> StepFailed:
-    return StepFailed(type(error).__name__, redact(str(error)))
+def _failed(error: BaseException) -> StepFailed:
+    try:
+        text = str(error)
+    except Exception as unreadable:
+        log.exception("the text of an exception cannot be read")
+        text = f"{type(unreadable).__name__} in its text"
+    return StepFailed(type(error).__name__, redact(text))

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,7 +26,7 @@ from pallas_executor.agent_runtime import (
 from pallas_executor.functions.agent import Answer, FunctionAgent, Resource, Tool
 from pallas_executor.functions.context import CallContext, ProtocolFault, ReadContext
 from pallas_executor.functions.durable import DurableSteps, Outside
-from pallas_executor.steps import Steps
+from pallas_executor.steps import JournalUnusable, Steps
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +35,15 @@ _MOST_COMPLETIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class FunctionRuntime:
-    """A function agent and its name in the team. `outside` opens what a turn can call; `read_seconds` limits reads."""
+    """A function agent and its name in the team.
+
+    `outside` opens what a turn can call. `safe`: its steps may be made again. `read_seconds` is the timeout of reads.
+    """
 
     name: str
     agent: FunctionAgent
     outside: Callable[[Steps, Emitter], Outside]
+    safe: bool = False
     read_seconds: float = READ_AGENT.timeout
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -49,13 +54,16 @@ class FunctionRuntime:
         if tool is None:
             return Failed("invalid_arguments", f"agent {self.name!r} has no tool {turn.tool!r}")
         steps = Steps(turn, emit)
-        durable = DurableSteps(turn.agent, steps, emit, self.outside(steps, emit))
+        durable = DurableSteps(turn.agent, steps, emit, self.outside(steps, emit), safe=self.safe)
         outcome = await self._call(tool, CallContext(turn, emit, durable))
+        with suppress(JournalUnusable):
+            if steps.unusable is None and not isinstance(outcome, Failed):
+                durable.end()
         if steps.unusable is None:
             return outcome
         return Failed(
             "worker_lost",
-            "The turn cannot go on where it stopped, because its function does not take the same steps as before: "
+            "The turn cannot go on where it stopped, because its agent has changed meanwhile: "
             f"{steps.unusable.reason}. Check before you retry.",
         )
 
@@ -70,7 +78,7 @@ class FunctionRuntime:
             raise
         except PallasError as error:
             return Completed(_tool_error(error.message))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if isinstance(error, TimeoutError) and limit.expired():
                 return Failed("turn_timeout", f"tool {turn.tool!r} exceeded the time limit of the turn")
             log.exception("function crashed", extra={"tool": turn.tool})

@@ -162,7 +162,7 @@ async def test_a_started_sub_agent_does_not_prevent_another_attempt(lab: Lab) ->
 async def test_an_agent_that_is_safe_to_retry_is_executed_again_whatever_had_started(lab: Lab) -> None:
     turn = lab.follow(lab.request("say", "sure"))
     lost = await lab.lose(turn.request)
-    await lost.writer.tool_starting(EFFECT)
+    await lost.writer.tool_starting(EFFECT.model_copy(update={"safe": True}))
     await lab.worker()
     await lost.redeliver()
     outcome = await turn.outcome()

@@ -123,11 +123,12 @@ def test_answers_that_a_later_attempt_has_taken_over_are_marked() -> None:
         (0.1, first), (0.5, [(0.5, Restarted())]), (0.6, [(0.7, Continued(n=2, taken=("1", "1.1")))]), ends=0.8
     )
     assert lines_of(turn)[2:-1] == [
-        "    0.100     0.400  attempt 1 by w1",
+        "    0.100     0.300  attempt 1 by w1",
         "    0.100     0.100    offline answered (7 in, 2 out); taken over",
         "    0.200     0.100    argos/search; taken over",
         "    0.300              argos/search",
         "    0.400              handed back: the worker drains",
+        "    0.400     0.100  waited for another worker",
         "    0.500     0.100  attempt 2 by w2",
         "    0.500              starts anew: the agent has changed, or an answer of an earlier attempt cannot be read",
         "    0.600     0.200  attempt 3 by w3",

@@ -65,7 +65,12 @@ def timeline(turn: TurnHistory) -> list[Entry]:
     entries = [*_queue(turn, attempts)]
     for number, (attempt, following) in enumerate(zip_longest(attempts, attempts[1:]), 1):
         taken = frozenset(call for later in attempts[number:] for call in _taken(later))
-        entries += _Attempt(attempt, _end(turn, following), taken).entries()
+        entries += _Attempt(attempt, _end(turn, attempt, following), taken).entries()
+        if (since := _handed_back(attempt)) is not None:
+            taken_at = following.claim.at if following is not None else turn.outcome.ended_at if turn.outcome else None
+            took = (taken_at - since).total_seconds() if taken_at is not None else None
+            what = "waited for another worker" if taken_at is not None else "waits for another worker"
+            entries.append(Entry(since, "queue", what, took, span="wait_for_worker"))
     entries += [Entry(join.at, "joined", f"the caller joined the turn through {join.gateway}") for join in turn.joins]
     if turn.cancel is not None:
         entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))
@@ -92,10 +97,16 @@ def _queue(turn: TurnHistory, attempts: list[AttemptHistory]) -> Iterator[Entry]
     yield Entry(asked, "queue", what, took, span="wait_in_queue")
 
 
-def _end(turn: TurnHistory, following: AttemptHistory | None) -> datetime | None:
+def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory | None) -> datetime | None:
+    if (handed_back := _handed_back(attempt)) is not None:
+        return handed_back
     if following is not None:
         return following.claim.at
     return turn.outcome.ended_at if turn.outcome is not None else None
+
+
+def _handed_back(attempt: AttemptHistory) -> datetime | None:
+    return next((time_of(event) for event in attempt.events.values() if isinstance(event, HandedBack)), None)
 
 
 def _taken(attempt: AttemptHistory) -> tuple[str, ...]:
@@ -152,6 +163,7 @@ class _Attempt:
                 pass
             case Continued() | Restarted() | HandedBack():
                 self._add(Entry(at, "journal", text_of(event), within=self._whole))
+                self._whole.note += f"; {text_of(event)}"
             case _:
                 self._add(Entry(at, "content", text_of(event), within=self._whole))
 

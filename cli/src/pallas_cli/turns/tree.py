@@ -78,7 +78,8 @@ def tree_of(turn: TurnHistory) -> list[Node]:
             nodes[id(entry)] = before  # all steps of one run of an agent are one span
             before.ended = _end(entry)
             continue
-        node = Node(entry.span, entry.at, _end(entry), entry.attempt, entry.note, entry.failed)
+        note = f"{entry.note} taken over".strip() if entry.taken_over else entry.note
+        node = Node(entry.span, entry.at, _end(entry), entry.attempt, note, entry.failed)
         nodes[id(entry)] = node
         siblings.append(node)
     return roots

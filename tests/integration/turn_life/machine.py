@@ -184,11 +184,11 @@ class TurnLife(RuleBasedStateMachine):
 
     async def _use_tool(self, hand: Hand) -> None:
         if self.model.last == hand.number:
-            await hand.attempt.use_tool()
+            await hand.attempt.use_tool(safe=self.model.safe)
             self.model.started.append(hand.number)
             return
         with pytest.raises(Superseded):
-            await hand.attempt.use_tool()
+            await hand.attempt.use_tool(safe=self.model.safe)
         await self._end(hand, lambda: hand.attempt.ended.set_exception(Superseded("as it heard")))
 
     @precondition(lambda self: self.hands)

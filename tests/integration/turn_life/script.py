@@ -45,13 +45,13 @@ class Attempt:
         self.steps += 1
         self.emit.emit(Step(agent=self.turn.agent, n=self.steps, kind="llm"))
 
-    async def use_tool(self) -> None:
-        """Start a tool and, once that is in the log, have its effect.
+    async def use_tool(self, *, safe: bool) -> None:
+        """Start a tool and, once that is in the log, have its effect. It is safe if it may be called again.
 
         Raises:
             Superseded: the attempt does not have the turn any more.
         """
-        await self.emit.tool_starting(ToolStarted(call="1", server="demo", tool="pay"))
+        await self.emit.tool_starting(ToolStarted(call="1", server="demo", tool="pay", safe=safe))
         self.effects += 1
 
     def answer(self) -> None:

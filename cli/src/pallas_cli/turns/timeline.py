@@ -70,7 +70,7 @@ def timeline(turn: TurnHistory) -> list[Entry]:
             taken_at = following.claim.at if following is not None else turn.outcome.ended_at if turn.outcome else None
             took = (taken_at - since).total_seconds() if taken_at is not None else None
             what = "waited for another worker" if taken_at is not None else "waits for another worker"
-            entries.append(Entry(since, "queue", what, took, span="wait_for_worker"))
+            entries.append(Entry(since, "queue", what, took))
     entries += [Entry(join.at, "joined", f"the caller joined the turn through {join.gateway}") for join in turn.joins]
     if turn.cancel is not None:
         entries.append(Entry(turn.cancel.at, "cancel", f"cancel: {turn.cancel.reason}"))

@@ -257,8 +257,8 @@ class TurnWriter:
 
     @property
     def _lost(self) -> bool:
-        """Whether events that were sent may be lost."""
-        return self._unsure or self.bus.breaks != self._breaks
+        """Whether events that were sent may be lost. A connection is gone a moment before its break is counted."""
+        return self._unsure or self.bus.breaks != self._breaks or not self.bus.connected
 
     async def _send_again(self) -> None:
         """Store the events that were sent and are not in the log."""

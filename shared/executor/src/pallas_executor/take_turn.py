@@ -175,18 +175,12 @@ class TakeTurn:
         running = RunningTurn(writer.ref, writer.fence, task, boundary)
         self.running.begin(running)
         try:
-            outcome = await _outcome_of(running)
+            outcome = await _outcome_of(running, writer)
             if outcome is None:
                 await writer.hand_back()
                 log.info("handed back", extra={"attempt": writer.attempt})
                 return _End.HANDED_BACK
             await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
-        except asyncio.CancelledError:
-            if task.done():
-                with suppress(PallasError, TimeoutError):
-                    async with asyncio.timeout(HAND_BACK):
-                        await writer.hand_back()
-            raise
         except Superseded:
             state = await claim_state(self.bus, writer.ref)
             if not isinstance(state.claim, CancelRequested):
@@ -226,7 +220,7 @@ def _taken(delivery: Delivery, attempt: int, journal: Journal = NO_JOURNAL) -> N
         tracer.start_span("wait_in_queue", asked, start_time=put).end()
 
 
-async def _outcome_of(running: RunningTurn) -> Outcome | None:
+async def _outcome_of(running: RunningTurn, writer: TurnWriter) -> Outcome | None:
     """Return the outcome of an attempt, which a cancel or a newer claim may stop; None if it stopped at a boundary.
 
     Raises:
@@ -246,6 +240,10 @@ async def _outcome_of(running: RunningTurn) -> Outcome | None:
         await asyncio.wait({running.task}, timeout=CLEAN_UP)
         if not running.task.done():
             log.warning("the turn did not end after its cancellation; its delivery is nak'ed", extra=running.ref.facts)
+            raise
+        with suppress(PallasError, TimeoutError):
+            async with asyncio.timeout(HAND_BACK):
+                await writer.hand_back()
         raise
 
 

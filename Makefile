@@ -12,7 +12,7 @@ RUN := $(UV) run --frozen
 INSTALLED := .venv/.installed
 FAST_AGENT := .tools/fast-agent/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
-COMPILE := $(RUN) python -m compileall -q -x node_modules shared services cli demo deploy tests
+COMPILE := $(RUN) python -m compileall -q -x node_modules shared services clients cli demo deploy tests
 # On two cores, tests of two groups (tests/groups.py) at once.
 PYTEST := $(RUN) pytest -n 2 --no-loadscope-reorder
 # What `make test` runs with the same seed each time.
@@ -102,7 +102,7 @@ $(FAST_AGENT): $(INSTALLED)
 	@touch $@
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.
-$(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml cli/redis-server.txt
+$(INSTALLED): $(UV) uv.lock pyproject.toml .python-version $(wildcard shared/*/pyproject.toml services/*/pyproject.toml clients/*/pyproject.toml) cli/pyproject.toml demo/pyproject.toml cli/redis-server.txt
 	@$(UV) sync --frozen --inexact --compile-bytecode
 	@./install-redis $(UV)
 	@touch $@

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from pallas_cli.main import commands
 
-TOP = ("services", "shared", "cli", "demo", "deploy", "docs", "tests", "teams", "bench")
+TOP = ("services", "shared", "clients", "cli", "demo", "deploy", "docs", "tests", "teams", "bench")
 
 QUOTED = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -37,7 +37,10 @@ def quoted(document: Path) -> list[str]:
 @cache
 def words_of_the_sources() -> frozenset[str]:
     """Every word of the sources and tests: a document that uses an unknown name is found."""
-    texts = [path.read_text("utf-8") for path in source_files("shared", "services", "cli", "demo", "deploy", "tests")]
+    texts = [
+        path.read_text("utf-8")
+        for path in source_files("shared", "services", "clients", "cli", "demo", "deploy", "tests")
+    ]
     metrics = {series for metric in exposed() for series in metric.series}
     return frozenset(word for text in texts for word in re.findall(r"\w+", text)) | metrics
 

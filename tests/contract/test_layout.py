@@ -36,5 +36,7 @@ def test_services_import_pallas_packages_from_shared_only() -> None:
 @requirement("K-top-9")
 def test_test_files_are_in_the_tests_folder_only() -> None:
     assert [
-        path for folder in ("shared", "services", "cli", "demo") for path in (ROOT / folder).rglob("test_*.py")
+        path
+        for folder in ("shared", "services", "clients", "cli", "demo")
+        for path in (ROOT / folder).rglob("test_*.py")
     ] == []

@@ -46,7 +46,7 @@ class Package:
 
 def packages() -> list[Package]:
     """All distributions of the workspace."""
-    folders = [*ROOT.glob("shared/*"), *ROOT.glob("services/*"), ROOT / "cli", ROOT / "demo"]
+    folders = [*ROOT.glob("shared/*"), *ROOT.glob("services/*"), *ROOT.glob("clients/*"), ROOT / "cli", ROOT / "demo"]
     return [Package(folder) for folder in sorted(folders) if (folder / "pyproject.toml").exists()]
 
 

@@ -37,7 +37,7 @@ def _user(user: BrokerUser, public: str) -> Iterator[str]:
     from pallas_bus.rights import rights_of
     from pallas_bus.transport.access import inbox_prefix
 
-    rights = rights_of(user.service, user.hosted)
+    rights = rights_of(user.service, user.hosted, of_workers=user.of_workers)
     yield f"    # {user.name}"
     yield f"    {{ nkey: {public}, permissions: {{"
     yield from _subjects("publish", rights.publish, rights.never)

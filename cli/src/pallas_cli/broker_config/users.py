@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pallas_cli.private_files import PRIVATE, kept
 from pallas_cli.refused import Refused
-from pallas_contracts.catalog import PER_TEAM, SPEAKERS
+from pallas_contracts.catalog import SPEAKERS, WORKER
 
 SEED = ".seed"
 OLD = ".old"
@@ -18,11 +18,12 @@ OLD = ".old"
 
 @dataclass(frozen=True, slots=True)
 class BrokerUser:
-    """One user of a service. `hosted` are its agents by team; None means all agents."""
+    """One user of a service. `hosted` are its agents by team, `of_workers` those of all workers; None: all agents."""
 
     name: str
     service: str
     hosted: Mapping[str, Collection[str]] | None = None
+    of_workers: Mapping[str, Collection[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,14 @@ class WorkerTeams:
 
 def broker_users(workers: Sequence[WorkerTeams]) -> list[BrokerUser]:
     """All users of a broker with these workers."""
-    users = [BrokerUser(service, service) for service in SPEAKERS if service not in PER_TEAM]
-    return [*users, *(BrokerUser(worker.user, service, worker.hosted) for service in PER_TEAM for worker in workers)]
+    agents = {team: hosted for worker in workers for team, hosted in worker.hosted.items()}
+    users = [BrokerUser(service, service, of_workers=agents) for service in SPEAKERS if service != WORKER]
+    return [*users, *(BrokerUser(worker.user, WORKER, worker.hosted) for worker in workers)]
 
 
-def stack_users() -> list[BrokerUser]:
-    """The users of the broker of `pallas up`, where every worker hosts every team."""
-    return [BrokerUser(service, service) for service in SPEAKERS]
+def stack_users(agents: Mapping[str, Collection[str]]) -> list[BrokerUser]:
+    """The users of the broker of `pallas up`, where every worker hosts every team. `agents` are those at the start."""
+    return [BrokerUser(service, service, of_workers=agents) for service in SPEAKERS]
 
 
 def read_workers(groups: Sequence[Sequence[Path]], environ: Mapping[str, str]) -> list[WorkerTeams]:

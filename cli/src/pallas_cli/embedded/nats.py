@@ -4,7 +4,8 @@ Only the services and commands of its stack can connect, each as its own user.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pallas_cli.broker_config.text import users_text
@@ -31,13 +32,14 @@ include users.conf
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedNats:
-    """A nats-server with its streams below `folder` and the seeds of its users in `seeds`."""
+    """A nats-server with its streams below `folder` and the seeds of its users in `seeds`; `agents` are by team."""
 
     folder: Path
     seeds: Seeds
     port: int
     monitor_port: int
     host: str = "127.0.0.1"
+    agents: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
 
     @property
     def url(self) -> str:
@@ -62,7 +64,7 @@ class EmbeddedNats:
         """Write the configuration, and return how to start the server."""
         private_folder(self.folder)
         config = self.folder / "nats.conf"
-        (self.folder / USERS).write_text(users_text(stack_users(), self.seeds), "utf-8")
+        (self.folder / USERS).write_text(users_text(stack_users(self.agents), self.seeds), "utf-8")
         # JSON quoting is also the configuration's quoting, so any path is safe.
         store = json.dumps(str((self.folder / "store").absolute()))
         config.write_text(

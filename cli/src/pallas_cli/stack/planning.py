@@ -27,7 +27,7 @@ def make_plan(
         Refused: a binary is missing or a needed port is in use.
     """
     ports = Ports(options.port_base)
-    nats = _nats(data, ports) if external.nats is None else None
+    nats = _nats(data, ports, teams) if external.nats is None else None
     redis = _redis(data, ports) if _wants(options, "redis", external.redis) else None
     postgres = _postgres(data, ports) if _wants(options, "postgres", external.postgres) else None
     _require_binaries(options, nats, redis, postgres)
@@ -54,8 +54,9 @@ def make_plan(
     return plan
 
 
-def _nats(data: Path, ports: Ports) -> EmbeddedNats:
-    return EmbeddedNats(data / "nats", Seeds(data / SECRETS / "nats"), ports.nats, ports.nats_monitor)
+def _nats(data: Path, ports: Ports, teams: Sequence[TeamSummary]) -> EmbeddedNats:
+    agents = {team.name: team.agents for team in teams}
+    return EmbeddedNats(data / "nats", Seeds(data / SECRETS / "nats"), ports.nats, ports.nats_monitor, agents=agents)
 
 
 def _redis(data: Path, ports: Ports) -> EmbeddedRedis:

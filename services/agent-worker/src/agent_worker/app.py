@@ -31,7 +31,7 @@ async def build(settings: WorkerSettings, process: Process) -> AsyncGenerator[Ex
             await hosting.host_teams()
             background = [
                 process.vital(bus.spawn(hosting.follow_changes())),
-                process.vital(bus.spawn(executor.send_presence(Troubles(hosting.failed, hosting.stdio)))),
+                process.vital(bus.spawn(executor.send_presence(Troubles(failed=hosting.failed, stdio=hosting.stdio)))),
             ]
             try:
                 yield executor

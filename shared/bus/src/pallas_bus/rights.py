@@ -1,7 +1,8 @@
 """The rights of each service at the broker: the subjects that it may publish and subscribe to.
 
 They are derived from the catalogue, and from the requests that this package makes. The rights of a worker name its
-teams, and for consumers its agents: a wildcard stands for a whole token, and the name of a consumer is one token.
+teams, and for consumers its agents: a wildcard stands for a whole token, and the name of a consumer is one token. The
+pool's agents are not known in advance, so it may use all consumers but those of the agents of workers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,8 +17,10 @@ from pallas_contracts.catalog import (
     BUCKETS,
     CLI,
     CONTRACTS,
+    DATA_TEAM,
     GATEWAY,
     PER_TEAM,
+    POOL,
     QUESTIONS,
     STREAMS,
     TURN_LOG,
@@ -45,13 +48,15 @@ class Rights:
     answers: bool = False
 
 
-def rights_of(service: str, hosted: Hosted | None = None) -> Rights:
+def rights_of(service: str, hosted: Hosted | None = None, *, of_workers: Hosted | None = None) -> Rights:
     """The rights of a service, without its inbox. A service of some teams gets rights for those in `hosted`.
 
-    None stands for every team.
+    None stands for every team. `of_workers` are the agents of all workers, whose queues the pool must not use.
     """
     if service == CLI:
         return _operator()
+    if service == POOL:
+        hosted = {DATA_TEAM: ()}
     scopes = _scopes(service, hosted)
     answered = [question for question in QUESTIONS if question.answerer == service]
     subscribe = {subject for question in answered for subject in _filters(question.template, scopes)}
@@ -59,6 +64,8 @@ def rights_of(service: str, hosted: Hosted | None = None) -> Rights:
         subscribe |= {"$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*"}
     publish = {*_published(service, scopes), *_managed(service), *_read(service, scopes), *_consumed(service, hosted)}
     never = _consumers_of_others() if service in PER_TEAM else ()
+    if service == POOL:
+        never += tuple(_queues_of(of_workers or {}))
     subscribe |= {*_subscribed(service, scopes)}
     return Rights(tuple(sorted(publish)), tuple(sorted(subscribe)), never, answers=bool(answered))
 
@@ -171,7 +178,7 @@ def _whole_nouns(service: str, stream: Stream) -> Iterator[str]:
 def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
     """The API requests to pull from consumers: turns of the queue, and outcomes whose content may be due."""
     if service in PER_TEAM:
-        for name, subject in _queues(hosted):
+        for name, subject in _queues(service, hosted):
             yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.{subject}"
             yield f"{API}.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{name}"
             yield f"$JS.ACK.{TURN_QUEUE.name}.{name}.>"
@@ -182,9 +189,11 @@ def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
         yield f"$JS.ACK.{TURN_QUEUE.name}.>"  # it naks the deliveries of lost workers
 
 
-def _queues(hosted: Hosted | None) -> Iterator[tuple[str, str]]:
+def _queues(service: str, hosted: Hosted | None) -> Iterator[tuple[str, str]]:
     """The name and filter of the consumer of each hosted agent."""
-    if hosted is None:
+    if service == POOL:
+        yield "*", TURN_REQUESTED.template.filter(team=DATA_TEAM)
+    elif hosted is None:
         yield "*", TURN_REQUESTED.template.filter()
     else:
         for team, agents in sorted(hosted.items()):
@@ -198,3 +207,11 @@ def _consumers_of_others() -> tuple[str, ...]:
         f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.>",
         f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}",
     )
+
+
+def _queues_of(hosted: Hosted) -> Iterator[str]:
+    """Everything that can be done with the queues of these agents."""
+    for name, _ in _queues("", hosted):
+        yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.>"
+        yield f"{API}.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{name}"
+        yield f"$JS.ACK.{TURN_QUEUE.name}.{name}.>"

@@ -18,12 +18,13 @@ from pallas_contracts.turns import (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tools/call as it was received, without its arguments."""
+    """A call as it was received, without its arguments. `task` is the caller's id of the task that it belongs to."""
 
     tool: str
     client: ClientContext
     principal: Principal
     key: str | None = None
+    task: str | None = None
     input_responses: JsonObject | None = None
     request_state: str | None = None
 

@@ -92,6 +92,8 @@ def make_request(
         principal=call.principal,
         correlation=correlation,
         conversation=key.conversation(correlation) if correlation is not None else None,
+        task=call.task,
+        task_hash=key.task(call.task) if call.task is not None else None,
         client=call.client,
         input_responses=call.input_responses,
         request_state=call.request_state,

@@ -147,7 +147,8 @@ class AgentDefinition(Message):
 
     `kind` is informative. `revision` is a digest of the definition without `updated_at`, which therefore only moves
     when the agent really changed. `retry` says whether its tools may be called again. Without
-    `allow` every caller whom the gateway serves may use it. `unusable` is why the agent cannot be called: readers set
+    `allow` every caller whom the gateway serves may use it. `facts` are published for people and programs (of a data
+    agent: its resources, constraints and heartbeat interval). `unusable` is why the agent cannot be called: readers set
     it when they cannot read the entry in the bucket, and workers when a definition breaks a bound.
     """
 
@@ -172,6 +173,7 @@ class AgentDefinition(Message):
     limits: Limits = Limits()
     retry: Literal["unsafe", "safe"] = "unsafe"
     allow: Allow | None = None
+    facts: BoundedObject | None = None
     unusable: Line | None = None
     revision: Line = ""
     updated_at: Moment
@@ -211,11 +213,19 @@ def read_definition(ids: Mapping[str, str], data: bytes) -> AgentDefinition:
     return definition
 
 
+class Trouble(Message):
+    """What is wrong with an agent that has started, as its worker knows it."""
+
+    status: Literal["degraded", "error"]
+    reason: Line
+
+
 class WorkerPresence(Message):
     """The presence of a worker (KV bucket `workers`, key `{worker}`). It expires `PRESENCE_TTL` after its last write.
 
-    `agents` are `{team}.{agent}`; `failed` maps an agent that could not be started to the reason; `stdio` maps the key
-    of a stdio dependency to None when it answers, else to what is wrong with it.
+    `agents` are the `{team}.{agent}` that it can execute; `failed` maps an agent that could not be started to the
+    reason; `troubles` has agents that have started and are not well; `stdio` maps the key of a stdio dependency to None
+    when it answers, else to what is wrong with it.
     """
 
     worker: Token
@@ -223,6 +233,7 @@ class WorkerPresence(Message):
     busy: int = 0
     agents: tuple[str, ...] = ()
     failed: dict[Name, Line] = Field(default_factory=dict[str, str], max_length=MANY)
+    troubles: dict[Name, Trouble] = Field(default_factory=dict[str, Trouble], max_length=MANY)
     stdio: dict[Name, Line | None] = Field(default_factory=dict[str, str | None], max_length=MANY)
     at: datetime
 

@@ -14,6 +14,7 @@ from pallas_contracts.agents import (
 )
 from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBearer, Resolved
 from pallas_contracts.contract import Blob, Bucket, Contract, Question, Stream, Template
+from pallas_contracts.data_agents import DataAgent, Heartbeat, PoolAnswer, PoolRequest
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
@@ -35,14 +36,21 @@ MONITOR = "health-monitor"
 LIFECYCLE = "team-lifecycle"
 RESOLVER = "auth-resolver"
 SEARCH = "library-search"
+POOL = "data-pool"
 CLI = "cli"
 
-SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH)
+SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL)
 SPEAKERS = (*SERVICES, CLI)
 """All that have a user at the broker. The CLI is the user of operators."""
 
-PER_TEAM = frozenset({WORKER})
+EXECUTORS = (WORKER, POOL)
+"""Services that execute turns."""
+
+PER_TEAM = frozenset(EXECUTORS)
 """Services of which each process serves some teams, and may read the data of these teams only."""
+
+DATA_TEAM = "data"
+"""The team of all data agents. The pool serves this team only, and no team folder may have its name."""
 
 PRESENCE_TTL = 6.0
 """Seconds after which the presence of a worker or gateway expires; they write it three times in that time."""
@@ -118,7 +126,7 @@ TURN_REQUESTED = Contract(
     Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
     TurnRequested,
     owners=(GATEWAY, CLI),
-    readers=(GATEWAY, WORKER, CLI),
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=TURN_QUEUE,
     summary="A caller calls a tool of an agent. `caller` is the token of its principal.",
 )
@@ -126,8 +134,8 @@ TURN_CLAIM = Contract(
     "turn.claim",
     Template("pallas.v1.turn.claim.{team}.{agent}.{turn}"),
     TurnClaim,
-    owners=(WORKER, GATEWAY, CLI),
-    readers=(GATEWAY, WORKER, CLI),
+    owners=(*EXECUTORS, GATEWAY, CLI),
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=TURN_LOG,
     summary="A worker claims the turn, or somebody cancels it. The last one decides; no claim follows a cancel.",
 )
@@ -135,8 +143,8 @@ TURN_EVENT = Contract(
     "turn.event",
     Template("pallas.v1.turn.event.{team}.{agent}.{turn}"),
     TurnEvents,
-    owners=(WORKER,),
-    readers=(GATEWAY, WORKER, CLI),
+    owners=EXECUTORS,
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=TURN_LOG,
     summary="Events of an attempt, without content.",
 )
@@ -144,8 +152,8 @@ TURN_CONTENT = Contract(
     "turn.content",
     Template("pallas.v1.turn.content.{team}.{agent}.{turn}"),
     TurnEvents,
-    owners=(WORKER,),
-    readers=(GATEWAY, WORKER, CLI),
+    owners=EXECUTORS,
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=TURN_LOG,
     summary="Content of an attempt; expires earlier than the rest.",
 )
@@ -153,8 +161,8 @@ TURN_OUTCOME = Contract(
     "turn.outcome",
     Template("pallas.v1.turn.outcome.{team}.{agent}.{turn}"),
     TurnOutcome,
-    owners=(WORKER, GATEWAY, CLI),
-    readers=(GATEWAY, WORKER, CLI),
+    owners=(*EXECUTORS, GATEWAY, CLI),
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=TURN_LOG,
     summary="How the turn ended, once. Only the attempt with the last claim can write it.",
 )
@@ -180,17 +188,17 @@ KEPT_REQUEST = Contract(
     "kept.request",
     Template("pallas.v1.kept.request.{team}.{agent}.{turn}"),
     TurnRequested,
-    owners=(WORKER,),
+    owners=EXECUTORS,
     readers=(CLI,),
     stream=TURN_LOG,
-    summary="What a turn that has ended was asked, without the caller's conversation id: content, kept for a replay.",
+    summary="What a turn that has ended was asked, without the caller's ids: content, kept for a replay.",
 )
 DEAD_LETTER = Contract(
     "dead.letter",
     Template("pallas.v1.dead.letter.{team}.{agent}.{letter}"),
     DeadLetter,
-    owners=(WORKER,),
-    readers=(WORKER, CLI),
+    owners=EXECUTORS,
+    readers=(*EXECUTORS, CLI),
     stream=DEAD_LETTERS,
     summary="A turn could not be handled, and why.",
 )
@@ -198,7 +206,7 @@ DEAD_ORIGINAL = Contract(
     "dead.original",
     Template("pallas.v1.dead.original.{team}.{agent}.{letter}"),
     DeadOriginal,
-    owners=(WORKER,),
+    owners=EXECUTORS,
     readers=(CLI,),
     stream=DEAD_LETTERS,
     summary="The message of a dead letter as it was: content, expires earlier.",
@@ -217,7 +225,7 @@ WORKER_ALIVE = Contract(
     "worker.alive",
     Template("pallas.v1.worker.alive.{worker}"),
     WorkerAlive,
-    owners=(WORKER,),
+    owners=EXECUTORS,
     readers=(GATEWAY,),
     stream=None,
     summary="A heartbeat of a worker's process. Not stored: a missing heartbeat is what counts.",
@@ -253,8 +261,8 @@ CONTRACTS: tuple[
 OBJECT_PART = Blob(
     "object.part",
     Template("pallas.v1.object.part.{team}.{agent}.{turn}.{name}.{part}"),
-    owners=(GATEWAY, WORKER, CLI),
-    readers=(GATEWAY, WORKER, CLI),
+    owners=(GATEWAY, *EXECUTORS, CLI),
+    readers=(GATEWAY, *EXECUTORS, CLI),
     stream=TURN_OBJECTS,
     summary="A part of what `Offloaded` names, counted from 0. Content.",
 )
@@ -281,8 +289,8 @@ AGENTS = Bucket(
     Template("{team}.{agent}"),
     AgentDefinition,
     owner=GATEWAY,
-    writers=(WORKER, CLI),
-    readers=(GATEWAY, WORKER, REGISTRY, MONITOR, CLI),
+    writers=(*EXECUTORS, CLI),
+    readers=(GATEWAY, *EXECUTORS, REGISTRY, MONITOR, CLI),
     summary="Definitions: what can be called. They stay while no worker runs, until the team retires them.",
     reads=read_definition,
 )
@@ -291,8 +299,8 @@ WORKERS = Bucket(
     Template("{worker}"),
     WorkerPresence,
     owner=GATEWAY,
-    writers=(WORKER,),
-    readers=(GATEWAY, WORKER, MONITOR, CLI),
+    writers=EXECUTORS,
+    readers=(GATEWAY, *EXECUTORS, MONITOR, CLI),
     ttl=PRESENCE_TTL,
     summary="The presence of workers.",
 )
@@ -344,6 +352,24 @@ SESSIONS = Bucket(
     ttl=86_400.0,
     summary="Settings of handshake-era sessions, which hold for later requests at any replica.",
 )
+DATA_AGENTS = Bucket(
+    "data_agents",
+    Template("{agent}"),
+    DataAgent,
+    owner=POOL,
+    writers=(POOL,),
+    readers=(POOL, CLI),
+    summary="Registrations of data agents: who owns an agent, how it is reached, and its definition.",
+)
+HEARTBEATS = Bucket(
+    "heartbeats",
+    Template("{agent}"),
+    Heartbeat,
+    owner=POOL,
+    writers=(POOL,),
+    readers=(POOL, CLI),
+    summary="The last heartbeat of each data agent.",
+)
 
 BUCKETS: tuple[
     Bucket[AgentDefinition]
@@ -352,9 +378,11 @@ BUCKETS: tuple[
     | Bucket[ProbeResult]
     | Bucket[AgentHealth]
     | Bucket[LegacyCall]
-    | Bucket[LegacySession],
+    | Bucket[LegacySession]
+    | Bucket[DataAgent]
+    | Bucket[Heartbeat],
     ...,
-] = (AGENTS, WORKERS, GATEWAYS, PROBES, HEALTH, CALLS, SESSIONS)
+] = (AGENTS, WORKERS, GATEWAYS, PROBES, HEALTH, CALLS, SESSIONS, DATA_AGENTS, HEARTBEATS)
 
 READ_AGENT = Question(
     "agent.read",
@@ -392,21 +420,33 @@ RESOLVE = Question(
     Template("pallas.v1.auth.resolve"),
     ResolveBearer,
     Resolved,
-    askers=(GATEWAY, SEARCH),
+    askers=(GATEWAY, SEARCH, POOL),
     answerer=RESOLVER,
     timeout=5.0,
     summary="The principal of a bearer, and the libraries that it may read.",
+)
+ASK_POOL = Question(
+    "pool.ask",
+    Template("pallas.v1.pool.ask"),
+    PoolRequest,
+    PoolAnswer,
+    askers=(GATEWAY,),
+    answerer=POOL,
+    timeout=5.0,
+    summary="A data agent registers, sends a heartbeat or unregisters, at a gateway.",
 )
 
 QUESTIONS: tuple[
     Question[AgentRead, AgentReadAnswer]
     | Question[HealthAsked, AgentHealth]
     | Question[Lookups, LookedUp]
-    | Question[ResolveBearer, Resolved],
+    | Question[ResolveBearer, Resolved]
+    | Question[PoolRequest, PoolAnswer],
     ...,
 ] = (
     READ_AGENT,
     CHECK_HEALTH,
     LOOK_UP,
     RESOLVE,
+    ASK_POOL,
 )

@@ -27,6 +27,10 @@ class LogKey:
         """The keyed hash of a caller's conversation id, as the log keeps it: 32 hex digits."""
         return self._mac("conversation", correlation.encode()).hex()[:32]
 
+    def task(self, task: str) -> str:
+        """The keyed hash of a caller's task id, as the log keeps it: 32 hex digits."""
+        return self._mac("task", task.encode()).hex()[:32]
+
     def digest(self, *parts: object) -> str:
         """A digest of JSON values, to compare two calls: 32 hex digits."""
         return self._mac("digest", _canonical(parts)).hex()[:32]

@@ -26,6 +26,8 @@ type TurnError = (
     | Annotated[Literal["turn_timeout"], "The turn ran longer than its agent allows."]
     | Annotated[Literal["iterations_exceeded"], "The agent's loop took more steps than its agent allows."]
     | Annotated[Literal["tool_unavailable"], "A downstream server could not be reached at all."]
+    | Annotated[Literal["agent_unreachable"], "The agent cannot be reached, or the connection broke during the call."]
+    | Annotated[Literal["invalid_answer"], "The agent's answer is malformed or does not fit its schema."]
     | Annotated[Literal["worker_lost"], "The worker died and the turn cannot safely be executed again."]
     | Annotated[Literal["cancelled"], "The turn was cancelled."]
     | Annotated[Literal["busy"], "Too many turns are waiting."]
@@ -100,7 +102,8 @@ class TurnRequested(Message):
     `input_responses` and `request_state` come from a caller that was asked for more input (`InputRequired`). `stowed`
     is the claim check of the arguments, `input_responses` and `request_state`, as one object, if they are too big for
     the message; arguments in the message are then added to those of the object. `correlation` is the caller's id of its
-    conversation, `conversation` a keyed hash of it, which the log keeps. `digest` is a keyed digest of the call, if the
+    conversation, `conversation` a keyed hash of it, which the log keeps; `task` is the caller's id of its task and
+    `task_hash` its keyed hash. `digest` is a keyed digest of the call, if the
     caller sent an idempotency key. `replay_of` is the turn that this one executes again, `model` the model to execute
     it with instead of the agent's.
     """
@@ -118,6 +121,8 @@ class TurnRequested(Message):
     request_state: str | None = None
     stowed: Offloaded | None = None
     conversation: str | None = None
+    task: str | None = None
+    task_hash: str | None = None
     digest: str | None = None
     replay_of: Token | None = None
     model: str | None = None
@@ -142,6 +147,7 @@ class Claimed(Message):
     tool: str | None = None
     principal: Principal | None = None
     conversation: str | None = None
+    task_hash: str | None = None
     digest: str | None = None
     replay_of: Token | None = None
     requested_at: datetime | None = None

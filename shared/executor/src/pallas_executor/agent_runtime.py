@@ -17,8 +17,9 @@ from pallas_executor.journal import NO_JOURNAL, Journal
 class Turn:
     """One attempt at one call. `remaining` is the time in seconds that is left for the turn.
 
-    `model` (`PROVIDER.NAME`) replaces the agent's own model. `journal` has what earlier attempts asked and heard; at
-    `boundary` this attempt stops while the worker drains. Runtimes use both through `Steps`.
+    `task` is the caller's id of the task that the call belongs to. `model` (`PROVIDER.NAME`) replaces the agent's own
+    model. `journal` has what earlier attempts asked and heard; at `boundary` this attempt stops while the worker
+    drains. Runtimes use both through `Steps`.
     """
 
     turn_id: str
@@ -30,6 +31,7 @@ class Turn:
     remaining: float
     client: ClientContext
     correlation: str | None = None
+    task: str | None = None
     input_responses: JsonObject | None = None
     request_state: str | None = None
     model: str | None = None
@@ -110,10 +112,11 @@ class AgentRuntime(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HostedAgent:
-    """An agent as a worker hosts it."""
+    """An agent as a worker hosts it. `reachable`: its turns can succeed here; otherwise the presence leaves it out."""
 
     definition: AgentDefinition
     runtime: AgentRuntime
+    reachable: bool = True
 
     @property
     def key(self) -> str:

@@ -90,6 +90,7 @@ class Claimant:
             tool=self.request.tool,
             principal=self.request.principal,
             conversation=self.request.conversation,
+            task_hash=self.request.task_hash,
             digest=self.request.digest,
             replay_of=self.request.replay_of,
             requested_at=self.request.requested_at,

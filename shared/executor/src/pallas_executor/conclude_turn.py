@@ -88,11 +88,11 @@ def _not_stored(error: Rejected) -> Failed:
 
 
 def kept_request(request: TurnRequested, definition: AgentDefinition) -> TurnRequested:
-    """The request as it is kept after its turn's end: without the caller's conversation id."""
+    """The request as it is kept after its turn's end: without the caller's ids of its conversation and task."""
     tool = definition.tool(request.tool)
     name = tool.correlation if tool is not None else None
     arguments = {key: value for key, value in request.arguments.items() if key != name}
-    return request.model_copy(update={"arguments": arguments, "correlation": None})
+    return request.model_copy(update={"arguments": arguments, "correlation": None, "task": None})
 
 
 def _outcome(writer: TurnWriter, request: TurnRequested, outcome: Outcome | None, started_at: datetime) -> TurnOutcome:

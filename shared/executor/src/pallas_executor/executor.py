@@ -20,7 +20,7 @@ from pallas_bus.turnlog.claims import watch_claims
 from pallas_bus.turnlog.heartbeats import send_heartbeats
 from pallas_bus.turnlog.puller import TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
-from pallas_contracts.agents import AgentRead, AgentReadAnswer, WorkerPresence
+from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
 from pallas_contracts.bounds import MANY, line
 from pallas_contracts.catalog import PRESENCE_TTL, READ_AGENT, WORKERS
 from pallas_contracts.errors import NotFound, PallasError
@@ -38,15 +38,22 @@ log = logging.getLogger(__name__)
 _CLAIMS_POLL_SECONDS = 15.0
 """A poll reads the claims of all running turns. It only saves work: the broker refuses a superseded attempt anyway."""
 
+_PRESENCE_PAUSE = 0.05
+"""Seconds between two presences at least, so that many changes are published together."""
+
 _NAK_SECONDS = 2.0
 """Seconds in which a turn is nak'ed when this executor ends."""
 
 
 @dataclass(frozen=True)
 class Troubles:
-    """Problems of an executor: `failed` agents with the reason; `stdio` dependencies by key, None when healthy."""
+    """Problems of an executor: `failed` agents with the reason; what is wrong with `agents` that have started.
+
+    `stdio` are dependencies by key, None when healthy.
+    """
 
     failed: Callable[[], dict[str, str]] = dict
+    agents: Callable[[], dict[str, Trouble]] = dict
     stdio: Callable[[], dict[str, str | None]] = dict
 
 
@@ -63,6 +70,7 @@ class Executor:
     puller: TurnPuller = field(init=False)
     http: None = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+    presence_changed: asyncio.Event = field(default_factory=asyncio.Event)
     _service: ask.Answering | None = None
     _watching: AsyncExitStack = field(default_factory=AsyncExitStack)
     _watched: set[str] = field(default_factory=set[str])
@@ -91,20 +99,35 @@ class Executor:
         await self.watch(team)
         wanted = {hosted.key: hosted for hosted in agents}
         for key in [key for key in self.agents if key.startswith(f"{team}.") and key not in wanted]:
-            await self.puller.remove(key)
-            del self.agents[key]
-            self.metrics.agents.changed(key, None)
+            await self.remove(key)
         self.agents |= wanted
-        for key, hosted in wanted.items():
-            self.metrics.agents.changed(key, hosted)
-            definition = hosted.definition
-            limit = definition.limits.max_concurrency
-            await ensure_consumer(self.bus, team, definition.agent, max_concurrency=limit)
-            if key not in self.puller:
-                await self.puller.add(key, team, definition.agent)
+        for hosted in agents:
+            await self.add(hosted)
         if team not in self._answered and self._service is not None:
             self._answered.add(team)
             await ask.answer(self.bus, self._service, READ_AGENT, self._read, team=team)
+
+    async def add(self, hosted: HostedAgent) -> None:
+        """Execute the turns of an agent, or go on with a changed one. Its team is watched.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
+        key, definition = hosted.key, hosted.definition
+        self.agents[key] = hosted
+        self.metrics.agents.changed(key, hosted)
+        limit = definition.limits.max_concurrency
+        await ensure_consumer(self.bus, definition.team, definition.agent, max_concurrency=limit)
+        if key not in self.puller:
+            await self.puller.add(key, definition.team, definition.agent)
+        self.presence_changed.set()
+
+    async def remove(self, key: str) -> None:
+        """Execute no more turns of an agent; turns that run go on."""
+        await self.puller.remove(key)
+        if self.agents.pop(key, None) is not None:
+            self.metrics.agents.changed(key, None)
+            self.presence_changed.set()
 
     async def _read(self, question: AgentRead) -> AgentReadAnswer:
         agent = self.agents.get(f"{question.team}.{question.agent}")
@@ -158,24 +181,29 @@ class Executor:
         await self._watching.aclose()
 
     async def send_presence(self, troubles: Troubles) -> None:
-        """Publish what is hosted here three times per time to live, for ever.
+        """Publish what is hosted here on each change, and three times per time to live, for ever.
 
         Of the troubles, what exceeds the bounds of a presence is left out: no gateway could read it.
         """
         while True:
+            self.presence_changed.clear()
             failed = islice(troubles.failed().items(), MANY)
             stdio = islice(troubles.stdio().items(), MANY)
             presence = WorkerPresence(
                 worker=self.bus.instance,
                 slots=self.slots.total,
                 busy=self.slots.busy,
-                agents=tuple(sorted(self.agents)),
+                agents=tuple(sorted(key for key, hosted in self.agents.items() if hosted.reachable)),
                 failed={agent: line(why) for agent, why in failed},
+                troubles=dict(islice(troubles.agents().items(), MANY)),
                 stdio={key: why and line(why) for key, why in stdio},
                 at=utc_now(),
             )
             await kv.put_nowait(self.bus, WORKERS, presence, worker=self.bus.instance)
-            await asyncio.sleep(PRESENCE_TTL / 3)
+            await asyncio.sleep(_PRESENCE_PAUSE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PRESENCE_TTL / 3 - _PRESENCE_PAUSE):
+                    await self.presence_changed.wait()
 
 
 @asynccontextmanager

@@ -89,6 +89,7 @@ def _turn(request: TurnRequested, attempt: int, remaining: float, journal: Journ
         remaining=remaining,
         client=request.client,
         correlation=request.correlation,
+        task=request.task,
         input_responses=request.input_responses,
         request_state=request.request_state,
         model=request.model,

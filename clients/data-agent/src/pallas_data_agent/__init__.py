@@ -1,0 +1,1 @@
+"""Write a data agent: decorate functions, connect to a pool, answer calls."""

@@ -1,0 +1,14 @@
+"""Start a data-pool."""
+
+from data_pool.app import build
+from data_pool.settings import PoolSettings
+from pallas_runtime.run import run
+
+
+def main() -> None:
+    """Run until a signal."""
+    run("data-pool", PoolSettings, build)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The errors of JSON-RPC 2.0 (section 5.1) and of the contract for data agents (section 6.2)."""
+
+from pallas_contracts.bounds import JsonObject
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+AGENT_ERROR = -32000
+"""The agent's function failed."""
+UNREACHABLE = -32001
+"""The agent could not be reached or did not answer in time."""
+NOT_ALLOWED = -32003
+"""The caller is unknown, or may not do this."""
+
+
+class RpcError(Exception):
+    """An `error` object. `meta` is sent beside it."""
+
+    def __init__(
+        self, code: int, message: str, data: JsonObject | None = None, *, meta: JsonObject | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.meta = meta
+
+    @property
+    def wire(self) -> JsonObject:
+        """The error object as it is sent."""
+        error: JsonObject = {"code": self.code, "message": self.message}
+        return error if self.data is None else {**error, "data": self.data}
+
+
+def invalid_params(field: str, reason: str) -> RpcError:
+    """The error for one parameter. The message names the field and the reason."""
+    return RpcError(
+        INVALID_PARAMS, f"Invalid params: {field}: {reason}", {"faults": [{"field": field, "reason": reason}]}
+    )

@@ -1,0 +1,52 @@
+"""JSON that means the same to every reader (RFC 8259): no duplicate keys, no NaN, no lone surrogates."""
+
+import json
+import math
+from typing import NoReturn
+
+from pallas_contracts.bounds import Json
+from pallas_contracts.errors import Rejected
+
+
+def loads(data: bytes | str) -> Json:
+    """The value of a JSON text.
+
+    Raises:
+        Rejected: it is not such a text; the message says why, without the text.
+    """
+    try:
+        text = data.decode() if isinstance(data, bytes) else data
+        value: Json = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        raise Rejected("it is not UTF-8") from None
+    except UnicodeEncodeError:
+        raise Rejected("a text has a lone surrogate") from None
+    except RecursionError:
+        raise Rejected("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise Rejected(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except ValueError:
+        raise Rejected("a number has too many digits") from None
+    return value
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Rejected(f"an object has the key {twice[:64]!r} twice")
+    return found
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise Rejected(f"{word} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise Rejected("a number is too large")
+    return value

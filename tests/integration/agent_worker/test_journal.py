@@ -46,18 +46,19 @@ async def test_what_a_superseded_attempt_adds_after_the_next_claim_does_not_coun
     assert 0 < journal.elapsed < 30
 
 
-async def test_a_big_answer_is_offloaded_and_the_journal_is_cut_where_it_cannot_be_read(
+async def test_a_big_answer_is_offloaded_and_the_journal_is_cut_where_one_cannot_be_kept_or_read(
     bus: Connecting, team: str
 ) -> None:
     log, request = await the_log(bus), turn_requested(team)
     first = await attempt_of(log, request)
     big = answer("1", 3 * OFFLOAD_ABOVE)
-    await first.answered(big)
-    await first.answered(answer("1.1", MAX_OFFLOADED + 1))
-    await first.answered(answer("2"))
+    assert await first.answered(big)
+    assert await first.answered(answer("1.1"))
+    assert not await first.answered(answer("2", MAX_OFFLOADED + 1))
+    assert await first.answered(answer("3"))
     await first.hand_back()
     journal = await read_journal(log, first.ref, 2)
-    assert [it.answer for it in journal.answers.values()] == [big.answer, answer("2").answer]
+    assert [it.answer for it in journal.answers.values()] == [big.answer, answer("1.1").answer]
     assert journal.lost == 0
     names = {"team": team, "agent": request.agent, "turn": request.turn_id}
     await log.api(f"STREAM.PURGE.{TURN_OBJECTS.name}", {"filter": OBJECT_PART.template.filter(**names)})

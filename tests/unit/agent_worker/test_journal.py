@@ -199,6 +199,21 @@ async def test_a_model_that_may_be_told_hears_that_the_outcome_is_unknown() -> N
     assert "1.1" in kept(events.all)
 
 
+async def test_an_answer_that_cannot_be_kept_is_a_gap_and_a_drain_does_not_stop_its_turn() -> None:
+    boundary, reached, first = Boundary(), asyncio.Event(), Events()
+    no_json = ThinkingPart("half of a pair: \ud800")
+    script = Scripted([no_json, ToolCallPart(CLERK, {"message": "/say one"}, tool_call_id="1")], "done")
+    turn: Turn = replace(a_turn(message="ask"), boundary=boundary)
+    running = asyncio.create_task(an_agent(script).run_turn(turn, first))
+    await first.until(ToolStarted)
+    boundary.stop(reached.set)
+    assert text_of(await running) == "done"
+    assert not reached.is_set()
+    assert kept(first.all) == ["1", "1.1.1", "1.1", "2"]
+    assert facts(journal_of(first.all)) == ([], [], False)
+    assert facts(journal_of([*first.all, started("1.2")])) == ([], ["1.2"], True)
+
+
 async def test_messages_survive_the_journal_to_the_letter() -> None:
     events = Events()
     steps = Steps(a_turn(), events)

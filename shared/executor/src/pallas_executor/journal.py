@@ -1,7 +1,8 @@
 """The journal of a turn: what its earlier attempts asked and heard, read from the log.
 
-An attempt counts up to the claim that follows it, and up to the first of its events that is missing. A tool whose start
-is stored behind such a gap counts as unknown, and so does an answer.
+An attempt counts up to the claim that follows it, and up to its first gap: an event that is missing, or an answer that
+could not be kept or cannot be read. Answers behind the gap do not count: they may have followed from what is missing. A
+tool that may not be called again, and started behind it, counts as unknown, even if it has an answer there.
 """
 
 import asyncio

@@ -86,9 +86,14 @@ class Steps:
         """From here on a drain does not stop the attempt."""
         self._boundary.hold()
 
-    async def record(self, call: str, basis: str, answer: str) -> None:
-        """Add the answer of a call, as JSON."""
-        await self._emit.answered(Answered(call=call, basis=basis, answer=answer))
+    async def record(self, call: str, basis: str, answer: str | None) -> None:
+        """Add the answer of a call, as JSON; None if it has none.
+
+        Without an answer, or with one that is too large to be kept, this is a gap in the journal: what follows from it
+        would be lost with the attempt. So a drain does not stop the attempt any more.
+        """
+        if not await self._emit.answered(Answered(call=call, basis=basis, answer=answer)):
+            self.hold()
 
     def restart(self) -> Failed | None:
         """Start the attempt anew, without the journal. Returns why not, if a tool may have had an effect."""

@@ -404,6 +404,18 @@ async def test_a_step_that_the_function_cancelled_is_not_made_again_and_is_cance
     assert journal_of(events.all).unknown == {}
 
 
+async def test_a_step_whose_function_raises_a_cancellation_that_nobody_asked_for_has_failed() -> None:
+    async def gone() -> None:
+        raise asyncio.CancelledError("the connection is gone")
+
+    async def work(ctx: CallContext) -> Any:
+        return await caught(ctx.step("gone", gone))
+
+    first, events = await attempt(work)
+    again, _ = await attempt(work, journal=journal_of(events.all))
+    assert answer_of(first) == answer_of(again) == ["CancelledError", "the connection is gone"]
+
+
 async def test_an_attempt_that_is_cancelled_from_outside_keeps_its_step_unknown() -> None:
     boundary, events = Boundary(), Events()
 

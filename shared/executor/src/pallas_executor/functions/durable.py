@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
+from pallas_bus.transport.retry import is_cancelled
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.bounds import LONGEST_NAME
 from pallas_contracts.errors import Superseded
@@ -166,10 +167,11 @@ class DurableSteps:
                 code = "tool_error" if is_error(result) else None
             except (Superseded, JournalUnusable):
                 raise
-            except asyncio.CancelledError:
-                self._cancelled(started, basis, began)
-                raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, later attempts must see the same
+            # Whatever it is, later attempts must see the same.
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                    self._cancelled(started, basis, began)
+                    raise
                 failed = failure_of(error)
                 answer, code, cause = written_failure(failed), failed.kind, error
             self._report(started, began, code)

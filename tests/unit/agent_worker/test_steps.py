@@ -341,7 +341,7 @@ async def test_a_function_that_takes_other_steps_ends_the_turn_even_if_it_catche
     assert (later.ran, second.all) == ([], [])
 
 
-async def test_an_agent_that_has_changed_ends_the_turn() -> None:
+async def test_an_agent_that_has_changed_ends_the_turn(caplog: pytest.LogCaptureFixture) -> None:
     async def work(ctx: CallContext) -> Any:
         return await ctx.call_agent("harper", "ask")
 
@@ -352,6 +352,7 @@ async def test_an_agent_that_has_changed_ends_the_turn() -> None:
     assert isinstance(outcome, Failed)
     assert outcome.code == "worker_lost"
     assert kept(second) == []
+    assert [line.message for line in caplog.records] == ["the journal cannot be used"]
 
 
 async def test_a_superseded_attempt_makes_no_step_and_keeps_no_failure() -> None:

@@ -208,8 +208,7 @@ class DurableSteps:
 
     def _taken_over(self, place: str, basis: str) -> str | None:
         """The answer of an earlier attempt. Once the journal was found unusable, no further step is made."""
-        if self._steps.unusable is not None:
-            raise self._steps.unusable
+        self._steps.check_usable()
         if self._ended:
             raise RuntimeError("the function has ended: it must wait for all its steps")
         return self._steps.answer(place, basis)

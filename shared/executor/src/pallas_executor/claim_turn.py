@@ -205,6 +205,9 @@ async def _judge(bus: Bus, ref: TurnRef, definition: AgentDefinition, attempt: i
             "unknown, so the turn is not executed again. Check before you retry."
         )
         return _Judged(journal, _Lost(Failed("worker_lost", why)))
+    if journal.unreadable:
+        why = "The worker was lost, and the log of what it did cannot be read. Check before you retry."
+        return _Judged(journal, _Lost(Failed("worker_lost", why)))
     if journal.lost >= definition.limits.max_attempts:
         times = "once" if journal.lost == 1 else f"{journal.lost} times"
         why = f"The worker was lost {times}. The turn may be retried."

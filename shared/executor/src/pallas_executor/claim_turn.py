@@ -51,7 +51,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """It cannot be executed again, but the worker that claimed it may still live: check again later."""
+    """The worker that claimed it may only be slow, and what it still writes would decide: check again later."""
 
 
 type Verdict = Run | Conclude | Over | NotYet
@@ -185,8 +185,8 @@ async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awa
                 pass
         attempt, after = claim.attempt + 1, state.seq
         judged = await judge(attempt)
-        open_end = (judged.lost is not None or judged.journal.unknown) and not judged.journal.handed_back
-        if open_end and await _may_live(claimant, claim.worker):
+        undecided = (judged.lost is not None or judged.journal.unknown) and not judged.journal.handed_back
+        if undecided and await _may_live(claimant, claim.worker):
             return NotYet()
 
 

@@ -28,6 +28,15 @@ def test_each_service_has_a_user_and_each_kind_of_worker_has_one(tmp_path: Path)
     assert names == [*others, "agent-worker.alpha", "agent-worker.alpha.beta"]
 
 
+def test_the_pool_is_denied_the_queue_of_every_agent_of_every_kind_of_worker(tmp_path: Path) -> None:
+    folder = BrokerFolder(tmp_path)
+    folder.write_users([ALPHA, WorkerTeams({"alpha": ["echo"], "beta": ["argos"]})])
+    pool = users(folder).partition("# data-pool\n")[2].partition("# ")[0]
+    denied = pool.partition("deny: [")[2].partition("]")[0]
+    for queue in ("alpha__harper", "alpha__echo", "beta__argos"):
+        assert f"$JS.API.CONSUMER.MSG.NEXT.TURN_QUEUE.{queue}" in denied
+
+
 def test_the_users_are_public_keys_and_hold_no_seed(tmp_path: Path) -> None:
     folder = BrokerFolder(tmp_path)
     for name in folder.write_users([ALPHA]):

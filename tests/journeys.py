@@ -54,7 +54,7 @@ DATA_TURN = (
     Edge("data-pool", "agent-gateway", "nats", "turn.content"),
     Edge("data-pool", "agent-gateway", "nats", "turn.outcome"),
 )
-"""What is different when the agent is a data agent. It is called at its endpoint, or over the WebSocket that it opened."""
+"""What is different for a data agent. It is called at its endpoint, or over the WebSocket that it opened."""
 
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),

@@ -231,7 +231,7 @@ async def execute_turns(
     reread = partial(running.reread, bus)
     async with (
         # Gateways nak the turns of an executor that sends no heartbeats.
-        send_heartbeats(access, process.instance) as heartbeats_lost,
+        send_heartbeats(access, process.instance, service=bus.service) as heartbeats_lost,
         process.ends_when(heartbeats_lost, "heartbeats"),
         polling(bus, reread, _CLAIMS_POLL_SECONDS),
     ):

@@ -15,11 +15,11 @@ entrypoint = fastapi_jsonrpc.Entrypoint("/rpc")
 def execute(
     agent_id: Annotated[str, Body()],
     function: Annotated[str, Body()],
-    input: Annotated[dict[str, str], Body()],  # noqa: A002 - the parameter has this name
+    message: Annotated[dict[str, str], Body(alias="input")],
     meta: Annotated[dict[str, Any], Body()],
 ) -> dict[str, str]:
     """Echo."""
-    return {"echo": input["message"]}
+    return {"echo": message["message"]}
 
 
 app.bind_entrypoint(entrypoint)

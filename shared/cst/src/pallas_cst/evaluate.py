@@ -9,14 +9,15 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import assert_never, cast
+from typing import assert_never
 
 from pallas_cst import syntax as s
+from pallas_cst import types as t
 from pallas_cst.check import Checked
 from pallas_cst.faults import Span
 from pallas_cst.functions import Function
 from pallas_cst.stdlib import STANDARD, Failed
-from pallas_cst.values import Value, inside, is_of, some, text_of
+from pallas_cst.values import Value, inside, is_list, is_object, is_of, some, text_of
 
 type CallFunction = Callable[[s.Call, Function, Sequence[Value]], Awaitable[Value]]
 """Calls a function that is not of the standard library."""
@@ -54,8 +55,8 @@ async def evaluate(checked: Checked, inputs: Mapping[str, Value], call: CallFunc
 
 def _first(error: BaseException) -> BaseException:
     """The first exception in a group of groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    while inner := getattr(error, "exceptions", ()):
+        error = inner[0]
     return error
 
 
@@ -192,10 +193,9 @@ class _Evaluator:
     async def _compute(self, expr: s.Expr, function: Function, arguments: list[Value]) -> Value:
         """The result of a function of the standard library. A lambda is called for all items before."""
         *values, last = arguments
-        if callable(last):
-            call, items = cast("Lambda", last), cast("list[Value]", values[0])
-            results = iter([await call(item) for item in items])
-            last = partial(_next, results)
+        if isinstance(function.parameters[-1][1], t.Function):
+            call: Lambda = last
+            last = partial(_next, iter([await call(item) for item in values[0]]))
         try:
             return STANDARD[function.module].compute(*values, last)
         except Failed as error:
@@ -242,9 +242,8 @@ class _Evaluator:
                 case s.AnyPattern():
                     return await self.value(result, scope)
                 case s.FieldsPattern(fields):
-                    if isinstance(value, dict) and all(name in value for name in fields):
-                        record = cast("dict[str, Value]", value)
-                        return await self.value(result, {**scope, **{name: record[name] for name in fields}})
+                    if is_object(value) and all(name in value for name in fields):
+                        return await self.value(result, {**scope, **{name: value[name] for name in fields}})
                 case s.TypePattern():
                     if is_of(value, self.checked.tested[pattern]):
                         return await self.value(result, scope)
@@ -257,29 +256,25 @@ def _next(results: Iterator[Value], _item: Value) -> Value:
 
 def _taken(value: Value, step: s.FieldAccess | s.Projection) -> Value:
     """What a step takes from a record, or from each record of a list; nothing from what is no record."""
-    if isinstance(value, list):
-        return [_taken(each, step) for each in cast("list[Value]", value)]
-    record = cast("dict[str, Value]", value) if isinstance(value, dict) else {}
+    if is_list(value):
+        return [_taken(each, step) for each in value]
+    record = value if is_object(value) else dict[str, Value]()
     if isinstance(step, s.FieldAccess):
         return record.get(step.field)
     return {name: record[name] for name in step.fields}
 
 
-type _Record = dict[str, Value]
-
-
 def _merged(left: Value, right: Value, span: Span) -> Value:
     """Two records as one, or the records of a list with another record, or those of two lists in pairs."""
-    if isinstance(left, list) and isinstance(right, list):
-        lefts, rights = cast("list[_Record]", left), cast("list[_Record]", right)
-        if len(lefts) != len(rights):
-            raise RunFailed(f"lists of {len(lefts)} and {len(rights)} records cannot be merged", span)
-        return [a | b for a, b in zip(lefts, rights, strict=True)]
-    if isinstance(left, list):
-        return [each | cast("_Record", right) for each in cast("list[_Record]", left)]
-    if isinstance(right, list):
-        return [cast("_Record", left) | each for each in cast("list[_Record]", right)]
-    return cast("_Record", left) | cast("_Record", right)
+    if is_list(left) and is_list(right):
+        if len(left) != len(right):
+            raise RunFailed(f"lists of {len(left)} and {len(right)} records cannot be merged", span)
+        return [a | b for a, b in zip(left, right, strict=True)]
+    if is_list(left):
+        return [each | right for each in left]
+    if is_list(right):
+        return [left | each for each in right]
+    return left | right
 
 
 def _floats(operator: s.ArithmeticOperator, a: float, b: float) -> float:

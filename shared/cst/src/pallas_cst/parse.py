@@ -7,7 +7,7 @@ may have hyphens, so `a-b` is one name and `a - b` a difference. The tree is at 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Never, cast
+from typing import Literal, Never
 
 from pallas_cst import syntax as s
 from pallas_cst.faults import Code, Fault, Faulty, Span
@@ -169,7 +169,7 @@ class _Parser:
         value = _integer(found[1])
         if value not in LONGS:
             self.refuse("the number is too large", start)
-        return s.Duration(value, cast("s.Unit", found[2]))
+        return s.Duration(value, s.UNITS[found[2]])
 
     def span(self, start: int) -> Span:
         return Span(start, self.end)
@@ -668,5 +668,7 @@ def _joined(left: s.Expr, waiting: _Waiting, right: s.Expr, *, own: bool) -> s.E
                 left.rest.append((operator, right))
                 return s.Arithmetic(left.first, left.rest, span)
             return s.Arithmetic(left, [(operator, right)], span)
+        case "==" | "!=" | "<" | ">" | "<=" | ">=":
+            return s.Comparison(left, operator, right, span)
         case _:
-            return s.Comparison(left, cast("s.Comparator", operator), right, span)
+            raise AssertionError(f"{operator} is no operator")

@@ -8,6 +8,8 @@ from decimal import Decimal
 from pallas_cst import syntax as s
 
 _WIDE = 100
+_NEVER = -1
+"""The level of what needs brackets everywhere."""
 _ANY, _COALESCE, _GUARD, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _OPERAND, _PRIMARY = range(11)
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "${": "\\${"}
 _TO_ESCAPE = re.compile(r'[\\"\n\t\r]|\$\{')
@@ -158,15 +160,15 @@ def _escaped(text: str) -> str:
 
 def _with_options(call: str, options: s.Options, *, ends: bool) -> tuple[int, str]:
     """A call with options. They end where a comma begins something else, so it needs brackets unless it `ends`."""
-    given = ((each.name, getattr(options, each.name)) for each in fields(options))
-    texts = [f"{name}: {option_text(name, value)}" for name, value in given if value is not None]
-    return (_ANY if ends else _ANY - 1), f"{call} with {', '.join(texts)}"
+    given = {each.name: getattr(options, each.name) for each in fields(options)}
+    texts = {name: option_text(value) for name, value in given.items() if value is not None}
+    if options.fallback is not None:
+        texts["fallback"] = _text(options.fallback, _COALESCE)
+    if options.cache_backend is not None:
+        texts["cache_backend"] = f'"{options.cache_backend}"'
+    return (_ANY if ends else _NEVER), f"{call} with {', '.join(f'{name}: {text}' for name, text in texts.items())}"
 
 
-def option_text(name: str, value: object) -> str:
-    """The value of an option as text."""
-    if name == "cache_backend":
-        return f'"{value}"'
-    if name == "fallback":
-        return _text(value, _COALESCE)  # pyright: ignore[reportArgumentType]
+def option_text(value: object) -> str:
+    """The value of an option as text, if it is neither a quoted text nor an expression."""
     return str(value).lower() if isinstance(value, bool) else str(value)

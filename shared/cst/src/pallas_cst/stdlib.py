@@ -1,7 +1,7 @@
 """The standard library: 43 pure functions with the signatures and the behaviour of the Constellation engine.
 
 An `Int` is a 64-bit integer and wraps around. Signatures follow from the annotations, names from those of the
-functions: `list_sum` is `list-sum`, and `and_` is `and`. Lambdas come as callables.
+functions and parameters: `list_sum` is `list-sum`, and `and_` is `and`. Lambdas come as callables.
 """
 
 import inspect
@@ -56,7 +56,7 @@ def _standard[F: Callable[..., Any]](namespace: str, module: str | None = None) 
         name = compute.__name__.strip("_").replace("_", "-")
         hints = get_type_hints(compute)
         returns = _TYPES[hints.pop("return")]
-        parameters = tuple((parameter, _TYPES[hint]) for parameter, hint in hints.items())
+        parameters = tuple((parameter.strip("_"), _TYPES[hint]) for parameter, hint in hints.items())
         function = Function(name, parameters, returns, f"stdlib.{module or name}", namespace)
         STANDARD[function.module] = StandardFunction(function, compute, inspect.getdoc(compute) or "")
         return compute
@@ -160,37 +160,37 @@ def any_(items: Ints, predicate: Predicate) -> bool:
 
 
 @_standard("stdlib.list")
-def list_length(list: Ints) -> int:  # noqa: A002 - the parameter has this name
+def list_length(list_: Ints) -> int:
     """How many items there are."""
-    return len(list)
+    return len(list_)
 
 
 @_standard("stdlib.list")
-def list_first(list: Ints) -> int:  # noqa: A002
+def list_first(list_: Ints) -> int:
     """The first item; fails for an empty list."""
-    if not list:
+    if not list_:
         raise Failed("list-first: the list is empty")
-    return list[0]
+    return list_[0]
 
 
 @_standard("stdlib.list")
-def list_last(list: Ints) -> int:  # noqa: A002
+def list_last(list_: Ints) -> int:
     """The last item; fails for an empty list."""
-    if not list:
+    if not list_:
         raise Failed("list-last: the list is empty")
-    return list[-1]
+    return list_[-1]
 
 
 @_standard("stdlib.list")
-def list_is_empty(list: Ints) -> bool:  # noqa: A002
+def list_is_empty(list_: Ints) -> bool:
     """Whether there is no item."""
-    return not list
+    return not list_
 
 
 @_standard("stdlib.list")
-def list_sum(list: Ints) -> int:  # noqa: A002
+def list_sum(list_: Ints) -> int:
     """The sum of all items."""
-    return wrapped(sum(list))
+    return wrapped(sum(list_))
 
 
 @_standard("stdlib.list")
@@ -200,15 +200,15 @@ def list_concat(a: Ints, b: Ints) -> Ints:
 
 
 @_standard("stdlib.list")
-def list_contains(list: Ints, value: int) -> bool:  # noqa: A002
+def list_contains(list_: Ints, value: int) -> bool:
     """Whether the list has the value."""
-    return value in list
+    return value in list_
 
 
 @_standard("stdlib.list")
-def list_reverse(list: Ints) -> Ints:  # noqa: A002
+def list_reverse(list_: Ints) -> Ints:
     """The items from the last to the first."""
-    return list[::-1]
+    return list_[::-1]
 
 
 # Numbers
@@ -297,9 +297,9 @@ def string_length(value: str) -> int:
 
 
 @_standard("stdlib.string")
-def join(list: Texts, separator: str) -> str:  # noqa: A002
+def join(list_: Texts, separator: str) -> str:
     """The texts with the separator between them."""
-    return separator.join(list)
+    return separator.join(list_)
 
 
 @_standard("stdlib.string")

@@ -5,7 +5,7 @@ Chains such as `a + b - c` are one node with a list, so the depth of the tree is
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from pallas_cst.faults import Span
 
@@ -318,7 +318,8 @@ def parts_of(expr: Expr) -> Sequence[Expr]:
 
 
 type Unit = Literal["ms", "s", "min", "h", "d"]
-_SECONDS: dict[str, float] = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+UNITS: dict[str, Unit] = {unit: unit for unit in get_args(Unit.__value__)}
+_SECONDS: dict[Unit, float] = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)

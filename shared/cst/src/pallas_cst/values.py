@@ -6,13 +6,24 @@ in a `Some`. A value of a union is a value of one of its members.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeIs
 
 from pallas_cst import types as t
 
 type Value = Any
+
+
+def is_list(value: Value) -> TypeIs[list[Value]]:
+    """Whether a value, of the language or of JSON, is a list."""
+    return isinstance(value, list)
+
+
+def is_object(value: Value) -> TypeIs[dict[str, Value]]:
+    """Whether a value is a record, a map with texts as keys, or a JSON object."""
+    return isinstance(value, dict)
+
 
 INT64 = range(-(2**63), 2**63)
 
@@ -57,15 +68,14 @@ def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
             return _float(json, path)
         case t.JSON:
             return json
-        case t.ListOf(item) | t.SeqOf(item) if isinstance(json, list):
-            values = cast("list[Any]", json)
-            return [from_json(each, item, f"{path}[{index}]") for index, each in enumerate(values)]
+        case t.ListOf(item) | t.SeqOf(item) if is_list(json):
+            return [from_json(each, item, f"{path}[{index}]") for index, each in enumerate(json)]
         case t.MapOf():
             return _map_from_json(json, kind, path)
         case t.OptionalOf(inner):
             return None if json is None else some(from_json(json, inner, path))
-        case t.Record() if isinstance(json, dict):
-            return _record_from_json(cast("dict[str, Any]", json), kind, path)
+        case t.Record() if is_object(json):
+            return _record_from_json(json, kind, path)
         case t.Union():
             return _member_from_json(json, kind, path)
         case _:
@@ -88,13 +98,12 @@ def _float(json: float, path: str) -> float:
 
 
 def _map_from_json(json: Any, kind: t.MapOf, path: str) -> Value:
-    if kind.key == t.STRING and isinstance(json, dict):
-        entries = cast("dict[str, Any]", json)
-        return {key: from_json(value, kind.value, f"{path}.{key}") for key, value in entries.items()}
-    if not isinstance(json, list):
+    if kind.key == t.STRING and is_object(json):
+        return {key: from_json(value, kind.value, f"{path}.{key}") for key, value in json.items()}
+    if not is_list(json):
         raise Unfit(f"{_place(path)}expected {kind}, found {_kind_of(json)}")
     pairs: list[tuple[Value, Value]] = []
-    for index, pair in enumerate(cast("list[Any]", json)):
+    for index, pair in enumerate(json):
         place = f"{path}[{index}]"
         match pair:
             case [key, value]:
@@ -137,9 +146,8 @@ def to_json(value: Value, kind: t.Type) -> Any:
             return None if value is None else to_json(inside(value), inner)
         case t.ListOf(item) | t.SeqOf(item):
             return [to_json(each, item) for each in value]
-        case t.MapOf() if isinstance(value, dict):
-            entries = cast("dict[str, Value]", value)
-            return {key: to_json(each, kind.value) for key, each in entries.items()}
+        case t.MapOf() if is_object(value):
+            return {key: to_json(each, kind.value) for key, each in value.items()}
         case t.MapOf():
             return [[to_json(key, kind.key), to_json(each, kind.value)] for key, each in value]
         case t.Record():
@@ -179,14 +187,11 @@ def is_of(value: Value, kind: t.Type) -> bool:
         case t.FLOAT:
             return isinstance(value, float)
         case t.ListOf(item) | t.SeqOf(item):
-            return isinstance(value, list) and all(is_of(each, item) for each in cast("list[Value]", value))
+            return is_list(value) and all(is_of(each, item) for each in value)
         case t.OptionalOf(inner):
             return value is None or is_of(inside(value), inner)
         case t.Record(fields):
-            if not isinstance(value, dict):
-                return False
-            entries = cast("dict[str, Value]", value)
-            return all(name in entries and is_of(entries[name], field) for name, field in fields.items())
+            return is_object(value) and all(name in value and is_of(value[name], of) for name, of in fields.items())
         case t.Union(members):
             return any(is_of(value, member) for member in members)
         case t.MapOf():
@@ -197,6 +202,10 @@ def is_of(value: Value, kind: t.Type) -> bool:
 
 def text_of(value: Value) -> str:
     """A value in a text, as `${...}` writes it."""
+    if is_list(value):
+        return f"[{', '.join(map(text_of, value))}]"
+    if is_object(value):
+        return f"{{{', '.join(f'{name}: {text_of(each)}' for name, each in value.items())}}}"
     match value:
         case None:
             return ""
@@ -206,11 +215,6 @@ def text_of(value: Value) -> str:
             return "true" if value else "false"
         case float():
             return _float_text(value)
-        case list():
-            return f"[{', '.join(map(text_of, cast('Sequence[Value]', value)))}]"
-        case dict():
-            entries = cast("dict[str, Value]", value)
-            return f"{{{', '.join(f'{name}: {text_of(each)}' for name, each in entries.items())}}}"
         case _:
             return str(value)
 

@@ -20,7 +20,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("commands",),
         ("main", "__main__"),
     ),
-    "agent_gateway": (("",), ("answers",), ("handshake",), ("mcp",), ("http",), ("app", "__main__")),
+    "agent_gateway": (("",), ("answers",), ("handshake",), ("mcp",), ("rpc",), ("http",), ("app", "__main__")),
     "agent_worker": (("",), ("downstream",), ("llm",), ("teams",), ("app", "__main__")),
     "auth_resolver": (("",), ("bearers",), ("app", "__main__")),
     "registry": (("",), ("listing",), ("http",), ("app", "__main__")),

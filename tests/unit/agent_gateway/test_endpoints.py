@@ -1,42 +1,19 @@
 """How endpoints are found, and which changes of a definition replace them."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from mcp.server.request_state import RequestStateSecurity
-from mcp.server.transport_security import TransportSecuritySettings
 from tests.builders import agent_definition
+from tests.unit.agent_gateway.conftest import NO_PLATFORM
 from tests.waiting import eventually
 
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
-from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import request_token, session_token
 from agent_gateway.mcp.server import AgentServer
 from pallas_contracts.agents import PromptDefinition, ResourceDefinition, ToolDefinition
 from pallas_contracts.ids import check_token
 from pallas_contracts.turns import Principal
-
-NO_PLATFORM = cast("Platform", object())  # no call is made here
-
-
-@pytest.fixture
-async def endpoints() -> AsyncGenerator[Endpoints]:
-    """Endpoints whose tasks end with the test."""
-    tasks: list[asyncio.Task[None]] = []
-
-    def spawn(work: Awaitable[None]) -> object:
-        async def run() -> None:
-            await work
-
-        tasks.append(asyncio.create_task(run()))
-        return tasks[-1]
-
-    yield Endpoints(NO_PLATFORM, TransportSecuritySettings(), RequestStateSecurity.ephemeral(), 1024, spawn)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def add(endpoints: Endpoints, team: str, agent: str = "harper", **fields: Any) -> None:

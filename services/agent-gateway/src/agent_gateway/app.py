@@ -19,11 +19,13 @@ from agent_gateway.http.dedicated_ports import DedicatedPorts
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.port_limits import limits_of
 from agent_gateway.http.routing import GatewayHttp
+from agent_gateway.http.signatures import Signatures
 from agent_gateway.mcp.endpoints import Endpoints
 from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.request import bearer_owner
 from agent_gateway.metrics import make_metrics
 from agent_gateway.settings import GatewaySettings
+from agent_gateway.signers import read_signers
 from pallas_bus.transport import kv
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask
@@ -111,7 +113,10 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             )
             catalogue.on_change(endpoints.changed)
             callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics)
-            http = GatewayHttp(endpoints, callers, partial(cancel_call, bus), metrics, settings.trusted_proxies)
+            signatures = Signatures(read_signers(settings.signers) if settings.signers else {}, settings.public_url)
+            http = GatewayHttp(
+                endpoints, callers, partial(cancel_call, bus), metrics, settings.trusted_proxies, signatures
+            )
             limits = limits_of(settings)
             ports = DedicatedPorts(catalogue, http.dedicated_app, settings.host, settings.drain_seconds, limits)
             background = [

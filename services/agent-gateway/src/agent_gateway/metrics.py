@@ -15,6 +15,7 @@ class Metrics:
     calls: CallMetrics
     auth_failures: Counter
     clients_gone: Counter
+    rpc_requests: Counter
     _callers_refused: ByAgent[Counter]
 
     def caller_refused(self, team: str, agent: str) -> None:
@@ -30,7 +31,8 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
     )
     return Metrics(
         calls,
-        auth_failures(registry, ("missing", "malformed")),
+        auth_failures(registry, ("missing", "malformed", "signature")),
         Counter("pallas_clients_gone", "Clients that left in the middle of a request", registry=registry),
+        Counter("pallas_rpc_requests", "Requests at /rpc, by how they ended", ["method", "code"], registry=registry),
         calls.agents.keep(refused),
     )

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo
 
+from agent_gateway.signers import check_signers
 from pallas_runtime.settings import Names, Networks, Ports, Settings
 
 type AuthMode = Literal["off", "optional", "required"]
@@ -51,6 +52,9 @@ class GatewaySettings(Settings):
     allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
     gateway_auth: Annotated[AuthMode, AfterValidator(_open_on_loopback_only)] = Field(
         "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
+    )
+    signers: Annotated[str, AfterValidator(check_signers)] | None = Field(
+        None, description="JWK Set with the public keys of callers that sign their requests to /rpc"
     )
     agent_ports: bool = Field(True, description="bind the dedicated ports of agents, where they are free")
     reserved_ports: Ports = Field((), description="ports of other services on this host, which no agent gets")

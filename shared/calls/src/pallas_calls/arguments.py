@@ -56,8 +56,8 @@ def check_arguments(schema: ToolSchema, tool: ToolDefinition, arguments: Mapping
     """Drop optional arguments that are null and check the rest against the tool's schema."""
     required = frozenset(tool.input_schema.get("required", ()))
     given = {name: value for name, value in arguments.items() if value is not None or name in required}
-    faults = schema.faults(given)
+    faults = tuple(schema.faults(given)[:_MOST_FAULTS])
     if not faults:
         return given
-    sentence = f"The arguments of {tool.name!r} do not fit: {'; '.join(faults[:_MOST_FAULTS])}"
-    return Refusal("invalid_arguments", sentence)
+    sentence = f"The arguments of {tool.name!r} do not fit: {'; '.join(faults)}"
+    return Refusal("invalid_arguments", sentence, faults=faults)

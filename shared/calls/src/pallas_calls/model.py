@@ -48,7 +48,7 @@ class Refusal:
     """Why a call is not executed, as a tool error for its caller.
 
     `turn_id` is set when the turn may be in its queue: it is cancelled, or with an idempotency key left for the grace
-    time. `limit` is set when the code is `busy`.
+    time. `limit` is set when the code is `busy`, `faults` (sentences) when it is `invalid_arguments`.
     """
 
     code: TurnError
@@ -56,6 +56,7 @@ class Refusal:
     retry_after_ms: int | None = None
     turn_id: str | None = None
     limit: Limit | None = None
+    faults: tuple[str, ...] = ()
 
 
 AGENT_RETRY_AFTER_MS = 5000

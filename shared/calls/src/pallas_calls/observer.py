@@ -29,3 +29,7 @@ class Observer:
     def caller_left(self) -> bool:
         """Whether a cancelled call means that its caller left; otherwise the turn runs on."""
         return False
+
+    def why_left(self) -> str:
+        """How the caller left, as the reason of the cancel."""
+        return "the caller closed the stream"

@@ -69,7 +69,7 @@ class Calls:
                 end = await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
             except asyncio.CancelledError:
                 if observer.caller_left() and not self.draining:
-                    self._leave(request, limits, position)
+                    self._leave(request, limits, position, observer)
                 raise
         return await explain_cancel(self.bus, end) if request.digest is not None else end
 
@@ -99,7 +99,7 @@ class Calls:
         submitted = await self._submit(request, limits, observer)
         if isinstance(submitted, Refusal):
             if submitted.turn_id is not None:  # the turn may be in its queue, and nobody follows it
-                self._leave(request, limits, 0)
+                self._leave(request, limits, 0, observer)
             return submitted
         if not submitted.joined:
             self.followers.announce(TurnRef.of(request))
@@ -161,7 +161,7 @@ class Calls:
         caller = queued.request.principal.token
         return self.admission.positions.waiting(ref.team, ref.agent, caller, queued.position)
 
-    def _leave(self, request: TurnRequested, limits: Limits, position: int) -> None:
+    def _leave(self, request: TurnRequested, limits: Limits, position: int, observer: Observer) -> None:
         """Cancel the turn in the background, or with an idempotency key leave it for the grace time.
 
         `position` is the one in the queue's stream; 0 when it is not known whether the turn is there.
@@ -170,10 +170,10 @@ class Calls:
             ended = self.metrics.turns.ended
             self.bus.spawn(leave_turn(self.bus, request, position, limits.grace, ended))
         else:
-            self.bus.spawn(self._cancel(request, position))
+            self.bus.spawn(self._cancel(request, position, observer.why_left()))
 
-    async def _cancel(self, request: TurnRequested, position: int) -> None:
-        await self.cancel(TurnRef.of(request), "the caller closed the stream")
+    async def _cancel(self, request: TurnRequested, position: int, reason: str) -> None:
+        await self.cancel(TurnRef.of(request), reason)
         await self.withdraw(request, position)
 
     async def withdraw(self, request: TurnRequested, position: int) -> None:

@@ -30,6 +30,7 @@ from pallas_contracts.bounds import (
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.shapes import AnnotationsObject, ArgumentObject, IconObject, MessageObject, SchemaObject
+from pallas_contracts.turns import Principal
 
 type JsonObject = dict[str, Any]
 
@@ -188,6 +189,14 @@ class AgentDefinition(Message):
     def tool(self, name: str) -> ToolDefinition | None:
         """Return the tool of that name or alias, or None."""
         return next((tool for tool in self.tools if name == tool.name or name in tool.aliases), None)
+
+    def allows(self, caller: Principal) -> bool:
+        """Whether a caller may use the agent: there is no `allow` list, or the list has the caller."""
+        if self.allow is None or caller.type in self.allow.types:
+            return True
+        return (caller.type == "team" and caller.id in self.allow.teams) or (
+            caller.type == "token" and caller.id in self.allow.tokens
+        )
 
 
 def unusable(team: str, agent: str, reason: str) -> AgentDefinition:

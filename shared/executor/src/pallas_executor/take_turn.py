@@ -88,7 +88,7 @@ class TakeTurn:
                 with log_context(team=team, agent=agent, turn=turn_id_of(delivery)):
                     await self._settle(self._end_undecodable(key, delivery, error), delivery)
                 return
-            with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
+            with of_turn(**TurnRef.of(request).facts, conversation=request.correlation, task=request.task):
                 await self._take(key, request, delivery)
 
     async def _take(self, key: str, request: TurnRequested, delivery: Delivery) -> None:

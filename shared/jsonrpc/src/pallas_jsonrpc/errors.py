@@ -1,4 +1,6 @@
-"""The errors of JSON-RPC 2.0 (section 5.1) and of the contract for data agents (section 6.2)."""
+"""The errors of JSON-RPC 2.0 (section 5.1) and of the contract for data agents (`data-agent-pool.md`, section 6.2)."""
+
+from typing import Literal
 
 from pallas_contracts.bounds import JsonObject
 
@@ -14,6 +16,8 @@ UNREACHABLE = -32001
 """The agent could not be reached or did not answer in time."""
 NOT_ALLOWED = -32003
 """The caller is unknown, or may not do this."""
+
+type RequestId = str | int | float | None
 
 
 class RpcError(Exception):
@@ -33,6 +37,18 @@ class RpcError(Exception):
         """The error object as it is sent."""
         error: JsonObject = {"code": self.code, "message": self.message}
         return error if self.data is None else {**error, "data": self.data}
+
+
+class Unreadable(RpcError):
+    """What arrived is no request. The message is that of the specification, `data.reason` says what is wrong with it.
+
+    `id` is that of the message; None if it has none or it cannot be read.
+    """
+
+    def __init__(self, code: Literal[-32700, -32600], reason: str, request_id: RequestId = None) -> None:
+        message = "Parse error" if code == PARSE_ERROR else "Invalid Request"
+        super().__init__(code, message, {"reason": reason})
+        self.id: RequestId = request_id
 
 
 def invalid_params(field: str, reason: str) -> RpcError:

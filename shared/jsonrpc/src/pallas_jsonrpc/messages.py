@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 from pallas_contracts.bounds import Json, JsonObject
-from pallas_jsonrpc.errors import INVALID_PARAMS, INVALID_REQUEST, RpcError
+from pallas_jsonrpc.errors import INVALID_REQUEST, RequestId, RpcError, Unreadable, invalid_params
 
 VERSION = "2.0"
-
-type RequestId = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Request:
         """
         if isinstance(self.params, list):
             if self.params:
-                raise RpcError(INVALID_PARAMS, "Invalid params: give the parameters by name, in an object.")
+                raise invalid_params("params", "must be an object with the parameters by name")
             return {}
         return self.params
 
@@ -69,23 +67,23 @@ def read_message(value: Json) -> Request | Response:
     """The message that a JSON value is.
 
     Raises:
-        RpcError: it is none (-32600); `data.id` is its id if that can be read.
+        Unreadable: it is none (-32600).
     """
     if not isinstance(value, dict):
-        raise _invalid("it must be an object", None)
+        raise Unreadable(INVALID_REQUEST, "a message must be an object")
     message: JsonObject = value
-    request_id: RequestId = _id_of(message)
+    request_id = _id_of(message)
     strict, numbered = "jsonrpc" in message, "id" in message
     if strict and message["jsonrpc"] != VERSION:
-        raise _invalid('jsonrpc must be "2.0"', request_id)
+        raise Unreadable(INVALID_REQUEST, 'jsonrpc must be "2.0"', request_id)
     if "method" not in message and ("result" in message or "error" in message):
         return _response(message, request_id, numbered=numbered)
-    method = message.get("method")
+    method: Json = message.get("method")
     params: Json = message.get("params", {})
     if not isinstance(method, str):
-        raise _invalid("method must be a string", request_id)
+        raise Unreadable(INVALID_REQUEST, "method must be a string", request_id)
     if not isinstance(params, dict | list):
-        raise _invalid("params must be an object", request_id)
+        raise Unreadable(INVALID_REQUEST, "params must be an object", request_id)
     return Request(method, params, request_id, strict, numbered)
 
 
@@ -93,22 +91,19 @@ def _response(message: JsonObject, request_id: RequestId, *, numbered: bool) -> 
     if "error" not in message:
         return Response(request_id, numbered, result=message["result"])
     if "result" in message:
-        raise _invalid("a response has either a result or an error", request_id)
+        raise Unreadable(INVALID_REQUEST, "a response has either a result or an error", request_id)
     match message["error"]:
         case {"code": int() as code, "message": str() as text} as error if not isinstance(code, bool):
             data: Json = error.get("data")
             known: JsonObject | None = data if data is None or isinstance(data, dict) else {"data": data}
             return Response(request_id, numbered, error=RpcError(code, text, known))
         case _:
-            raise _invalid("error must be an object with a code (integer) and a message (string)", request_id)
+            reason = "error must be an object with a code (integer) and a message (string)"
+            raise Unreadable(INVALID_REQUEST, reason, request_id)
 
 
 def _id_of(message: JsonObject) -> RequestId:
     given = message.get("id")
     if isinstance(given, bool) or not (given is None or isinstance(given, str | int | float)):
-        raise _invalid("id must be a string, a number or null", None)
+        raise Unreadable(INVALID_REQUEST, "id must be a string, a number or null")
     return given
-
-
-def _invalid(reason: str, request_id: RequestId) -> RpcError:
-    return RpcError(INVALID_REQUEST, f"Invalid Request: {reason}", {"id": request_id})

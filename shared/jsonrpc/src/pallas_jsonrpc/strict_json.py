@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from typing import NoReturn
 
 from pallas_contracts.bounds import Json
@@ -17,7 +18,7 @@ def loads(data: bytes | str) -> Json:
     try:
         text = data.decode() if isinstance(data, bytes) else data
         value: Json = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite)
-        if "\\ud" in text or "\\uD" in text:
+        if "\\ud" in text or "\\uD" in text:  # only an escape can be a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError:
         raise Rejected("it is not UTF-8") from None
@@ -35,8 +36,7 @@ def loads(data: bytes | str) -> Json:
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise Rejected(f"an object has the key {twice[:64]!r} twice")
     return found
 

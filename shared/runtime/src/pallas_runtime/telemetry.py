@@ -82,12 +82,14 @@ def tracing() -> bool:
     return tracer.exported
 
 
-def of_turn(*, team: str, agent: str, turn: str, conversation: str | None = None) -> AbstractContextManager[None]:
+def of_turn(
+    *, team: str, agent: str, turn: str, conversation: str | None = None, task: str | None = None
+) -> AbstractContextManager[None]:
     """Add the turn to every log line and span inside the block, here and in the services that are called from here.
 
-    The span around the block gets it too. The conversation is added to log lines only.
+    The span around the block gets it too. The conversation and the task are added to log lines only.
     """
-    logged = log_context(team=team, agent=agent, turn=turn, conversation=conversation)
+    logged = log_context(team=team, agent=agent, turn=turn, conversation=conversation, task=task)
     if not tracing():
         return logged
     return _traced(logged, {"pallas.team": team, "pallas.agent": agent, "pallas.turn": turn})

@@ -59,7 +59,7 @@ class Callers:
         Raises:
             Denied: it may not (`not_allowed`), or only with a bearer, which it has not sent (`missing`).
         """
-        if is_allowed(definition, caller):
+        if definition.allows(caller):
             return
         if caller.type == "peer" and self.mode != "off":
             raise self._refused("missing")
@@ -69,13 +69,3 @@ class Callers:
     def _refused(self, reason: str) -> Denied:
         self.metrics.auth_failures.labels(reason).inc()
         return Denied(AUTH_FAILURES[reason], code=reason)
-
-
-def is_allowed(definition: AgentDefinition, caller: Principal) -> bool:
-    """Whether a caller may call an agent: the agent has no `allow` list, or the list has the caller."""
-    allow = definition.allow
-    if allow is None or caller.type in allow.types:
-        return True
-    return (caller.type == "team" and caller.id in allow.teams) or (
-        caller.type == "token" and caller.id in allow.tokens
-    )

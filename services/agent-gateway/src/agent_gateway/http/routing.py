@@ -1,4 +1,4 @@
-"""Routes HTTP requests to the agents' MCP servers, and adds what handshake-era clients need.
+"""Routes HTTP requests to the agents' MCP servers and to `/rpc`, and adds what handshake-era clients need.
 
 The SDK's transport is stateless here. `initialize` returns a session id to a handshake-era client, so that its
 `notifications/cancelled` cancels its own calls only. A session stores which turn each of its requests became.
@@ -8,13 +8,14 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from mcp.server.transport_security import TransportSecurityMiddleware
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_gateway.answers.refusals import refuse, refuse_caller
 from agent_gateway.caller import bearer_of, identify, principal_of
@@ -26,10 +27,13 @@ from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import GatewayRequests
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.peers import Network, name_caller
+from agent_gateway.http.serve_rpc import RpcHttp
+from agent_gateway.http.signatures import Signatures
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
 from agent_gateway.mcp.request import SESSION_HEADER, request_token, session_token
 from agent_gateway.mcp.serve_call import serve_call
 from agent_gateway.metrics import Metrics
+from agent_gateway.rpc.methods import Methods
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
@@ -53,11 +57,14 @@ class GatewayHttp:
     cancel_call: CancelCall
     metrics: Metrics
     trusted_proxies: Sequence[Network] = ()
+    signatures: Signatures = field(default_factory=lambda: Signatures({}))
 
     def __post_init__(self) -> None:
         self._under_way = GatewayRequests()
         platform, self._security = self.endpoints.platform, TransportSecurityMiddleware(self.endpoints.security)
         self._resumption = Resumption(platform.calls, platform.key, self._security)
+        methods, limit = Methods(self.endpoints, self.metrics), self.endpoints.max_body_bytes
+        self._rpc = RpcHttp(methods, self.callers, self.signatures, self._security, limit)
 
     async def finish(self) -> None:
         """Refuse new requests, end the subscription streams, and wait until all other requests are answered.
@@ -68,8 +75,14 @@ class GatewayHttp:
         await self._under_way.finish()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve `/teams/{team}/mcp/{agent}` and, while the name is unique, `/mcp/{agent}`."""
+        """Serve `/teams/{team}/mcp/{agent}` and, while the name is unique, `/mcp/{agent}`; `/rpc` and that of teams."""
         match scope["path"].strip("/").split("/"):
+            case ["rpc"]:
+                await self._serve_rpc(None, scope, receive, send)
+                return
+            case ["teams", team, "rpc"]:
+                await self._serve_rpc(team, scope, receive, send)
+                return
             case ["teams", team, "mcp", agent]:
                 found = self.endpoints.find(team, agent)
             case ["mcp", agent]:
@@ -95,23 +108,33 @@ class GatewayHttp:
 
     async def serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request to one agent."""
+        waited_for = dict(scope["headers"]).get(_METHOD) != b"subscriptions/listen"
+        with endpoint.kept():
+            await self._until_cut_off(partial(self._serve, endpoint), scope, receive, send, waited_for=waited_for)
+
+    async def _serve_rpc(self, team: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._until_cut_off(partial(self._rpc.serve, team), scope, receive, send, rpc=True)
+
+    async def _until_cut_off(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, waited_for: bool = True, rpc: bool = False
+    ) -> None:
+        """Serve one request, unless this gateway is stopping; if it stops before the answer, the request is cut off."""
         if self._under_way.stopping:
-            await _refuse_stopping(send)
+            await _refuse_stopping(send, rpc=rpc)
             return
         # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         name_caller(scope, self.trusted_proxies)
         sending = CoalescedSend(send)
-        waited_for = dict(scope["headers"]).get(_METHOD) != b"subscriptions/listen"
         try:
-            with endpoint.kept(), self._under_way.serving_here(waited_for=waited_for):
-                await self._serve(endpoint, scope, receive, sending)
+            with self._under_way.serving_here(waited_for=waited_for):
+                await app(scope, receive, sending)
         except ClientDisconnect:
             self.metrics.clients_gone.inc()
         except asyncio.CancelledError:
             if not self._under_way.cut and not is_released(scope):
                 raise
-            await _cut_off(sending)
+            await _cut_off(sending, rpc=rpc)
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         legacy, posted = _is_legacy(scope), scope["method"] == "POST"
@@ -219,14 +242,15 @@ def _with_session(send: Send, body: Body) -> Send:
     return sending
 
 
-async def _cut_off(sending: CoalescedSend) -> None:
+async def _cut_off(sending: CoalescedSend, *, rpc: bool) -> None:
     """End a response without its answer. It has no `Retry-After`: the turn runs on, and a retry would make another."""
     if not sending.started:
-        await refuse(sending, 503, "This gateway stopped before the answer was there.", ((b"connection", b"close"),))
+        message = "This gateway stopped before the answer was there."
+        await refuse(sending, 503, message, ((b"connection", b"close"),), rpc=rpc)
     elif not sending.ended:
         await sending({"type": "http.response.body", "body": b""})
 
 
-async def _refuse_stopping(send: Send) -> None:
+async def _refuse_stopping(send: Send, *, rpc: bool) -> None:
     headers = ((b"retry-after", b"1"), (b"connection", b"close"))
-    await refuse(send, 503, "This gateway is stopping. Try again.", headers)
+    await refuse(send, 503, "This gateway is stopping. Try again.", headers, rpc=rpc)

@@ -5,7 +5,7 @@ An endpoint that is replaced or retired takes no new requests and lives on until
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,14 +117,23 @@ class Endpoints:
         """The endpoint of an agent, or why there is none."""
         return self._endpoints.get(f"{team}.{agent}") or f"Team {team[:64]!r} has no agent {agent[:64]!r}."
 
+    def all(self) -> Iterable[Endpoint]:
+        """Every endpoint."""
+        return self._endpoints.values()
+
+    def named(self, agent: str) -> dict[str, Endpoint]:
+        """The endpoints of the agents of that name, by team."""
+        keys = ((key.partition("."), endpoint) for key, endpoint in self._endpoints.items())
+        return {team: endpoint for (team, _, name), endpoint in keys if name == agent}
+
     def find_unique(self, agent: str) -> Endpoint | str:
         """The endpoint of the only agent of that name, or why there is none."""
-        found = [key for key in self._endpoints if key.partition(".")[2] == agent]
-        match found:
-            case [key]:
-                return self._endpoints[key]
+        found = self.named(agent)
+        match list(found.values()):
+            case [endpoint]:
+                return endpoint
             case []:
                 return f"There is no agent {agent[:64]!r}."
             case _:
-                paths = ", ".join(f"/teams/{key.partition('.')[0]}/mcp/{agent}" for key in sorted(found))
+                paths = ", ".join(f"/teams/{team}/mcp/{agent}" for team in sorted(found))
                 return f"Several teams have an agent {agent!r}: use one of {paths}."

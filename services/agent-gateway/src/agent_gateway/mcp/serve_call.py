@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -26,6 +27,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from agent_gateway.connected import disconnected, while_connected
 from agent_gateway.mcp.call_response import CallResponse, HandshakeResponse, ModernResponse
 from agent_gateway.mcp.read_call import METHOD, CallRequest, read_handshake, read_modern
 
@@ -55,41 +57,17 @@ async def serve_call(
     response = ModernResponse(send, call.request_id) if modern else HandshakeResponse(send, call.request_id)
     if not modern:
         await response.start()
-    await _while_connected(server, call, response, receive)
+    await while_connected(_execute(server, call, response), partial(_disconnected, response, receive))
     return True
 
 
-async def _while_connected(server: Server[Any], call: CallRequest, response: CallResponse, receive: Receive) -> None:
-    """Execute the call. When the caller disconnects, the call is cancelled and this returns."""
-    task = asyncio.current_task()
-    assert task is not None, "requests are served in tasks"
-    left = False
-
-    async def watch() -> None:
-        nonlocal left
-        await _until_disconnected(response, receive)
-        left = True
-        task.cancel()
-
-    watching = asyncio.create_task(watch())
-    try:
-        await _execute(server, call, response)
-    except asyncio.CancelledError:
-        if not left or task.uncancel():
-            raise
-    finally:
-        watching.cancel()
-
-
-async def _until_disconnected(response: CallResponse, receive: Receive) -> None:
+async def _disconnected(response: CallResponse, receive: Receive) -> None:
     """Wait until the caller disconnects, and send the pings meanwhile."""
     loop = asyncio.get_running_loop()
     while True:
         try:
             async with asyncio.timeout_at(response.ping_at):
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                return
+                return await disconnected(receive)
         except TimeoutError:
             if response.ping_at is not None and loop.time() >= response.ping_at:
                 await response.ping()

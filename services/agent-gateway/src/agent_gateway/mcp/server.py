@@ -150,7 +150,10 @@ class AgentServer:
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> WireResult:
         key = idempotency_key(context.meta)
-        checked = key if isinstance(key, Refusal) else await self._check(params)
+        try:
+            checked = key if isinstance(key, Refusal) else await self.check(params.name, params.arguments or {})
+        except NotFound as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
         if isinstance(refusal := key, Refusal) or isinstance(refusal := checked, Refusal):
             self.platform.calls.metrics.call_refused(self.definition.team, self.definition.agent, refusal)
             return refused(refusal)
@@ -163,16 +166,17 @@ class AgentServer:
         with of_turn(**TurnRef.of(request).facts, conversation=request.correlation):
             return await self._execute(context, request)
 
-    async def _check(self, params: types.CallToolRequestParams) -> tuple[ToolDefinition, JsonObject] | Refusal:
-        """The tool that is called, and arguments that fit it."""
-        if params.name != GET_HEALTH and self.definition.unusable is not None:
+    async def check(self, name: str, arguments: JsonObject) -> tuple[ToolDefinition, JsonObject] | Refusal:
+        """The tool of that name (or alias), and arguments that fit it.
+
+        Raises:
+            NotFound: the agent has no such tool.
+        """
+        if name != GET_HEALTH and self.definition.unusable is not None:
             return unusable(self.definition.unusable)
-        try:
-            tool = HEALTH_TOOL if params.name == GET_HEALTH else find_tool(self.definition, params.name)
-        except NotFound as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=error.message) from error
+        tool = HEALTH_TOOL if name == GET_HEALTH else find_tool(self.definition, name)
         schema = await self._schemas.of(tool)
-        checked = schema if isinstance(schema, Refusal) else check_arguments(schema, tool, params.arguments or {})
+        checked = schema if isinstance(schema, Refusal) else check_arguments(schema, tool, arguments)
         return checked if isinstance(checked, Refusal) else (tool, checked)
 
     async def _execute(self, context: Context, request: TurnRequested) -> WireResult:

@@ -1,0 +1,75 @@
+"""The agents that a caller may use, by `agent_id`. One that it may not use is, to it, one that does not exist."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent_gateway.mcp.endpoints import Endpoint, Endpoints
+from agent_gateway.mcp.server import AgentServer
+from agent_gateway.metrics import Metrics
+from agent_gateway.rpc.caller import RpcCaller
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import DATA_TEAM
+
+
+class UnknownAgent(Exception):
+    """No agent has the id, or several have; `known` are ids that the caller can use instead."""
+
+    def __init__(self, reason: str, known: Iterable[str]) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.known = sorted(known)
+
+
+@dataclass(frozen=True, slots=True)
+class CallableAgents:
+    """The agents of one caller."""
+
+    endpoints: Endpoints
+    metrics: Metrics
+    caller: RpcCaller
+
+    def find(self, agent_id: str) -> AgentServer:
+        """The agent of the path's team; without one that of team `data`, the only one of the name, or `team/agent`.
+
+        Raises:
+            UnknownAgent: there is none, or there are several.
+        """
+        team, slash, agent = agent_id.partition("/")
+        if self.caller.team is not None:
+            found = self._of(self.caller.team, agent_id)
+        elif slash:
+            found = self._of(team, agent)
+        else:
+            found = self._of(DATA_TEAM, agent_id) or self._usable(self.endpoints.named(agent_id).values())
+        match found:
+            case [server]:
+                return server
+            case []:
+                raise UnknownAgent("unknown agent", self.by_id())
+            case _:
+                ids = (f"{server.definition.team}/{agent_id}" for server in found)
+                raise UnknownAgent("several teams have an agent of this name", ids)
+
+    def by_id(self) -> dict[str, AgentDefinition]:
+        """The definitions of all agents, each by its shortest id."""
+        team, caller = self.caller.team, self.caller.principal
+        definitions = [endpoint.agent.definition for endpoint in self.endpoints.all()]
+        usable = [each for each in definitions if team in (None, each.team) and each.allows(caller)]
+        teams = Counter(each.agent for each in usable)
+        return {
+            each.agent if each.team == DATA_TEAM or teams[each.agent] == 1 else f"{each.team}/{each.agent}": each
+            for each in usable
+        }
+
+    def _of(self, team: str, agent: str) -> list[AgentServer]:
+        found = self.endpoints.find(team, agent)
+        return self._usable([found]) if isinstance(found, Endpoint) else []
+
+    def _usable(self, endpoints: Iterable[Endpoint]) -> list[AgentServer]:
+        found = [endpoint.agent for endpoint in endpoints]
+        usable = [server for server in found if server.definition.allows(self.caller.principal)]
+        if not usable:
+            for server in found:
+                self.metrics.caller_refused(server.definition.team, server.definition.agent)
+        return usable

@@ -1,0 +1,159 @@
+"""What a caller of `agent.execute` gets: a result or an error, with `meta` beside it (sections 3.1 and 6)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent_gateway.rpc.execution import Execution
+from pallas_calls.model import Refusal, TurnEnd
+from pallas_contracts.agents import JsonObject, ToolDefinition
+from pallas_contracts.bounds import Json
+from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnOutcome
+from pallas_jsonrpc.errors import (
+    AGENT_ERROR,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    UNREACHABLE,
+    RpcError,
+)
+from pallas_jsonrpc.serving import Answer
+
+RPC_ERROR_META = "pallas/rpc-error"
+"""The key in a result's `meta` under which a data agent's own error is."""
+
+WRAPPED_META = "pallas/wrapped"
+"""The key in a tool's `meta` that says that its answers are no objects: MCP has them as `{"result": ...}`."""
+
+_OWN_CODES = (METHOD_NOT_FOUND, INVALID_PARAMS, AGENT_ERROR, UNREACHABLE)
+"""Codes of an agent's own errors that the contract knows (section 6.2). Others are sent as -32000."""
+
+CODES: Mapping[str, int] = {
+    "invalid_arguments": INVALID_PARAMS,
+    "key_reused": INVALID_PARAMS,
+    "turn_timeout": UNREACHABLE,
+    "tool_unavailable": UNREACHABLE,
+    "agent_unreachable": UNREACHABLE,
+    "agent_failed": UNREACHABLE,
+    "worker_lost": UNREACHABLE,
+    "busy": UNREACHABLE,
+    "undecodable": INTERNAL_ERROR,
+    "content_expired": INTERNAL_ERROR,
+    "content_damaged": INTERNAL_ERROR,
+    "internal": INTERNAL_ERROR,
+}
+"""The code of a failed turn or a refused call. Of all others: the agent's function failed (-32000)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Makes the answer to one call."""
+
+    asked: Execution
+
+    def succeed(self, result: Json, milliseconds: int, outcome: TurnOutcome | None = None) -> Answer:
+        """The answer with a result."""
+        return Answer(result, self._meta("success", milliseconds, outcome))
+
+    def error(
+        self,
+        code: int,
+        message: str,
+        facts: JsonObject,
+        outcome: TurnOutcome | None = None,
+        turn_id: str | None = None,
+    ) -> RpcError:
+        """An error, with the facts that are not None in its `data`."""
+        known: JsonObject = {
+            "agent_id": self.asked.agent_id,
+            "function": self.asked.function,
+            "task_id": self.asked.meta.task_id,
+            "turn_id": outcome.turn_id if outcome is not None else turn_id,
+        }
+        data = {name: value for name, value in (known | facts).items() if value is not None}
+        return RpcError(code, message, data, meta=self._meta("error", _milliseconds(outcome), outcome))
+
+    def end(self, end: TurnEnd, tool: ToolDefinition) -> Answer:
+        """The answer for a turn that ended.
+
+        Raises:
+            RpcError: it did not succeed.
+        """
+        outcome = end.outcome
+        match end.answer:
+            case Result(is_error=False) as answer:
+                return self.succeed(_result(answer, tool), _milliseconds(outcome), outcome)
+            case Result() as answer:
+                raise self._tool_error(answer, outcome)
+            case InputRequired() as answer:
+                message = "The function asks for input, which only an MCP client can give."
+                facts: JsonObject = {"code": "input_required", "requests": answer.input_requests}
+                raise self.error(AGENT_ERROR, message, facts, outcome)
+            case Fault(protocol_code=int(code), message=message, data=data):
+                raise self._own_error(code, message, data, outcome)
+            case Fault(message=message):
+                raise self._failed(outcome, outcome.code or "internal", message)
+            case None:
+                word = outcome.code or "content_expired"
+                raise self._failed(outcome, word, TURN_ERRORS.get(word, TURN_ERRORS["internal"]))
+
+    def refusal(self, refusal: Refusal) -> RpcError:
+        """The error of a call that is not executed."""
+        facts: JsonObject = {
+            "code": refusal.code,
+            "retryable": refusal.retry_after_ms is not None,
+            "retry_after_ms": refusal.retry_after_ms,
+            "faults": [{"field": "input", "reason": fault} for fault in refusal.faults] or None,
+        }
+        return self.error(CODES.get(refusal.code, AGENT_ERROR), refusal.message, facts, turn_id=refusal.turn_id)
+
+    def _failed(self, outcome: TurnOutcome, word: str, message: str) -> RpcError:
+        facts: JsonObject = {"code": word, "retryable": outcome.retryable}
+        return self.error(CODES.get(word, AGENT_ERROR), message, facts, outcome)
+
+    def _tool_error(self, answer: Result, outcome: TurnOutcome) -> RpcError:
+        """The error that the function has answered with: a data agent's own, or a tool error of MCP."""
+        match (answer.meta or {}).get(RPC_ERROR_META):
+            case {"code": int(code), "message": str(message), **rest}:
+                return self._own_error(code, message, rest.get("data"), outcome)
+            case _:
+                message = "\n".join(_texts(answer)) or "Agent function error"
+                return self.error(AGENT_ERROR, message, {"code": "tool_error"}, outcome)
+
+    def _own_error(self, code: int, message: str, data: Json, outcome: TurnOutcome) -> RpcError:
+        if code in _OWN_CODES:
+            return self.error(code, message, {"code": "tool_error", "data": data}, outcome)
+        original: JsonObject = {"code": code, "message": message, "data": data}
+        return self.error(AGENT_ERROR, message, {"code": "tool_error", "original": original}, outcome)
+
+    def _meta(self, status: str, milliseconds: int, outcome: TurnOutcome | None) -> JsonObject:
+        meta: JsonObject = {
+            "status": status,
+            "execution_time_ms": milliseconds,
+            "task_id": self.asked.meta.task_id,
+        }
+        return meta if outcome is None else meta | {"turn_id": outcome.turn_id, "attempts": outcome.attempt}
+
+
+def _result(answer: Result, tool: ToolDefinition) -> Json:
+    """The function's value: structured content, or else the only text, or else all content blocks."""
+    match answer.structured:
+        case {"result": value} if (tool.meta or {}).get(WRAPPED_META):
+            return value
+        case None:
+            pass
+        case structured:
+            return structured
+    if len(answer.content) == 1 and (texts := _texts(answer)):
+        return texts[0]
+    return {"content": list(answer.content)}
+
+
+def _texts(answer: Result) -> list[str]:
+    return [block["text"] for block in answer.content if block.get("type") == "text"]
+
+
+def _milliseconds(outcome: TurnOutcome | None) -> int:
+    """The time from the claim of the turn to its end."""
+    if outcome is None or outcome.started_at is None:
+        return 0
+    return max(0, round((outcome.ended_at - outcome.started_at).total_seconds() * 1000))

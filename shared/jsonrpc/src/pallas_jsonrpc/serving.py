@@ -29,7 +29,7 @@ type Handle = Callable[[Request], Awaitable[Answer]]
 """Handles one request. Raises `RpcError` to answer with an error."""
 
 
-def read_requests(data: bytes) -> list[Json] | Json:
+def read_requests(data: bytes | str) -> list[Json] | Json:
     """The value in a body: one message, or a list of them (a batch).
 
     Raises:

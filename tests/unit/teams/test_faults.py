@@ -15,6 +15,7 @@ AGENT_FAULTS = [
     ("nmae: x\nagents: {a: {}}", "nmae", "unknown field 'nmae'; did you mean 'name'?"),
     ("agents: {a: {model_capabilities: {visio: true}}}", "agents.a.model_capabilities.visio", "did you mean 'vision'?"),
     ("name: My Team\nagents: {a: {}}", "name", "1 to 64 characters"),
+    ("name: data\nagents: {a: {}}", "name", "the name of a service's own team"),
     ("agents: {A.b: {}}", "agents.…", "1 to 64 characters"),
     ("agents: {get_health: {}}", "agents.get_health", "every agent has a tool of that name"),
     ("name: x", "agents", "is needed"),

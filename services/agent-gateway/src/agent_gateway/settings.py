@@ -1,33 +1,12 @@
 """Settings of the gateway."""
 
-from ipaddress import ip_address
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo
+from pydantic import AfterValidator, Field, SecretStr
 
 from agent_gateway.signers import check_signers
+from pallas_runtime.auth_mode import AuthMode, open_on_loopback_only
 from pallas_runtime.settings import Names, Networks, Ports, Settings
-
-type AuthMode = Literal["off", "optional", "required"]
-"""When a caller's bearer is checked: never, when it sends one, or always (a bearer is then required)."""
-
-
-def _open_on_loopback_only(value: AuthMode, info: ValidationInfo) -> AuthMode:
-    """Refuse `off` for a gateway that other hosts can reach, unless the operator allows it explicitly."""
-    host = info.data.get("host")
-    if value == "off" and not info.data.get("allow_unauthenticated") and host is not None and not _is_loopback(host):
-        raise ValueError(
-            "off is allowed only while PALLAS_HOST is a loopback address; use required or optional, "
-            "or set PALLAS_ALLOW_UNAUTHENTICATED=true"
-        )
-    return value
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class GatewaySettings(Settings):
@@ -50,7 +29,7 @@ class GatewaySettings(Settings):
         900.0, ge=0, description="seconds for which content is kept, as at the workers; offloaded content a day longer"
     )
     allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
-    gateway_auth: Annotated[AuthMode, AfterValidator(_open_on_loopback_only)] = Field(
+    gateway_auth: Annotated[AuthMode, AfterValidator(open_on_loopback_only)] = Field(
         "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
     )
     signers: Annotated[str, AfterValidator(check_signers)] | None = Field(

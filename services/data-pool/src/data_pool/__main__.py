@@ -7,7 +7,7 @@ from pallas_runtime.run import run
 
 def main() -> None:
     """Run until a signal."""
-    run("data-pool", PoolSettings, build)
+    run("data-pool", PoolSettings, build, websockets=True)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,115 @@
 """Builds the pool: it registers data agents and executes their turns."""
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 
+from mcp.server.transport_security import TransportSecuritySettings
+
+from data_pool.hosting.heartbeats import Heartbeats
+from data_pool.hosting.host_agents import HostAgents
+from data_pool.http.bearers import Bearers
+from data_pool.http.routing import AgentHttp
+from data_pool.methods import AgentMethods
+from data_pool.metrics import make_metrics
+from data_pool.reaching.guard import GuardedTransport, guarded_client
+from data_pool.registering.registrars import Registrars
+from data_pool.registering.registrations import Registrations
 from data_pool.settings import PoolSettings
 from pallas_bus.transport.access import Access
+from pallas_bus.transport.ask import answer, answering, ask
 from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.transport.kv import watch
+from pallas_bus.transport.polling import poll_now, polling
 from pallas_bus.transport.streams import declare
-from pallas_contracts.catalog import DATA_AGENTS, DATA_TEAM, HEARTBEATS, POOL
-from pallas_executor.executor import Executor, execute_turns
-from pallas_executor.metrics import make_metrics
+from pallas_contracts.catalog import (
+    AGENTS,
+    ASK_POOL,
+    DATA_AGENTS,
+    DATA_TEAM,
+    DEAD_LETTERS,
+    HEARTBEATS,
+    POOL,
+    RESOLVE,
+    TURN_LOG,
+    TURN_QUEUE,
+    WORKERS,
+)
+from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
+
+_FORGET_EVERY = 600.0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The running service."""
+
+    http: AgentHttp
+    executor: Executor
+
+    async def drain(self) -> None:
+        """Take no more turns, finish those that run, and send the agents to other replicas."""
+        await asyncio.gather(self.executor.drain(), self.http.finish())
 
 
 @asynccontextmanager
-async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Executor]:
-    """Connect and execute the turns of data agents."""
-    access = Access.of(settings)
-    async with (
-        connect_when_possible(access, POOL, instance=process.instance) as bus,
-        process.uses(bus),
-    ):
-        await declare(bus, DATA_AGENTS, HEARTBEATS, replicas=settings.stream_replicas)
+async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool]:
+    """Connect, follow the registrations, execute the turns of agents that can be reached, and let agents register.
+
+    Raises:
+        Rejected: a setting is invalid.
+    """
+    access, registrars = Access.of(settings), Registrars(settings.registrars)
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        bus = await enter(connect_when_possible(access, POOL, instance=process.instance))
+        await enter(process.uses(bus))
+        everything = (DATA_AGENTS, HEARTBEATS, AGENTS, WORKERS, TURN_QUEUE, TURN_LOG, DEAD_LETTERS)
+        await declare(bus, *everything, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
-        async with execute_turns(
-            bus, access, process, metrics, slots=settings.slots, content_seconds=settings.content_seconds
-        ) as executor:
-            await executor.watch(DATA_TEAM)
-            yield executor
+        registered, beats = await enter(watch(bus, DATA_AGENTS)), await enter(watch(bus, HEARTBEATS))
+        workers = await enter(watch(bus, WORKERS))
+        http = await enter(guarded_client(GuardedTransport(settings.pool_networks)))
+        turns = execute_turns(
+            bus, access, process, metrics.executor, slots=settings.slots, content_seconds=settings.content_seconds
+        )
+        executor = await enter(turns)
+        await executor.watch(DATA_TEAM)
+        heartbeats = Heartbeats(bus, beats)
+        hosting = HostAgents(executor, registered, heartbeats, http, settings.pool_networks, settings.pool_patience)
+        stack.push_async_callback(hosting.close)
+        registered.on_change(hosting.on_registered)
+        workers.on_change(hosting.on_presence)
+        await enter(process.running(hosting.run(), "hosting of agents"))
+        registrations = Registrations(bus, registrars, registered)
+        methods = AgentMethods(registrations, heartbeats, hosting, metrics, settings.gateway_url)
+
+        async def publish_missing() -> None:
+            await registered.synced.wait()
+            await poll_now(registrations.publish_missing)
+
+        bus.spawn(publish_missing())
+        forget = partial(methods.forget_silent, settings.pool_forget_hours * 3600)
+        await enter(polling(bus, forget, _FORGET_EVERY))
+        presence = executor.send_presence(Troubles(agents=hosting.troubles))
+        await enter(process.running(presence, "presence"))
+        service = await answering(bus, description="registers data agents")
+        stack.push_async_callback(service.finish)
+        await answer(bus, service, ASK_POOL, methods.ask)
+        bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
+        serving = AgentHttp(methods, bearers, _security(settings))
+        metrics.watch(lambda: serving.connected)
+        yield Pool(serving, executor)
+
+
+def _security(settings: PoolSettings) -> TransportSecuritySettings:
+    accepted = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
+    if accepted is None:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=accepted.hosts, allowed_origins=accepted.origins
+    )

@@ -1,8 +1,11 @@
 """The settings of the pool."""
 
-from pydantic import Field
+from typing import Annotated
 
-from pallas_runtime.settings import Settings
+from pydantic import AfterValidator, Field
+
+from pallas_runtime.auth_mode import AuthMode, open_on_loopback_only
+from pallas_runtime.settings import Names, Networks, Settings
 
 
 class PoolSettings(Settings):
@@ -12,3 +15,28 @@ class PoolSettings(Settings):
     content_seconds: float = Field(
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
     )
+    gateway_url: str | None = Field(None, description="base URL of the gateways, for the `mcp` address of an answer")
+    public_url: str | None = Field(None, description="base URL at which agents reach this service")
+    allowed_hosts: Names = Field((), description="additional Host headers to accept; '*' accepts all")
+    allowed_origins: Names = Field((), description="additional Origin headers to accept")
+    allow_unauthenticated: bool = Field(False, description="allow PALLAS_GATEWAY_AUTH=off on any PALLAS_HOST")
+    gateway_auth: Annotated[AuthMode, AfterValidator(open_on_loopback_only)] = Field(
+        "off", validate_default=True, description="off: bearers are ignored; optional: checked; required: always needed"
+    )
+    pool_registrars: Names | None = Field(
+        None, description="who may register agents: `peer`, `user`, `team`, `turn`, `token`, `team:ID`, `token:ID`"
+    )
+    pool_networks: Networks = Field(
+        (), description="networks of this machine or site in which agents may have endpoints"
+    )
+    pool_patience: float = Field(5.0, ge=0, description="seconds for which turns wait for an agent that has gone")
+    pool_forget_hours: float = Field(
+        24.0, gt=0, description="hours of silence after which an agent that should send heartbeats is forgotten"
+    )
+
+    @property
+    def registrars(self) -> frozenset[str]:
+        """The words of `pool_registrars`; by default everybody may register while bearers are ignored."""
+        if self.pool_registrars is not None:
+            return frozenset(self.pool_registrars)
+        return frozenset({"team", "token"} | ({"peer", "user"} if self.gateway_auth == "off" else set()))

@@ -26,15 +26,17 @@ class Endpoint(Message):
 class DataAgent(Message):
     """A registration (KV bucket `data_agents`, key `{agent}`).
 
-    Only its `owner` may replace or remove it. Without an `endpoint` the agent is called over the WebSocket that it
-    opens, if it does. `heartbeat_interval` is in seconds; without one its heartbeats are not monitored.
-    `wrapped` are the functions whose answers are no objects: MCP has them as `{"result": ...}`.
+    Only its `owner` may replace or remove it. Without an `endpoint` the agent is called over the WebSocket on which it
+    registered, if it `connects`; otherwise it cannot be called. `heartbeat_interval` is in seconds; without one its
+    heartbeats are not monitored. `wrapped` are the functions whose answers are no objects: MCP has them as
+    `{"result": ...}`.
     """
 
     agent: Token
     owner: Principal
     definition: AgentDefinition
     endpoint: Endpoint | None = None
+    connects: bool = False
     heartbeat_interval: Seconds | None = None
     wrapped: tuple[Name, ...] = Field(default=(), max_length=MANY)
     registered_at: Moment

@@ -60,6 +60,10 @@ def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
     """Serve the probes, and everything else with `inner()` once there is one (503 before)."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and (served := inner()) is not None:
+            await served(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await _answer(send, 503, b'{"error":"starting"}', "application/json", kind="websocket.http")
         if scope["type"] != "http":
             return
         match scope["path"]:
@@ -81,7 +85,7 @@ def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
     return app
 
 
-async def _answer(send: Send, status: int, body: bytes, content_type: str) -> None:
+async def _answer(send: Send, status: int, body: bytes, content_type: str, *, kind: str = "http") -> None:
     headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": f"{kind}.response.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.response.body", "body": body})

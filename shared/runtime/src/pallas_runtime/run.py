@@ -45,12 +45,14 @@ class Service(Protocol):
 type Build[S: Settings] = Callable[[S, Process], AbstractAsyncContextManager[Service]]
 
 
-def run[S: Settings](service: str, settings_type: type[S], build: Build[S]) -> None:
-    """Run `service` until SIGTERM or SIGINT, and exit."""
-    sys.exit(_run(service, settings_type, build, os.environ))
+def run[S: Settings](service: str, settings_type: type[S], build: Build[S], *, websockets: bool = False) -> None:
+    """Run `service` until SIGTERM or SIGINT, and exit. Its application gets WebSockets only with `websockets`."""
+    sys.exit(_run(service, settings_type, build, os.environ, websockets=websockets))
 
 
-def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], environ: Mapping[str, str]) -> int:
+def _run[S: Settings](
+    service: str, settings_type: type[S], build: Build[S], environ: Mapping[str, str], *, websockets: bool
+) -> int:
     import uvloop
 
     try:
@@ -67,8 +69,8 @@ def _run[S: Settings](service: str, settings_type: type[S], build: Build[S], env
     async def main() -> int:
         served: list[Service] = []
         app = with_probes(process.probes, lambda: served[0].http if served else None)
-        bound = settings.max_connections
-        async with listening(app, listener, drain_seconds=settings.drain_seconds, most_connections=bound):
+        bound, drain = settings.max_connections, settings.drain_seconds
+        async with listening(app, listener, drain_seconds=drain, most_connections=bound, websockets=websockets):
             code = await _live(settings, process, build, served)
         if left := await _left():
             log.error("cancelled tasks do not end; the process exits without them", extra={"work": left})

@@ -12,7 +12,7 @@ from pallas_teams.faults import FaultList, Mark, TeamFaults
 from pallas_teams.model import TeamFolder
 from pallas_teams.parse import parse_file
 from pallas_teams.rules import check_agents
-from pallas_teams.schema import CONFIG_SCHEMA, FIELDS, AgentsFile, ConfigFile
+from pallas_teams.schema import CONFIG_SCHEMA, FIELDS, RESERVED_TEAMS, AgentsFile, ConfigFile
 from pallas_teams.shape import parse_shape
 from pallas_teams.tree import Branch, merge
 
@@ -91,6 +91,9 @@ def _read_agents(folder: Path, environ: Mapping[str, str], faults: FaultList) ->
     check_forbidden(parsed, faults)
     if not parsed.has("name") and not slug(folder):
         faults.add(parsed.mark, ("name",), "is needed: the folder's name cannot be used as one")
+    given = parsed.text("name") if parsed.has("name") else None
+    if (given.value if given is not None else slug(folder)) in RESERVED_TEAMS:
+        faults.add(given.mark if given is not None else parsed.mark, ("name",), "is the name of a service's own team")
     return _expanded(parsed, environ, faults)
 
 

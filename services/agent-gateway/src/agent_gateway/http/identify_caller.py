@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from agent_gateway.metrics import Metrics
-from agent_gateway.settings import AuthMode
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.auth import AUTH_FAILURES, LONGEST_BEARER, ResolveBearer, Resolved
 from pallas_contracts.errors import Denied
 from pallas_contracts.turns import Principal
+from pallas_runtime.auth_mode import AuthMode
 
 NOT_ALLOWED = "not_allowed"
 """The code with which an identified caller is refused."""

@@ -86,15 +86,15 @@ class Table[M: Message]:
         for key, value in self.items():
             self._notify(key, value, listener)
 
-    async def refresh(self, keys: str = ">") -> None:
-        """Read a snapshot of those keys (wildcards allowed), and remove the entries that it does not have.
+    async def refresh(self, keys: str | None = None) -> None:
+        """Read a snapshot of all keys or of those (wildcards allowed), and remove the entries that it does not have.
 
         Raises:
             Unavailable: the bucket cannot be read.
         """
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
-        stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys)
+        stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys or self.bucket.key.filter())
         records = [record async for record in read(self.bus, stream, wanted)]
         present = {self._key(record) for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
@@ -109,7 +109,7 @@ class Table[M: Message]:
         Raises:
             Unavailable: the bucket cannot be read.
         """
-        stream, everything = stream_name(self.bucket), bucket_subject(self.bucket, ">")
+        stream, everything = stream_name(self.bucket), bucket_subject(self.bucket, self.bucket.key.filter())
         async for record in read(self.bus, stream, everything, after=self._read):
             self._take(record)
 
@@ -177,7 +177,7 @@ class Table[M: Message]:
 async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = POLL_SECONDS) -> AsyncGenerator[Table[M]]:
     """Keep `bucket` in memory inside the block, and poll it every `every` seconds. The table starts empty."""
     table = Table(bus, bucket)
-    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.>"), table.on_message)
+    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.{bucket.key.filter()}"), table.on_message)
     remove = bus.on_reconnect(table.refresh)
     keeper = bus.spawn(table.keep())
     try:

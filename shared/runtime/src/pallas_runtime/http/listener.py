@@ -1,7 +1,7 @@
 """An HTTP listener that can be started and drained at any time, without taking over the process's signals.
 
 uvicorn waits for the headers of a request without a timeout, and accepts any number of connections. Here both have a
-limit.
+limit. A WebSocket counts as a connection, which is never idle; its application decides when to close it.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from pallas_contracts.errors import Rejected
 
@@ -22,7 +23,12 @@ HEADER_SECONDS = 5.0
 MOST_CONNECTIONS = 20_000
 SPARE_FILES = 100
 """Open files that are reserved for everything but callers' connections."""
+LARGEST_WEBSOCKET_MESSAGE = 16 * 1024 * 1024
+PING_SECONDS = 10.0
+"""Seconds between two pings of a WebSocket. Its peer is lost when a ping is not answered for as long."""
 _LAST_CHANCE = 0.1
+_CLOSE_SECONDS = 5.0
+"""Seconds in which a WebSocket is closed; then it is cut off."""
 
 
 class _Connection(HttpToolsProtocol):
@@ -75,6 +81,18 @@ class _Connection(HttpToolsProtocol):
             self._deadline = None
 
 
+class _WebSocket(WebSocketsSansIOProtocol):
+    """A WebSocket. uvicorn would wait for ever for a peer that does not read what is sent to it."""
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        super().on_task_complete(task)
+        self.loop.call_later(_CLOSE_SECONDS, self.transport.abort)
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.transport.abort()
+
+
 def _protocol(most: int) -> type[_Connection]:
     """The protocol class for the connections of one listener."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -112,18 +130,27 @@ def bind(host: str, port: int) -> socket.socket:
 
 @asynccontextmanager
 async def listening(
-    app: ASGIApp, listener: socket.socket, *, drain_seconds: float, most_connections: int = MOST_CONNECTIONS
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    drain_seconds: float,
+    most_connections: int = MOST_CONNECTIONS,
+    websockets: bool = False,
 ) -> AsyncGenerator[None]:
     """Serve `app` on `listener` inside the block; the end waits up to `drain_seconds` for requests in progress.
 
     When there are more than `most_connections`, or than the process may open files, the connection that is idle
-    longest is closed; when all others have a request, that is the newest.
+    longest is closed; when all others have a request, that is the newest. WebSockets are refused unless `websockets`.
     """
     config = uvicorn.Config(
         app,
         http=_protocol(most_connections),
         lifespan="off",
-        ws="none",
+        ws=_WebSocket if websockets else "none",
+        ws_max_size=LARGEST_WEBSOCKET_MESSAGE,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        ws_per_message_deflate=False,  # a few bytes could become 16 MiB
         access_log=False,
         log_config=None,
         server_header=False,

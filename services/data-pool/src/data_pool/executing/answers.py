@@ -1,0 +1,46 @@
+"""What becomes of an agent's answer: the result of the turn, or a failure if it does not fit its schema."""
+
+import asyncio
+import json
+
+from data_pool.reaching.link import Reply
+from pallas_contracts.agents import ToolDefinition
+from pallas_contracts.bounds import JsonObject
+from pallas_contracts.turns import Result
+from pallas_executor.agent_runtime import Completed, Failed, Outcome
+from pallas_jsonrpc.errors import RpcError
+from pallas_schemas import ToolSchema
+
+RPC_ERROR = "pallas/rpc-error"
+"""In the `meta` of a tool error: the error object that the agent answered."""
+
+_MOST_FAULTS = 5
+
+
+async def outcome_of(reply: Reply, tool: ToolDefinition, *, wrapped: bool) -> Outcome:
+    """How the turn ends. With `wrapped`, callers over MCP get the answer as `{"result": answer}`."""
+    if reply.error is not None:
+        return Completed(_error(reply.error))
+    value = reply.value
+    given = reply.content != () and isinstance(value, dict) and value.keys() == {"result"}
+    structured = value if not wrapped or given else {"result": value}
+    if not isinstance(structured, dict):
+        return invalid_answer("it must be an object")
+    # In a thread: compiling the schema and checking a large answer take time.
+    if faults := await asyncio.to_thread(_faults, tool.output_schema or {}, structured):
+        return invalid_answer("it does not fit its schema: " + "; ".join(faults[:_MOST_FAULTS]))
+    text = {"type": "text", "text": json.dumps(value, ensure_ascii=False)}
+    return Completed(Result(content=reply.content or (text,), structured=structured))
+
+
+def invalid_answer(reason: str) -> Failed:
+    """The failure of a turn whose answer is malformed."""
+    return Failed("invalid_answer", f"The agent's answer cannot be used: {reason}.")
+
+
+def _faults(schema: JsonObject, value: JsonObject) -> list[str]:
+    return ToolSchema(schema).faults(value)
+
+
+def _error(error: RpcError) -> Result:
+    return Result(content=({"type": "text", "text": error.message},), is_error=True, meta={RPC_ERROR: error.wire})

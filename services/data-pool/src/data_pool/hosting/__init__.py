@@ -1,0 +1,1 @@
+"""Which agents this replica hosts, what is wrong with them, and which are forgotten."""

@@ -1,0 +1,183 @@
+"""Hosts the agents that this replica can reach, and ends the turns of those that nobody can.
+
+No replica leads. One that has an agent's WebSocket, or any if the agent has an endpoint, hosts it and says so in its
+presence. When no presence has had an agent for `patience` seconds, every replica hosts it only to end its turns, until
+one can reach it again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import httpx2
+
+from data_pool.executing.runtime import DataRuntime, UnreachableRuntime
+from data_pool.hosting.heartbeats import Heartbeats, trouble_of
+from data_pool.reaching.endpoint import EndpointLink
+from data_pool.reaching.guard import Network
+from data_pool.reaching.link import Link
+from data_pool.reaching.mcp_endpoint import McpLink
+from pallas_bus.transport.kv import Table
+from pallas_contracts.agents import Trouble, WorkerPresence
+from pallas_contracts.catalog import DATA_TEAM
+from pallas_contracts.data_agents import DataAgent, Endpoint
+from pallas_contracts.errors import PallasError
+from pallas_executor.agent_runtime import HostedAgent
+from pallas_executor.executor import Executor
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 64
+_RETRY = 1.0
+
+
+@dataclass
+class HostAgents:
+    """Made by `app`. `links` are the agents on WebSockets of this replica."""
+
+    executor: Executor
+    registered: Table[DataAgent]
+    heartbeats: Heartbeats
+    http: httpx2.AsyncClient
+    networks: Sequence[Network]
+    patience: float
+    links: dict[str, Link] = field(default_factory=dict[str, Link])
+    _endpoints: dict[str, tuple[Endpoint, Link]] = field(default_factory=dict[str, tuple[Endpoint, Link]])
+    _elsewhere: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    _missing: dict[str, float] = field(default_factory=dict[str, float])
+    _changed: dict[str, None] = field(default_factory=dict[str, None])
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def connect(self, agent: str, link: Link) -> None:
+        """An agent can be called over this link from now on, and not over an earlier one."""
+        self.links[agent] = link
+        self.look_at([agent])
+
+    def disconnect(self, agent: str, link: Link) -> None:
+        """A link has gone, unless another one has replaced it."""
+        if self.links.get(agent) == link:
+            del self.links[agent]
+            self.look_at([agent])
+
+    def look_at(self, agents: Iterable[str]) -> None:
+        """Something about these agents has changed: decide anew whether they are hosted here."""
+        self._changed |= dict.fromkeys(agents)
+        self._wake.set()
+
+    def on_registered(self, agent: str, entry: DataAgent | None) -> None:
+        """Follow the bucket `data_agents`."""
+        if entry is None:
+            self.heartbeats.forget(agent)
+            self._close_endpoint(agent)
+        self.look_at([agent])
+
+    def on_presence(self, worker: str, presence: WorkerPresence | None) -> None:
+        """Follow the presences of the other replicas."""
+        if worker == self.executor.bus.instance:
+            return
+        prefix = f"{DATA_TEAM}."
+        now = frozenset(
+            key.removeprefix(prefix) for key in (presence.agents if presence else ()) if key.startswith(prefix)
+        )
+        before = self._elsewhere.pop(worker, frozenset())
+        if now:
+            self._elsewhere[worker] = now
+        self.look_at(now ^ before)
+
+    def reachable(self, agent: str) -> bool:
+        """Whether a replica can reach the agent, as far as this one knows."""
+        hosted = self.executor.agents.get(f"{DATA_TEAM}.{agent}")
+        return (hosted is not None and hosted.reachable) or self._is_elsewhere(agent)
+
+    def trouble(self, agent: str) -> Trouble | None:
+        """What is wrong with an agent that is hosted here."""
+        hosted = self.executor.agents.get(f"{DATA_TEAM}.{agent}")
+        entry = self.registered.get(agent)
+        if hosted is None or entry is None:
+            return None
+        if isinstance(hosted.runtime, UnreachableRuntime):
+            return Trouble(status="error", reason=hosted.runtime.why)
+        return trouble_of(entry, self.heartbeats.last(agent), self.heartbeats.now())
+
+    def troubles(self) -> dict[str, Trouble]:
+        """What is wrong with the agents that are hosted here, by `{team}.{agent}`."""
+        found = {key: self.trouble(key.partition(".")[2]) for key in self.executor.agents}
+        return {key: trouble for key, trouble in found.items() if trouble is not None}
+
+    async def run(self) -> None:
+        """Host agents as they come and go, for ever."""
+        while True:
+            self._wake.clear()
+            due = min(self._missing.values(), default=None)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    if not self._changed:
+                        await self._wake.wait()
+            now = asyncio.get_running_loop().time()
+            overdue = [agent for agent, at in self._missing.items() if at <= now]
+            some = list(dict.fromkeys([*self._changed, *overdue]))[:_AT_ONCE]
+            for agent in some:
+                self._changed.pop(agent, None)
+            await asyncio.gather(*map(self._decide, some))
+
+    async def _decide(self, agent: str) -> None:
+        """Host an agent, or stop hosting it."""
+        wanted = self._wanted(agent)
+        key = f"{DATA_TEAM}.{agent}"
+        try:
+            if wanted is None:
+                await self.executor.remove(key)
+            elif self.executor.agents.get(key) != wanted:
+                await self.executor.add(wanted)
+        except PallasError as error:
+            log.warning("an agent cannot be hosted now", extra={"agent": agent, "reason": error.message})
+            asyncio.get_running_loop().call_later(_RETRY, self.look_at, [agent])
+
+    def _wanted(self, agent: str) -> HostedAgent | None:
+        """The agent as it is to be hosted here; None if it is not."""
+        entry, due = self.registered.get(agent), self._missing.pop(agent, None)
+        if entry is None:
+            return None
+        if agent in self.links or entry.endpoint is not None:
+            return HostedAgent(entry.definition, DataRuntime(entry, self.link, self.patience))
+        if self._is_elsewhere(agent):
+            return None
+        if not entry.connects:
+            why = f"The agent {agent!r} has registered without a way to be called."
+            return HostedAgent(entry.definition, UnreachableRuntime(why, retryable=False), reachable=False)
+        hosted, now = self.executor.agents.get(f"{DATA_TEAM}.{agent}"), asyncio.get_running_loop().time()
+        ends_turns = hosted is not None and not hosted.reachable
+        # Without the broker nobody's presence can be seen.
+        if not ends_turns and (due is None or now < due or not self.executor.bus.connected):
+            self._missing[agent] = due if due is not None and now < due else now + self.patience
+            return None
+        why = f"The agent {agent!r} is not connected."
+        return HostedAgent(entry.definition, UnreachableRuntime(why, retryable=True), reachable=False)
+
+    def _is_elsewhere(self, agent: str) -> bool:
+        return any(agent in there for there in self._elsewhere.values())
+
+    def link(self, entry: DataAgent) -> Link | None:
+        """How to call an agent now: at its endpoint if it has one, else over its WebSocket, if that is here."""
+        if entry.endpoint is None:
+            return self.links.get(entry.agent)
+        known = self._endpoints.get(entry.agent)
+        if known is None or known[0] != entry.endpoint:
+            self._close_endpoint(entry.agent)
+            url = entry.endpoint.url
+            made = McpLink(url, self.networks) if entry.endpoint.protocol == "mcp" else EndpointLink(self.http, url)
+            self._endpoints[entry.agent] = known = (entry.endpoint, made)
+        return known[1]
+
+    def _close_endpoint(self, agent: str) -> None:
+        match self._endpoints.pop(agent, None):
+            case (_, McpLink() as link):
+                self.executor.bus.spawn(link.close())
+            case _:
+                pass
+
+    async def close(self) -> None:
+        """End the sessions with endpoints."""
+        await asyncio.gather(*(link.close() for _, link in self._endpoints.values() if isinstance(link, McpLink)))

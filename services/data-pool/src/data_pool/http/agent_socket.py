@@ -1,0 +1,173 @@
+"""One WebSocket of a program that registers agents. Requests are handled in their order; answers are taken at once."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from starlette.websockets import WebSocket
+
+from data_pool.methods import AgentMethods, Connection
+from data_pool.reaching.link import NotSent
+from data_pool.reaching.socket_calls import SocketCalls, SocketLink, id_in
+from pallas_contracts.bounds import Json
+from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected, Unavailable
+from pallas_contracts.turns import Principal
+from pallas_jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_ALLOWED, RpcError
+from pallas_jsonrpc.messages import Request, Response, read_message
+from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
+
+log = logging.getLogger(__name__)
+
+POLICY, FAILED, RESTARTING = 1008, 1011, 1012
+"""Codes with which a WebSocket is closed (RFC 6455, section 7.4.1, and its registry)."""
+
+REGISTER_SECONDS = 30.0
+CHECK_SECONDS = 60.0
+MOST_AGENTS = 200
+_MOST_REQUESTS = 50
+"""Requests that may wait; the peer's next messages are not read meanwhile."""
+_LARGE = 1024 * 1024
+_CLOSE_SECONDS = 2.0
+_CODES = {Rejected: INVALID_PARAMS, NotFound: METHOD_NOT_FOUND, Denied: NOT_ALLOWED}
+
+
+@dataclass(eq=False)
+class AgentSocket:
+    """Made for each WebSocket. `check_caller` raises `Denied` when the caller's bearer is not accepted any more."""
+
+    socket: WebSocket
+    caller: Principal
+    methods: AgentMethods
+    check_caller: Callable[[], Awaitable[None]]
+    links: dict[str, SocketLink] = field(default_factory=dict[str, SocketLink])
+    _requests: asyncio.Queue[Json] = field(default_factory=lambda: asyncio.Queue(_MOST_REQUESTS))
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list["asyncio.Task[None]"])
+
+    def __post_init__(self) -> None:
+        self._end = asyncio.get_running_loop().create_future()
+        self.calls = SocketCalls(self.socket.send_text, self._cut, self.methods.metrics.stray_answers)
+
+    async def serve(self) -> None:
+        """Serve the connection until it is closed by either side."""
+        parts = (self._read(), self._handle_requests(), self._watch())
+        self._tasks = [asyncio.create_task(self._until_it_ends(part)) for part in parts]
+        try:
+            code, reason = await self._end
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            for agent, link in self.links.items():
+                self.methods.hosting.disconnect(agent, link)
+            self.calls.close()
+        with suppress(TimeoutError, RuntimeError, OSError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.socket.close(code, reason)
+
+    def close(self, code: int, reason: str) -> None:
+        """Close the connection. Calls under way fail."""
+        if not self._end.done():
+            self._end.set_result((code, reason))
+
+    def _cut(self) -> None:
+        self.close(FAILED, "an answer is missing, or messages are not read")
+
+    async def finish(self) -> None:
+        """Close the connection as soon as no call is under way; the program connects elsewhere."""
+        await self.calls.until_idle()
+        self.close(RESTARTING, "this replica is shutting down: connect again")
+
+    async def _until_it_ends(self, part: Awaitable[None]) -> None:
+        try:
+            await part
+        except NotSent:
+            self._cut()
+        except Exception:
+            log.exception("a connection of agents failed")
+            self.close(FAILED, "internal error")
+        else:
+            self.close(1000, "")
+
+    async def _watch(self) -> None:
+        """Close a connection on which no agent registers, or whose bearer is not accepted any more."""
+        await asyncio.sleep(REGISTER_SECONDS)
+        if not self.links:
+            self.close(POLICY, "no agent has registered")
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            try:
+                await self.check_caller()
+            except Denied:
+                self.close(POLICY, "the bearer is not accepted any more")
+            except PallasError as error:
+                log.debug("a bearer cannot be checked now", extra={"reason": error.message})
+
+    async def _read(self) -> None:
+        while True:
+            message = await self.socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            data: str = message.get("text") or message.get("bytes", b"").decode("utf-8", "replace")
+            try:
+                # A large message is read in a thread, so that other connections go on.
+                value = await asyncio.to_thread(read_requests, data) if len(data) > _LARGE else read_requests(data)
+            except RpcError as error:
+                self.calls.malformed(id_in(data), error.message)
+                await self.calls.send(encode(unread(error)))
+                continue
+            each = value if isinstance(value, list) else [value]
+            requests = [one for one in each if not self._take_answer(one)]
+            if requests:
+                await self._requests.put(requests if isinstance(value, list) else requests[0])
+
+    def _take_answer(self, value: Json) -> bool:
+        """Take the answer of a call; False if it is none."""
+        if not isinstance(value, dict) or "method" in value or not ("result" in value or "error" in value):
+            return False
+        try:
+            read = read_message(value)
+        except RpcError as error:
+            self.calls.malformed((error.data or {}).get("id"), error.message)
+        else:
+            assert isinstance(read, Response)
+            self.calls.answered(read)
+        return True
+
+    async def _handle_requests(self) -> None:
+        while True:
+            if (answer := await serve(await self._requests.get(), self._handle)) is not None:
+                await self.calls.send(answer)
+
+    async def _handle(self, request: Request) -> Answer:
+        link = SocketLink(self.calls, request.strict, request.numbered)
+
+        def attach(agent: str) -> None:
+            self._attach(agent, link)
+
+        connection = Connection(request.numbered, frozenset(self.links), attach, self._detach)
+        params = request.named
+        try:
+            if len(self.links) >= MOST_AGENTS and request.method == "server.register":
+                raise Denied(f"A connection has at most {MOST_AGENTS} agents.", code="too_many_agents")
+            return Answer(await self.methods.call(self.caller, request.method, params, connection))
+        except PallasError as error:
+            raise _rpc_error(error, params.get("agent_id")) from error
+
+    def _attach(self, agent: str, link: SocketLink) -> None:
+        replaced, self.links[agent] = self.methods.hosting.links.get(agent), link
+        self.methods.hosting.connect(agent, link)
+        if isinstance(replaced, SocketLink) and replaced.calls is not self.calls:
+            replaced.calls.cut()
+
+    def _detach(self, agent: str) -> None:
+        self.methods.hosting.disconnect(agent, self.links.pop(agent))
+
+
+def _rpc_error(error: PallasError, agent: object) -> RpcError:
+    """The error as it is sent (`data-agent-pool.md`, section 6)."""
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), INTERNAL_ERROR)
+    facts = {name: error.facts[name] for name in ("faults",) if name in error.facts}
+    named = {"agent_id": agent} if isinstance(agent, str) else {}
+    retry = {"retryable": True} if isinstance(error, Unavailable) else {}
+    return RpcError(code, error.message, {**named, "code": error.code, **facts, **retry})

@@ -1,0 +1,97 @@
+"""The HTTP interface: `/rpc` is a WebSocket of JSON-RPC, for agents."""
+
+import asyncio
+from functools import partial
+
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from data_pool.http.agent_socket import AgentSocket
+from data_pool.http.bearers import Bearers
+from data_pool.methods import AgentMethods
+from pallas_contracts.errors import Denied, PallasError
+from pallas_runtime.http.problems import problem
+
+PATH = "/rpc"
+
+
+class AgentHttp:
+    """The ASGI application."""
+
+    def __init__(self, methods: AgentMethods, bearers: Bearers, security: TransportSecuritySettings) -> None:
+        self._methods = methods
+        self._bearers = bearers
+        self._security = TransportSecurityMiddleware(security)
+        self._sockets = set[AgentSocket]()
+        self._stopping = False
+
+    @property
+    def connected(self) -> int:
+        """How many agents are connected."""
+        return sum(len(socket.links) for socket in self._sockets)
+
+    async def finish(self) -> None:
+        """Refuse new connections, and close each of the others as soon as no call over it is under way."""
+        self._stopping = True
+        await asyncio.gather(*(socket.finish() for socket in self._sockets))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http":
+            await _refusal(scope)(scope, receive, send)
+            return
+        # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        socket = WebSocket(scope, receive, send)
+        made = await self._admit(socket)
+        if isinstance(made, Response):
+            await socket.send_denial_response(made)
+            return
+        await socket.accept()
+        self._sockets.add(made)
+        try:
+            await made.serve()
+        finally:
+            self._sockets.discard(made)
+
+    async def _admit(self, socket: WebSocket) -> AgentSocket | Response:
+        """The connection, or the refusal of its handshake."""
+        if socket.url.path.rstrip("/") != PATH:
+            return _refusal(socket.scope)
+        if self._stopping:
+            return problem(503, "The service is shutting down. Connect again.", "stopping")
+        # Browsers send an Origin, and let any page open a WebSocket.
+        checked = Request({**socket.scope, "type": "http", "method": "GET"})
+        if (refused := await self._security.validate_request(checked)) is not None:
+            return refused
+        try:
+            bearer = self._bearers.bearer_of(socket)
+            caller = await self._bearers.identify(socket, bearer)
+            self._methods.registrations.registrars.check(caller)
+        except Denied as error:
+            return _denied(error)
+        except PallasError:
+            return problem(503, "The bearer cannot be checked right now. Connect again shortly.", "unavailable")
+        return AgentSocket(socket, caller, self._methods, partial(self._check, socket, bearer))
+
+    async def _check(self, socket: WebSocket, bearer: str | None) -> None:
+        await self._bearers.identify(socket, bearer)
+
+
+def _refusal(scope: Scope) -> Response:
+    if scope["path"].rstrip("/") != PATH:
+        return problem(404, f"Not found. Agents connect to {PATH}.", "not_found")
+    answer = problem(426, f"{PATH} is a WebSocket. Requests are posted to a gateway's {PATH}.", "upgrade_required")
+    answer.headers["upgrade"] = "websocket"
+    return answer
+
+
+def _denied(error: Denied) -> Response:
+    if error.code == "not_registrar":
+        return problem(403, error.message, error.code)
+    answer = problem(401, error.message, error.code)
+    answer.headers["www-authenticate"] = "Bearer"
+    return answer

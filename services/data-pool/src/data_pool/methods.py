@@ -1,0 +1,148 @@
+"""The methods that agents call: `server.register`, `agent.heartbeat` and `server.unregister`.
+
+They come over WebSockets, and by the question `pool.ask` from gateways, which forward what is posted to them.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from data_pool.hosting.heartbeats import Heartbeats, silence
+from data_pool.hosting.host_agents import HostAgents
+from data_pool.metrics import Metrics
+from data_pool.registering.registration import InvalidRegistration
+from data_pool.registering.registrations import Registrations
+from pallas_contracts.bounds import LONGEST_LINE, JsonObject
+from pallas_contracts.catalog import DATA_TEAM
+from pallas_contracts.data_agents import DataAgent, PoolAnswer, PoolRequest
+from pallas_contracts.errors import NotFound, Unavailable
+from pallas_contracts.ids import is_token
+from pallas_contracts.turns import Principal
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The WebSocket over which a method was called. `numbered`: the request had an `id`.
+
+    `agents` are those that have registered on it; `attach` makes one callable over it, `detach` ends that.
+    """
+
+    numbered: bool
+    agents: frozenset[str]
+    attach: Callable[[str], None]
+    detach: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class AgentMethods:
+    """The methods, for identified callers."""
+
+    registrations: Registrations
+    heartbeats: Heartbeats
+    hosting: HostAgents
+    metrics: Metrics
+    gateway_url: str | None
+
+    async def ask(self, request: PoolRequest) -> PoolAnswer:
+        """Answer the question of a gateway (see `PoolAnswer` for the errors)."""
+        return PoolAnswer(result=await self.call(request.principal, request.method, request.params, None))
+
+    async def call(
+        self, caller: Principal, method: str, params: JsonObject, connection: Connection | None
+    ) -> JsonObject:
+        """Call a method; returns its `result`.
+
+        Raises:
+            Rejected: a parameter is wrong (`invalid_params`, with `faults`).
+            NotFound: there is no such agent (`unknown_agent`) or method (`unknown_method`).
+            Denied: the caller may not do this (`not_registrar`, `not_owner`).
+            Unavailable: the broker does not answer.
+        """
+        match method:
+            case "server.register":
+                return await self._register(caller, params, connection)
+            case "agent.heartbeat":
+                return await self._heartbeat(caller, params, connection)
+            case "server.unregister":
+                return await self._unregister(caller, params, connection)
+            case _:
+                raise NotFound(f"There is no method {method[:64]!r}.", code="unknown_method")
+
+    async def _register(self, caller: Principal, params: JsonObject, connection: Connection | None) -> JsonObject:
+        one_at_a_time = connection is not None and not connection.numbered
+        entry, warnings = await self.registrations.register(
+            caller, params, connects=connection is not None, one_at_a_time=one_at_a_time
+        )
+        agent, last = entry.agent, self.heartbeats.last(entry.agent)
+        if connection is not None:
+            connection.attach(agent)
+        if entry.heartbeat_interval is not None or (last is not None and last.status != "active"):
+            await self._beat(entry, "active", connection)
+        gateway = self.gateway_url.rstrip("/") if self.gateway_url else None
+        return {
+            "agent_id": agent,
+            "registered": True,
+            "team": DATA_TEAM,
+            "tools": [tool.name for tool in entry.definition.tools],
+            "heartbeat_interval": entry.heartbeat_interval,
+            **({"mcp": f"{gateway}/teams/{DATA_TEAM}/mcp/{agent}"} if gateway else {}),
+            **({"warnings": list(warnings)} if warnings else {}),
+        }
+
+    async def _heartbeat(self, caller: Principal, params: JsonObject, connection: Connection | None) -> JsonObject:
+        agent, status = _agent_id(params), params.get("status")
+        if not isinstance(status, str) or not 1 <= len(status) <= LONGEST_LINE:
+            raise _invalid("status", f"must be a text of 1 to {LONGEST_LINE} characters")
+        entry = await self.registrations.owned(caller, agent)
+        self.metrics.heartbeats.inc()
+        await self._beat(entry, status, connection)
+        return {"agent_id": agent, "status": status, "next_within": entry.heartbeat_interval}
+
+    async def _beat(self, entry: DataAgent, status: str, connection: Connection | None) -> None:
+        """Take a heartbeat, and report at once what has changed by it."""
+        before = self.hosting.trouble(entry.agent)
+        try:
+            await self.heartbeats.came(entry.agent, status, shared=connection is None or entry.endpoint is not None)
+        except Unavailable:
+            if connection is None:
+                raise
+        after = self.hosting.trouble(entry.agent)
+        if (before and before.status) != (after and after.status):
+            self.hosting.executor.presence_changed.set()
+
+    async def _unregister(self, caller: Principal, params: JsonObject, connection: Connection | None) -> JsonObject:
+        agent = _agent_id(params)
+        await self.registrations.owned(caller, agent)
+        await self.registrations.remove(agent)
+        log.info("unregistered", extra={"team": DATA_TEAM, "agent": agent})
+        if connection is not None and agent in connection.agents:
+            connection.detach(agent)
+        return {"agent_id": agent, "unregistered": True}
+
+    async def forget_silent(self, seconds: float) -> None:
+        """Remove the agents that should send heartbeats, have not for `seconds`, and are not connected.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
+        for agent, entry in self.registrations.table.items():
+            silent = silence(entry, self.heartbeats.last(agent), self.heartbeats.now())
+            connected = entry.endpoint is None and self.hosting.reachable(agent)
+            if entry.heartbeat_interval is not None and silent > seconds and not connected:
+                log.info("forgotten", extra={"team": DATA_TEAM, "agent": agent, "silent": round(silent)})
+                with suppress(NotFound):
+                    await self.registrations.remove(agent)
+
+
+def _agent_id(params: JsonObject) -> str:
+    agent = params.get("agent_id")
+    if not isinstance(agent, str) or not is_token(agent):
+        raise _invalid("agent_id", "must be 1 to 64 characters of a-z, 0-9, '_' and '-'")
+    return agent
+
+
+def _invalid(field: str, reason: str) -> InvalidRegistration:
+    return InvalidRegistration([{"field": field, "reason": reason}])

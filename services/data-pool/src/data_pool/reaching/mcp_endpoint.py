@@ -1,0 +1,130 @@
+"""Calls of an agent at its endpoint by MCP, with the official client: one session for each agent, which is remade."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+from mcp import MCPError
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, CallToolResult
+
+from data_pool.reaching.guard import CONNECT_SECONDS, GuardedTransport, Network, guarded_client
+from data_pool.reaching.link import LARGEST_ANSWER, Broken, Call, NotSent, Reply
+from pallas_contracts.errors import Rejected
+from pallas_jsonrpc.errors import AGENT_ERROR, RpcError
+from pallas_jsonrpc.strict_json import loads
+
+log = logging.getLogger(__name__)
+
+# Only the text of an error says what happened to a request over HTTP: the SDK's text, or that of the server.
+_SESSION_GONE = re.compile(
+    r"(?i)\bsession (?:id )?(?:was )?(?:terminated|not found|expired)|\b(?:no valid|unknown|invalid) session"
+)
+_NO_ANSWER = "Server returned an error response"
+
+
+class _Contained(GuardedTransport):
+    """Turns a failed request into a 503 for that request alone, once the session stands.
+
+    When a request raises, the SDK ends the whole client, and with it all other calls. A redirect is an error.
+    """
+
+    met = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.TransportError:
+            if not self.met:
+                raise
+            return httpx2.Response(httpx2.codes.SERVICE_UNAVAILABLE, request=request)
+        self.met = True
+        if response.has_redirect_location:
+            await response.aclose()
+            return httpx2.Response(httpx2.codes.BAD_GATEWAY, request=request)
+        return response
+
+
+@dataclass(eq=False)
+class McpLink:
+    """An agent at `url`. `owner` is the task in which the session is opened and closed, as the SDK demands."""
+
+    url: str
+    networks: Sequence[Network]
+    _owner: asyncio.Task[None] | None = None
+    _client: asyncio.Future[Client] | None = None
+    _end: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def reserved(self) -> AbstractAsyncContextManager[None]:
+        """Calls do not wait for each other."""
+        return nullcontext()
+
+    async def call(self, call: Call) -> Reply:
+        """Call the agent (see `Link`). A session that the server has forgotten is remade; it has not made the call."""
+        for last in (False, True):
+            client = await self._connected()
+            try:
+                return _reply(await client.call_tool(call.function, call.params["input"]))
+            except MCPError as error:
+                if _SESSION_GONE.search(error.message) and not last:
+                    await self.close()
+                    continue
+                if error.code != CONNECTION_CLOSED and error.message != _NO_ANSWER:
+                    return Reply(error=RpcError(error.code, error.message))
+                await self.close()
+                raise Broken("the connection broke during the call") from error
+        raise AssertionError("the second attempt returns or raises")
+
+    async def _connected(self) -> Client:
+        if self._client is None or (self._client.done() and self._client.exception() is not None):
+            await self.close()
+            self._client, self._end = asyncio.get_running_loop().create_future(), asyncio.Event()
+            self._owner = asyncio.create_task(self._own(self._client, self._end), name="mcp session")
+        try:
+            return await asyncio.shield(self._client)
+        except ConnectionError as error:
+            raise NotSent("its endpoint does not answer") from error
+
+    async def _own(self, connected: asyncio.Future[Client], end: asyncio.Event) -> None:
+        try:
+            http = guarded_client(_Contained(self.networks))
+            async with http, asyncio.timeout(CONNECT_SECONDS) as limit:
+                transport: Any = streamable_http_client(self.url, http_client=http, max_sse_event_size=LARGEST_ANSWER)
+                async with Client(transport, cache=None) as client:
+                    limit.reschedule(None)
+                    connected.set_result(client)
+                    await end.wait()
+        except Exception as error:  # noqa: BLE001 - the SDK raises many kinds; all mean that there is no session
+            log.info("an MCP endpoint is not reachable", extra={"reason": type(error).__name__})
+        finally:
+            if not connected.done():
+                connected.set_exception(ConnectionError())
+                connected.exception()  # also if nobody waits for it any more
+
+    async def close(self) -> None:
+        """End the session, if there is one; the next call makes another."""
+        self._end.set()
+        owner, self._owner, self._client = self._owner, None, None
+        if owner is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    await asyncio.wait({owner})
+            owner.cancel()
+
+
+def _reply(result: CallToolResult) -> Reply:
+    content = tuple(block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content)
+    text = "\n".join(block["text"] for block in content if block["type"] == "text")
+    if result.is_error:
+        return Reply(error=RpcError(AGENT_ERROR, text))
+    if result.structured_content is not None:
+        return Reply(value=result.structured_content, content=content)
+    with suppress(Rejected):
+        return Reply(value=loads(text), content=content)
+    return Reply(value=text, content=content)

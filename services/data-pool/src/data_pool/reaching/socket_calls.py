@@ -1,0 +1,174 @@
+"""Calls of agents over a WebSocket that they opened. Calls to all agents on it are numbered together.
+
+An agent whose registration had no `id` may answer without one. It is called one call at a time, and its answer belongs
+to the call that is under way. A call of it that ends otherwise closes the connection, or its late answer would be taken
+for that of the next call.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from prometheus_client import Counter
+
+from data_pool.reaching.link import BadAnswer, Broken, Call, NotSent, Reply
+from pallas_contracts.bounds import JsonObject
+from pallas_jsonrpc.messages import VERSION, RequestId, Response
+from pallas_jsonrpc.serving import encode
+
+SEND_SECONDS = 10.0
+"""How long the peer may read nothing while something is to be sent."""
+MOST_WAITING = 64 * 1024 * 1024
+"""Bytes that may wait to be sent."""
+_REMEMBERED = 1000
+
+
+@dataclass(eq=False)
+class SocketCalls:
+    """The calls over one WebSocket. `write` sends a text, and may wait; `cut` closes the connection without waiting."""
+
+    write: Callable[[str], Awaitable[None]]
+    cut: Callable[[], None]
+    stray: Counter
+    closed: bool = False
+    _last: int = 0
+    _pending: dict[RequestId, asyncio.Future[Response]] = field(
+        default_factory=dict[RequestId, "asyncio.Future[Response]"]
+    )
+    _given_up: dict[RequestId, None] = field(default_factory=dict[RequestId, None])
+    _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _unnumbered: int | None = None
+    _waiting: int = 0
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+
+    async def send(self, message: JsonObject | bytes) -> None:
+        """Send a message. A peer that does not read is disconnected, so that nobody waits for it.
+
+        Raises:
+            NotSent: the connection is closed.
+        """
+        text = (message if isinstance(message, bytes) else encode(message)).decode()
+        self._waiting += len(text)
+        try:
+            if self.closed or self._waiting > MOST_WAITING:
+                raise NotSent
+            async with asyncio.timeout(SEND_SECONDS):
+                await self.write(text)
+        except (NotSent, TimeoutError, OSError, RuntimeError):
+            self.cut()
+            raise NotSent("the connection is closed") from None
+        finally:
+            self._waiting -= len(text)
+
+    @asynccontextmanager
+    async def one_at_a_time(self) -> AsyncGenerator[None]:
+        """Wait until no agent that answers without ids is called over this connection."""
+        async with self._turnstile:
+            yield
+
+    async def call(self, params: JsonObject, *, strict: bool, numbered: bool) -> Response:
+        """Send `agent.execute` and wait for its answer (see `Link.call`)."""
+        self._last = number = self._last + 1
+        answer = self._pending[number] = asyncio.get_running_loop().create_future()
+        self._unnumbered = self._unnumbered if numbered else number
+        sent = False
+        try:
+            await self.send(_request("agent.execute", params, strict=strict, number=number))
+            sent = True
+            return await answer
+        except asyncio.CancelledError:
+            if sent:
+                self._give_up(number, strict=strict, numbered=numbered)
+            raise
+        finally:
+            del self._pending[number]
+            self._unnumbered = None if self._unnumbered == number else self._unnumbered
+            if not self._pending:
+                self._idle.set()
+
+    def _give_up(self, number: int, *, strict: bool, numbered: bool) -> None:
+        """Nobody waits for this answer any more."""
+        self._given_up[number] = None
+        if len(self._given_up) > _REMEMBERED:
+            del self._given_up[next(iter(self._given_up))]
+        if not numbered:
+            self.cut()
+        elif strict:
+            task = asyncio.create_task(self._cancel(number))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _cancel(self, number: int) -> None:
+        with suppress(NotSent):
+            await self.send(_request("agent.cancel", {"id": number}, strict=True, number=None))
+
+    def answered(self, response: Response) -> None:
+        """An answer has arrived. One that belongs to no call is counted, and has no other effect."""
+        number = response.id if response.numbered else self._unnumbered
+        call = self._pending.get(number)
+        if call is not None and not call.done():
+            call.set_result(response)
+            return
+        made = isinstance(number, int) and 0 < number <= self._last
+        self.stray.labels("late" if number in self._given_up else "again" if made else "unknown").inc()
+
+    def malformed(self, number: RequestId, reason: str) -> None:
+        """An answer has arrived that cannot be read. `number` is its id, None if it has none."""
+        call = self._pending.get(self._unnumbered if number is None else number)
+        if call is not None and not call.done():
+            call.set_exception(BadAnswer(reason))
+        else:
+            self.stray.labels("unreadable").inc()
+
+    async def until_idle(self) -> None:
+        """Wait until no call is under way."""
+        while self._pending:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def close(self) -> None:
+        """The connection is closed: all calls under way end."""
+        self.closed = True
+        for call in self._pending.values():
+            if not call.done():
+                call.set_exception(Broken("the connection broke during the call"))
+
+
+def id_in(text: str) -> RequestId:
+    """The id in a message that is not JSON by all rules; None if it cannot be seen."""
+    with suppress(ValueError, RecursionError):
+        found: Any = json.loads(text)
+        if isinstance(found, dict) and isinstance(given := cast("JsonObject", found).get("id"), int | str):
+            return given
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SocketLink:
+    """An agent on a WebSocket. `strict`: it speaks JSON-RPC 2.0; `numbered`: it gives ids to its messages."""
+
+    calls: SocketCalls
+    strict: bool
+    numbered: bool
+
+    def reserved(self) -> AbstractAsyncContextManager[None]:
+        """Wait until the agent may be called."""
+        return nullcontext() if self.numbered else self.calls.one_at_a_time()
+
+    async def call(self, call: Call) -> Reply:
+        """Call the agent (see `Link`)."""
+        response = await self.calls.call(call.params, strict=self.strict, numbered=self.numbered)
+        return Reply(value=response.result, error=response.error)
+
+
+def _request(method: str, params: JsonObject, *, strict: bool, number: int | None) -> JsonObject:
+    return {
+        **({"jsonrpc": VERSION} if strict else {}),
+        **({"id": number} if number is not None else {}),
+        "method": method,
+        "params": params,
+    }

@@ -1,0 +1,286 @@
+"""Read a registration: the params of `server.register` (`data-agent-pool.md`, sections 3.2 and 4).
+
+What an agent can do is given in `capabilities` or beside it, or in both; then `capabilities` counts. All faults are
+found at once, each with its field.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, cast
+from urllib.parse import urlsplit
+
+from annotated_types import Len
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from data_pool.registering.shapes import ShapeFault, schema_of, shape_of
+from pallas_contracts.agents import AgentDefinition, Allow, Limits, ToolDefinition
+from pallas_contracts.bounds import Json, JsonObject, Line, Text
+from pallas_contracts.catalog import DATA_TEAM
+from pallas_contracts.data_agents import Endpoint
+from pallas_contracts.errors import Rejected
+from pallas_contracts.ids import is_token
+from pallas_schemas import ToolSchema
+
+MOST_TOOLS = 200
+LONGEST_INTERVAL = 86_400.0
+USUAL_TIMEOUT = 60.0
+USUAL_CONCURRENCY = 64
+
+WRAPPED: JsonObject = {"pallas/wrapped": True}
+"""Marks a tool whose answer is no object: it is `{"result": answer}` in MCP."""
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+_MEMORY = re.compile(r"\d+(\.\d+)? ?(B|KB|KiB|MB|MiB|GB|GiB)")
+
+
+def _agent_id(value: str) -> str:
+    if not is_token(value) or "__" in value:
+        raise ValueError("must be 1 to 64 characters of a-z, 0-9, '_' and '-', without two '_' in a row")
+    return value
+
+
+def _tool_name(value: str) -> str:
+    if not _TOOL_NAME.fullmatch(value):
+        raise ValueError("must be 1 to 128 characters of A-Z, a-z, 0-9, '_', '.', '/' and '-'")
+    if value == "get_health":
+        raise ValueError("every agent has a tool of that name")
+    return value
+
+
+def _memory(value: str) -> str:
+    if not _MEMORY.fullmatch(value):
+        raise ValueError("must be a number and a unit, such as 128MB (B, KB, KiB, MB, MiB, GB, GiB)")
+    return value
+
+
+def _reachable(endpoint: Endpoint) -> Endpoint:
+    parts = urlsplit(endpoint.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ValueError("url must be an http or https address without user and password")
+    return endpoint
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class _Constraints(_Given):
+    timeout: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] | None = None
+    memory: Annotated[str, AfterValidator(_memory)] | None = None
+    max_concurrency: Annotated[int, Field(ge=1, le=1000)] | None = None
+    idempotent: bool = False
+    policy: Json = None
+
+
+class _Registration(_Given):
+    agent_id: Annotated[str, AfterValidator(_agent_id)]
+    tools: Annotated[list[Annotated[str, AfterValidator(_tool_name)]], Len(1, MOST_TOOLS)]
+    resources: Annotated[list[Line], Len(0, MOST_TOOLS)] = []
+    shapes: dict[str, dict[str, Json]] = Field(alias="schema")
+    constraints: _Constraints = _Constraints()
+    heartbeat_interval: Annotated[float, Field(ge=1, le=LONGEST_INTERVAL)] | None = None
+    endpoint: Annotated[Endpoint, AfterValidator(_reachable)] | None = None
+    allow: Allow | None = None
+    title: Line | None = None
+    description: Text = ""
+    descriptions: dict[str, Text] = {}
+
+
+class InvalidRegistration(Rejected):
+    """The registration has faults: `facts["faults"]` is `[{field, reason}]`."""
+
+    default_code = "invalid_params"
+
+    def __init__(self, faults: list[dict[str, str]]) -> None:
+        first = faults[0]
+        super().__init__(f"Invalid params: {first['field']}: {first['reason']}", faults=faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A registration that has been read. `warnings` are sentences for its sender."""
+
+    definition: AgentDefinition
+    endpoint: Endpoint | None
+    heartbeat_interval: float | None
+    wrapped: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool, largest: int) -> Registration:
+    """Read a registration. With `one_at_a_time` the agent is called one call at a time.
+
+    Raises:
+        InvalidRegistration: it has faults, or its definition has more than `largest` bytes.
+    """
+    nested = params.get("capabilities", {})
+    if not isinstance(nested, dict):
+        raise InvalidRegistration([{"field": "capabilities", "reason": "must be an object"}])
+    capabilities = {name: value for name, value in cast("JsonObject", nested).items() if name != "agent_id"}
+    given = _Fields({**params, **capabilities}, frozenset(capabilities))
+    faults, read = _read(given)
+    schemas, shape_faults = _schemas(given)
+    faults += shape_faults
+    if faults or read is None:
+        raise InvalidRegistration(faults)
+    definition = _definition(given, read, schemas, now, one_at_a_time=one_at_a_time)
+    if len(definition.model_dump_json()) > largest:
+        raise InvalidRegistration([given.fault(("schema",), f"the definition of the agent exceeds {largest} bytes")])
+    both = [name for name, value in capabilities.items() if name in params and params[name] != value]
+    return Registration(
+        definition,
+        read.endpoint,
+        read.heartbeat_interval,
+        tuple(tool.name for tool in definition.tools if tool.meta == WRAPPED),
+        tuple(f"{name} is given twice: that in capabilities counts" for name in both),
+    )
+
+
+def check_schemas(definition: AgentDefinition) -> None:
+    """Compile the schemas of all tools. It takes time: call it in a thread.
+
+    Raises:
+        InvalidRegistration: one cannot be used.
+    """
+    faults = list[dict[str, str]]()
+    for tool in definition.tools:
+        for part, schema in (("input", tool.input_schema), ("output", tool.output_schema or {})):
+            try:
+                ToolSchema(schema)
+            except Rejected as error:
+                faults.append({"field": f"schema.{tool.name}.{part}", "reason": error.message})
+    if faults:
+        raise InvalidRegistration(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of a registration; those in `nested` were given in `capabilities`."""
+
+    values: Mapping[str, Any]
+    nested: frozenset[str]
+
+    def fault(self, path: tuple[str | int, ...], reason: str) -> dict[str, str]:
+        """A fault of a field."""
+        where = ("capabilities", *path) if path and path[0] in self.nested else path
+        return {"field": ".".join(str(part)[:64] for part in where), "reason": reason.removeprefix("Value error, ")}
+
+    def faults(self, error: ValidationError, *path: str) -> list[dict[str, str]]:
+        """The faults of the fields below `path`."""
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        return [self.fault((*path, *each["loc"]), each["msg"]) for each in found]
+
+
+def _read(given: _Fields) -> tuple[list[dict[str, str]], _Registration | None]:
+    """Everything but the shapes of the tools, or the faults in it."""
+    try:
+        return _mismatches(given), _Registration.model_validate(dict(given.values))
+    except ValidationError as error:
+        return [*given.faults(error), *_mismatches(given)], None
+
+
+def _mismatches(given: _Fields) -> list[dict[str, str]]:
+    """Where the tools that are listed are not those that are described; other faults are not looked at."""
+    listed, schema = given.values.get("tools"), given.values.get("schema")
+    if not isinstance(listed, list) or not isinstance(schema, dict):
+        return []
+    names, described = cast("list[object]", listed), cast("JsonObject", schema)
+    twice = [name for name, times in Counter(map(str, names)).items() if times > 1]
+    return [
+        *(given.fault(("tools",), f"{name[:64]!r} is listed twice") for name in twice),
+        *(given.fault(("schema", str(name)), "is missing") for name in names if str(name) not in described),
+        *(given.fault(("schema", name), "is of no listed tool") for name in described if name not in names),
+    ]
+
+
+type _Schemas = dict[str, dict[str, JsonObject]]
+"""The schemas of `input` and `output` of each tool."""
+
+
+def _schemas(given: _Fields) -> tuple[_Schemas, list[dict[str, str]]]:
+    """The schemas of the tools, as far as they can be read, and the faults in the others."""
+    schemas, faults = dict[str, dict[str, JsonObject]](), list[dict[str, str]]()
+    for name, shapes in _entries(given.values.get("schema")):
+        schemas[name] = {}
+        for part in ("input", "output"):
+            try:
+                schemas[name][part] = _schema(shapes, part)
+            except ShapeFault as fault:
+                for where, reason in fault.faults.items():
+                    found = given.fault(("schema", name, part), reason)
+                    faults.append({**found, "field": found["field"] + where[:200]})
+    return schemas, faults
+
+
+def _entries(schema: object) -> Iterator[tuple[str, JsonObject]]:
+    """The tools in `schema`, as far as they are objects; what else is wrong with it has been found before."""
+    for name, shapes in cast("JsonObject", schema).items() if isinstance(schema, dict) else ():
+        if isinstance(shapes, dict):
+            yield name, cast("JsonObject", shapes)
+
+
+def _schema(shapes: JsonObject, part: str) -> JsonObject:
+    """The JSON Schema of an input or output, which may be given as one."""
+    if part not in shapes:
+        raise ShapeFault("is missing")
+    match shapes[part]:
+        case {"$schema": str()} | {"type": "object", "properties": dict()} as schema:
+            pass
+        case value:
+            schema = schema_of(shape_of(value))
+    if part == "input" and schema.get("type") != "object":
+        raise ShapeFault("must be an object of types")
+    return schema
+
+
+def _tool(name: str, text: str, given: JsonObject, answered: JsonObject, *, idempotent: bool) -> ToolDefinition:
+    wrapped = answered.get("type") != "object"
+    if wrapped:
+        inner = {key: value for key, value in answered.items() if key != "$schema"}
+        answered = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return ToolDefinition(
+        name=name,
+        description=text,
+        input_schema=given,
+        output_schema=answered,
+        annotations={"idempotentHint": True} if idempotent else None,
+        meta=WRAPPED if wrapped else None,
+    )
+
+
+def _definition(
+    given: _Fields, read: _Registration, schemas: _Schemas, now: datetime, *, one_at_a_time: bool
+) -> AgentDefinition:
+    tools, faults, constraints = list[ToolDefinition](), list[dict[str, str]](), read.constraints
+    for name in read.tools:
+        text, parts = read.descriptions.get(name, ""), schemas[name]
+        try:
+            tools.append(_tool(name, text, parts["input"], parts["output"], idempotent=constraints.idempotent))
+        except ValidationError as error:
+            faults += given.faults(error, "schema", name)
+    if faults:
+        raise InvalidRegistration(faults)
+    concurrency = 1 if one_at_a_time else constraints.max_concurrency or USUAL_CONCURRENCY
+    try:
+        return AgentDefinition(
+            team=DATA_TEAM,
+            agent=read.agent_id,
+            kind="data",
+            title=read.title or read.agent_id,
+            description=read.description,
+            tools=tuple(tools),
+            limits=Limits(turn_timeout=constraints.timeout or USUAL_TIMEOUT, max_concurrency=concurrency),
+            retry="safe" if constraints.idempotent else "unsafe",
+            allow=read.allow,
+            facts={
+                "resources": read.resources,
+                "constraints": constraints.model_dump(mode="json", exclude_none=True),
+                "heartbeat_interval": read.heartbeat_interval,
+            },
+            updated_at=now,
+        )
+    except ValidationError as error:
+        raise InvalidRegistration(given.faults(error)) from None

@@ -1,0 +1,167 @@
+"""Stores registrations, and publishes their definitions.
+
+The definition of a registered agent follows from its entry in `data_agents` alone, so each replica can publish a
+missing one. When two write at the same time, the definition of the entry that is stored last is the one that stays.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from data_pool.registering.registrars import Registrars
+from data_pool.registering.registration import Registration, check_schemas, read_registration
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.kv import Table
+from pallas_bus.turnlog.queue import delete_consumer
+from pallas_contracts.agents import LARGEST_DEFINITION, AgentDefinition
+from pallas_contracts.bounds import JsonObject
+from pallas_contracts.catalog import AGENTS, DATA_AGENTS, DATA_TEAM, HEARTBEATS
+from pallas_contracts.data_agents import DataAgent
+from pallas_contracts.errors import Conflict, Denied, NotFound, Unavailable
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Principal
+from pallas_executor.publish_definitions import revision_of
+
+log = logging.getLogger(__name__)
+
+_ENVELOPE = 8192
+"""Bytes of an entry besides the definition."""
+
+
+@dataclass(frozen=True)
+class Registrations:
+    """The registrations in bucket `data_agents`. `table` is a copy that may be a moment old."""
+
+    bus: Bus
+    registrars: Registrars
+    table: Table[DataAgent]
+
+    async def register(
+        self, caller: Principal, params: JsonObject, *, connects: bool, one_at_a_time: bool
+    ) -> tuple[DataAgent, tuple[str, ...]]:
+        """Store a registration and publish its definition. Returns the entry, and warnings for its sender.
+
+        What is stored already is not written again, so agents that reconnect cost nothing.
+
+        Raises:
+            InvalidRegistration: it has faults.
+            Denied: the caller may not register agents (`not_registrar`), or not this one (`not_owner`).
+            Unavailable: the broker does not answer.
+        """
+        self.registrars.check(caller)
+        largest = min(LARGEST_DEFINITION, self.bus.max_payload) - _ENVELOPE
+        read = read_registration(params, utc_now(), one_at_a_time=one_at_a_time, largest=largest)
+        wanted = _entry(caller, read, connects=connects)
+        known = self.table.get(wanted.agent)
+        if known is None or not _same(known, wanted):
+            await asyncio.to_thread(check_schemas, wanted.definition)
+            known = await self._store(caller, wanted)
+        return known, read.warnings
+
+    async def _store(self, caller: Principal, wanted: DataAgent) -> DataAgent:
+        while True:
+            known, position = await kv.get_entry(self.bus, DATA_AGENTS, agent=wanted.agent)
+            _check_owner(known, caller)
+            if known is not None and _same(known, wanted):
+                return known
+            try:
+                await kv.put(self.bus, DATA_AGENTS, wanted, after=position, agent=wanted.agent)
+            except Conflict:
+                continue
+            await self.publish(wanted.agent)
+            log.info(
+                "registered", extra={"team": DATA_TEAM, "agent": wanted.agent, "tools": len(wanted.definition.tools)}
+            )
+            return wanted
+
+    async def owned(self, caller: Principal, agent: str) -> DataAgent:
+        """The registration of an agent of the caller's.
+
+        Raises:
+            NotFound: there is none (`unknown_agent`).
+            Denied: it belongs to another caller (`not_owner`).
+            Unavailable: the broker does not answer.
+        """
+        known = self.table.get(agent) or (await kv.get_entry(self.bus, DATA_AGENTS, agent=agent))[0]
+        if known is None:
+            raise NotFound(f"No agent {agent!r} is registered.", code="unknown_agent")
+        _check_owner(known, caller)
+        return known
+
+    async def remove(self, agent: str) -> None:
+        """Remove an agent: its registration, definition, queue and heartbeat.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
+        await kv.delete(self.bus, DATA_AGENTS, agent=agent)
+        await self.publish(agent)
+        await kv.delete(self.bus, HEARTBEATS, agent=agent)
+        try:
+            await delete_consumer(self.bus, DATA_TEAM, agent)
+        except Unavailable as error:
+            log.debug("the queue of a removed agent was not there", extra={"agent": agent, "reason": error.message})
+
+    async def publish(self, agent: str) -> None:
+        """Make the published definition that of the stored registration; none if there is none.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
+        while True:
+            # In this order: whoever stores another registration later publishes later, too.
+            published, position = await kv.get_entry(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
+            stored, _ = await kv.get_entry(self.bus, DATA_AGENTS, agent=agent)
+            if stored is None and published is None:
+                return
+            if stored is None:
+                await kv.delete(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
+                continue
+            revision = revision_of(stored.definition)
+            if published is not None and published.revision == revision:
+                return
+            fresh = stored.definition.model_copy(update={"revision": revision, "updated_at": utc_now()})
+            try:
+                await kv.put(self.bus, AGENTS, fresh, after=position, team=DATA_TEAM, agent=agent)
+            except Conflict:
+                continue
+            return
+
+    async def publish_missing(self) -> None:
+        """Publish what a replica that died between two writes has left out, and remove what it has left over.
+
+        Raises:
+            Unavailable: the broker does not answer; the call may be repeated.
+        """
+        entries = await kv.get_entries(self.bus, AGENTS, team=DATA_TEAM)
+        published = {key.partition(".")[2]: known.revision for key, (known, _) in entries.items() if known is not None}
+        wanted = {agent: revision_of(entry.definition) for agent, entry in self.table.items()}
+        for agent in {agent for agent, _ in published.items() ^ wanted.items()}:
+            await self.publish(agent)
+
+
+def _entry(caller: Principal, read: Registration, *, connects: bool) -> DataAgent:
+    definition: AgentDefinition = read.definition
+    return DataAgent(
+        agent=definition.agent,
+        owner=Principal(type=caller.type, id=caller.id),
+        definition=definition,
+        endpoint=read.endpoint,
+        connects=connects,
+        heartbeat_interval=read.heartbeat_interval,
+        wrapped=read.wrapped,
+        registered_at=definition.updated_at,
+    )
+
+
+def _same(known: DataAgent, wanted: DataAgent) -> bool:
+    """Whether two registrations differ in nothing but their times."""
+    times = {"registered_at": known.registered_at}
+    definition = wanted.definition.model_copy(update={"updated_at": known.definition.updated_at})
+    return wanted.model_copy(update={**times, "definition": definition}) == known
+
+
+def _check_owner(known: DataAgent | None, caller: Principal) -> None:
+    if known is not None and (known.owner.type, known.owner.id) != (caller.type, caller.id):
+        raise Denied(f"The agent {known.agent!r} belongs to another caller.", code="not_owner")

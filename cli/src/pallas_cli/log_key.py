@@ -1,4 +1,4 @@
-"""The key with which the platform hashes the ids of conversations and tasks. Commands need it to find these in the log."""
+"""The key with which the platform hashes the ids of conversations and tasks. Commands find these in the log with it."""
 
 from pathlib import Path
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.waiting import soon
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 SAMPLE = Path(__file__).with_name("sample.py")
@@ -25,6 +26,7 @@ class Pool:
         self.url = ""
         self.refusal: Message | None = None
         self.bearers: list[str | None] = []
+        self.closed: list[int | None] = []
         self.registered: asyncio.Queue[Message] = asyncio.Queue()
         self.beats: asyncio.Queue[Message] = asyncio.Queue()
         self._numbers = itertools.count(1)
@@ -32,20 +34,25 @@ class Pool:
         self._socket: ServerConnection | None = None
 
     async def serve(self, socket: ServerConnection) -> None:
-        """Answer the messages of one connection."""
+        """Answer the messages of one connection until it ends."""
         self._socket = socket
-        async for text in socket:
-            message: Message = json.loads(text)
-            match message:
-                case {"method": "server.register"}:
-                    body = {"error": self.refusal} if self.refusal else {"result": {"registered": True}}
-                    await socket.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}))
-                    self.registered.put_nowait(message["params"])
-                case {"method": "agent.heartbeat"}:
-                    self.beats.put_nowait(message["params"])
-                    await socket.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}))
-                case _:
-                    self._calls.pop(message["id"]).set_result(message)
+        try:
+            while True:
+                await self._take(socket, json.loads(await socket.recv()))
+        except ConnectionClosed:
+            self.closed.append(socket.close_code)
+
+    async def _take(self, socket: ServerConnection, message: Message) -> None:
+        match message:
+            case {"method": "server.register"}:
+                body = {"error": self.refusal} if self.refusal else {"result": {"registered": True}}
+                await socket.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}))
+                self.registered.put_nowait(message["params"])
+            case {"method": "agent.heartbeat"}:
+                await socket.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}))
+                self.beats.put_nowait(message["params"])
+            case _:
+                self._calls.pop(message["id"]).set_result(message)
 
     async def send(self, agent: str, function: str, given: Any, **meta: Any) -> tuple[int, asyncio.Future[Message]]:
         """Send a call; returns its id and its answer."""

@@ -72,6 +72,7 @@ async def test_a_program_that_is_told_to_end_finishes_what_runs_and_takes_nothin
         assert (await soon(running))["result"] == "ended"
         _, errors = await soon(program.communicate())
     assert program.returncode == 0, errors.decode()
+    assert pool.closed == [1000]
     assert "Traceback" not in errors.decode()
 
 

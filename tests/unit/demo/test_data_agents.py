@@ -8,8 +8,8 @@ from pallas_data_agent import DataAgent
 from pallas_demo.data_agents.example_lib import example_lib
 from pallas_demo.data_agents.markets import AGENTS, binance_agent, data_cleaner, feature_extractor, news_fetcher
 
-TYPES = {"Int": "int", "Float": "float", "String": "string", "Boolean": "bool"}
-TYPES |= {f"List<{name}>": f"list[{word}]" for name, word in TYPES.items()}
+WORDS = {"Int": "int", "Float": "float", "String": "string", "Boolean": "bool"}
+TYPES = WORDS | {f"List<{name}>": f"list[{word}]" for name, word in WORDS.items()}
 
 SIGNATURES = """
 SumList(numbers: List<Int>) Int

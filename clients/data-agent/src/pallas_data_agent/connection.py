@@ -65,6 +65,9 @@ class Connection:
                     raise
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        except asyncio.CancelledError:
+            await self._socket.close()
+            raise
 
     async def _register(self, agent: "DataAgent") -> None:
         answer = await self._ask("server.register", agent.registration)
@@ -74,7 +77,7 @@ class Connection:
             raise ConnectionError(f"{agent.agent_id} could not be registered: {error['message']}")
         for warning in answer["result"].get("warnings", ()):
             log.warning("%s: %s", agent.agent_id, warning)
-        log.info("%s is registered, with %s", agent.agent_id, ", ".join(agent.tools))
+        log.info("%s is registered, functions: %d", agent.agent_id, len(agent.tools))
 
     async def _beat(self, agent_id: str, interval: float) -> None:
         while True:

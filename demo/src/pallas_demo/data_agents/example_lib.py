@@ -1,5 +1,6 @@
-"""The functions of Constellation's example library, with their names and types: numbers, text, and services that are slow
-or fail, to try time limits and retries with.
+"""The functions of Constellation's example library, with their names and types.
+
+They are about numbers and text, and about services that are slow or fail, to try time limits and retries with.
 """
 
 import random

@@ -87,7 +87,7 @@ async def test_the_data_pool_has_the_gateway_s_address_and_whether_bearers_are_n
     monkeypatch.delenv("PALLAS_PUBLIC_URL", raising=False)
     monkeypatch.setenv("PALLAS_GATEWAY_AUTH", "required")
     env = (await spec_of("data-pool-1").prepare()).env
-    given = {name: env[name] for name in ("PALLAS_PORT", "PALLAS_PUBLIC_URL", "PALLAS_GATEWAY_AUTH")}
+    given = {name: env[name] for name in ("PALLAS_PORT", "PALLAS_GATEWAY_URL", "PALLAS_GATEWAY_AUTH")}
     assert list(given.values()) == ["40039", "http://127.0.0.1:40020", "required"]
 
 

@@ -29,7 +29,8 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
     agents, tools = service_specs(plan), _demo_tools(plan)
     first = frozenset(spec.name for spec in (*agents, *tools)) - {"registry"}
     monitor = service(plan, "health-monitor", _always(_teams(plan)), needs=BROKER | first, inherited=team_environment)
-    pool = service(plan, "data-pool", _always(_public(plan)), port=plan.data_pool_port, needs=BROKER | first)
+    addresses = {"PALLAS_PUBLIC_URL": plan.data_pool_url, "PALLAS_GATEWAY_URL": _public_url(plan)}
+    pool = service(plan, "data-pool", _always(addresses), port=plan.data_pool_port, needs=BROKER | first)
     auth = auth_specs(plan, behind=first | {"registry", monitor.name})
     return [*agents, pool, monitor, *tools, *_demo_agents(plan), *auth, *server_specs(plan, behind=first)]
 
@@ -66,12 +67,13 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
         service(plan, "agent-worker", _always(worker), number=number, inherited=team_environment)
         for number in range(1, plan.workers + 1)
     ]
-    specs.append(service(plan, "registry", _always(_public(plan)), port=plan.registry_port))
+    public = {"PALLAS_PUBLIC_URL": _public_url(plan)}
+    specs.append(service(plan, "registry", _always(public), port=plan.registry_port))
     return specs
 
 
-def _public(plan: Plan) -> dict[str, str]:
-    return {"PALLAS_PUBLIC_URL": os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]}
+def _public_url(plan: Plan) -> str:
+    return os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
 
 
 def _teams(plan: Plan) -> dict[str, str]:

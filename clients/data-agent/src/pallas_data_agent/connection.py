@@ -100,7 +100,11 @@ class Connection:
     async def _receive(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             data = await self._socket.recv(decode=False)
-            match json.loads(data):
+            try:
+                message = json.loads(data)
+            except ValueError as error:
+                raise ConnectionError("the pool sent what is no JSON") from error
+            match message:
                 case {"method": "agent.execute", "id": number, "params": {"agent_id": _}} as request:
                     self._calls[number] = tasks.create_task(self._answer(request, data))
                 case {"method": "agent.cancel", "params": {"id": number}}:

@@ -14,7 +14,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_executor": (("",), ("functions",)),
     "pallas_cli": (
         ("",),
-        ("admin", "agents", "broker_config", "chat", "deadletters", "events", "libraries", "processes", "turns"),
+        ("admin", "agents", "broker_config", "chat", "data_agents", "deadletters", "events"),
+        ("libraries", "processes", "turns"),
         ("embedded",),
         ("stack",),
         ("commands",),

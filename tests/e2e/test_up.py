@@ -80,11 +80,12 @@ def chat(stack: Stack, message: str, *options: str) -> subprocess.CompletedProce
 def test_every_address_in_the_ready_file_answers(stack: Stack) -> None:
     ready = stack.ready()
     servers, services = ("nats", "nats_seed_file", "redis", "postgres"), ("team_lifecycle", "library_search")
-    assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
+    assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, "data_pool", "data", "log", "pids"}
     assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
     assert len(ready["gateways"]) == 2
     assert {ready[name] for name in services} == {None}
+    assert ready["data_pool"] == f"http://127.0.0.1:{stack.base + 39}"
     redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
     assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"
     assert ready["postgres"] == f"postgresql://postgres:{postgres}@127.0.0.1:{stack.base + 33}/postgres"
@@ -95,7 +96,8 @@ def test_every_address_in_the_ready_file_answers(stack: Stack) -> None:
 def test_every_process_is_listed_and_has_a_log(stack: Stack) -> None:
     ready = stack.ready()
     counts = {name: len(pids) for name, pids in ready["pids"].items()}
-    one_each = ("registry", "health-monitor", "demo-tools", "nats-server", "redis-server", "postgres")
+    demo = ("demo-tools", "demo-agents")
+    one_each = ("registry", "data-pool", "health-monitor", *demo, "nats-server", "redis-server", "postgres")
     assert counts == {"agent-gateway": 2, "agent-worker": 2, **dict.fromkeys(one_each, 1)}
     logs = {path.name for path in Path(ready["log"]).iterdir()}
     assert logs == {f"{name}-{n}.log" for name, count in counts.items() for n in range(1, count + 1)}

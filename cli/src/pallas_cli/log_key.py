@@ -1,4 +1,4 @@
-"""The key with which the platform hashes conversation ids. Commands need it to find a conversation in the turn log."""
+"""The key with which the platform hashes the ids of conversations and tasks. Commands find these in the log with it."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from pallas_cli.kept_secrets import find_secret
 from pallas_contracts.keyed import LogKey
 
 VARIABLE = "PALLAS_LOG_KEY"
-_NEED = "the log key is missing, which is needed to find a conversation"
+_NEED = "the log key is missing, which is needed to find a conversation or a task"
 
 
 def find_log_key(data: Path) -> LogKey:

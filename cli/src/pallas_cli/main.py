@@ -9,8 +9,22 @@ from collections.abc import MutableMapping
 
 import typer
 
-from pallas_cli.commands import agents, broker, deadletters, events, k8s, keys, libraries, teams, tokens, turns, users
+from pallas_cli.commands import (
+    agents,
+    broker,
+    data_agent,
+    deadletters,
+    events,
+    k8s,
+    keys,
+    libraries,
+    teams,
+    tokens,
+    turns,
+    users,
+)
 from pallas_cli.commands.chat import chat
+from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
@@ -21,7 +35,9 @@ commands = typer.Typer(
 )
 commands.command()(up)
 commands.command()(chat)
+commands.command()(rpc)
 commands.add_typer(agents.app, name="agents")
+commands.add_typer(data_agent.app, name="data-agent")
 commands.add_typer(turns.app, name="turns")
 commands.add_typer(events.app, name="events")
 commands.add_typer(deadletters.app, name="deadletters")

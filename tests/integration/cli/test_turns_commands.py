@@ -45,6 +45,7 @@ class Only(TypedDict, total=False):
     caller: str
     state: str
     conversation: str
+    task: str
     since: str
     until: str
 
@@ -69,16 +70,21 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
     return lambda: capsys.readouterr().out
 
 
-async def ended(platform: Bus, team: str, *, caller: str = "10.0.0.1", talk: str | None = None) -> TurnRequested:
+async def ended(
+    platform: Bus, team: str, *, caller: str = "10.0.0.1", talk: str | None = None, task: str | None = None
+) -> TurnRequested:
     """A completed turn that called a tool."""
     hashed = KEY.conversation(talk) if talk is not None else None
-    request = turn_requested(team).model_copy(update={"principal": Principal(id=caller), "conversation": hashed})
+    part_of = KEY.task(task) if task is not None else None
+    given = {"principal": Principal(id=caller), "conversation": hashed, "task": task, "task_hash": part_of}
+    request = turn_requested(team).model_copy(update=given)
     claimed = Claimed(
         attempt=1,
         worker="w1",
         tool=request.tool,
         principal=request.principal,
         conversation=hashed,
+        task_hash=part_of,
         requested_at=request.requested_at,
         at=utc_now(),
     )
@@ -153,6 +159,22 @@ async def test_turns_are_listed_by_caller_and_by_conversation_id(
     assert await listed(platform, printed, caller="peer:10.0.0.7", state="completed") == [first.turn_id]
 
 
+async def test_turns_are_found_by_their_task_which_is_shown_by_its_hash_only(
+    platform: Bus, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = await ended(platform, "red", task="task_001")
+    await ended(platform, "red", task="task_002")
+    await ended(platform, "red", talk="task_001")
+    waits = turn_requested("red").model_copy(update={"task": "task_001", "task_hash": KEY.task("task_001")})
+    await submit(platform, waits)
+    monkeypatch.setenv("PALLAS_LOG_KEY", KEY.secret)
+    assert await listed(platform, printed, task="task_001") == [over.turn_id, waits.turn_id]
+    await show_turn(platform, over.turn_id, as_json=False)
+    shown = printed()
+    assert f"task {KEY.task('task_001')}" in shown
+    assert "task_001" not in shown
+
+
 async def test_the_list_for_a_time_span_has_the_turns_with_messages_in_it(platform: Bus, printed: Printed) -> None:
     before = await ended(platform, "red")
     begin = utc_now()
@@ -194,6 +216,7 @@ async def test_a_replay_is_listed_as_such(platform: Bus, printed: Printed) -> No
         ({"team": "Red Team"}, "--team 'Red Team' must be"),
         ({"since": "1h", "until": "2h"}, "--until 2h is before --since 1h"),
         ({"conversation": "x"}, "PALLAS_LOG_KEY"),
+        ({"task": "x"}, "PALLAS_LOG_KEY"),
     ],
 )
 async def test_an_invalid_option_is_refused_and_named(options: Only, reason: str) -> None:

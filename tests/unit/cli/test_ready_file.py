@@ -15,6 +15,7 @@ ADDRESSES = Addresses(
     postgres=None,
     team_lifecycle=None,
     library_search=None,
+    data_pool="http://127.0.0.1:4",
     data="/data",
     log="/data/log",
 )
@@ -24,7 +25,10 @@ def test_the_ready_file_has_exactly_the_promised_keys(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ready.json"
     write(path, ADDRESSES, {"agent-worker": [1, 2]})
     content = json.loads(path.read_text())
-    servers, services = ("nats", "nats_seed_file", "redis", "postgres"), ("team_lifecycle", "library_search")
+    servers, services = (
+        ("nats", "nats_seed_file", "redis", "postgres"),
+        ("team_lifecycle", "library_search", "data_pool"),
+    )
     assert set(content) == {"registry", "gateway", "gateways", *servers, *services, "data", "log", "pids"}
     assert content["pids"] == {"agent-worker": [1, 2]}
     assert content["redis"] is None

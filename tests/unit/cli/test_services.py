@@ -34,6 +34,8 @@ PLAN = Plan(
     workers=2,
     slots=None,
     drain_seconds=5.0,
+    data_pool_port=40039,
+    demo_agents=True,
 )
 
 AUTH = AuthSide(
@@ -53,8 +55,8 @@ def spec_of(label: str) -> ProcessSpec:
 def test_gateways_stop_first_and_the_broker_last() -> None:
     labels = [spec.label for spec in sorted(all_specs(PLAN), key=lambda spec: -spec.stage)]
     assert labels == [
-        *("agent-gateway-1", "agent-gateway-2", "agent-worker-1", "agent-worker-2", "registry-1", "health-monitor-1"),
-        *("demo-tools-1", "nats-server-1"),
+        *("agent-gateway-1", "agent-gateway-2", "agent-worker-1", "agent-worker-2", "registry-1", "data-pool-1"),
+        *("health-monitor-1", "demo-tools-1", "demo-agents-1", "nats-server-1"),
     ]
     assert SERVERS < TOOLS < SERVICES
 
@@ -62,7 +64,7 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
 def test_the_auth_side_starts_last_and_stops_after_the_services_of_agents() -> None:
     specs = {spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH))}
     auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search")]
-    agents = {name for name in specs if name != "nats-server"}
+    agents = specs.keys() - {"nats-server", "data-pool", "demo-agents"}
     assert all(spec.needs == {*agents, "nats-server", "redis-server", "postgres"} for spec in auth)
     assert all(spec.stage == TOOLS for spec in auth)
 
@@ -75,6 +77,18 @@ def test_agents_answer_before_anything_else_is_started() -> None:
     assert {need for name in (*first, "registry") for need in specs[name].needs} == {"nats-server"}
     assert specs["redis-server"].needs == first
     assert specs["health-monitor"].needs == first | {"nats-server"}, "the registry waits for what the monitor publishes"
+    assert specs["data-pool"].needs == first | {"nats-server"}
+    assert specs["demo-agents"].needs == {"data-pool"}
+
+
+async def test_the_data_pool_has_the_gateway_s_address_and_whether_bearers_are_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PALLAS_PUBLIC_URL", raising=False)
+    monkeypatch.setenv("PALLAS_GATEWAY_AUTH", "required")
+    env = (await spec_of("data-pool-1").prepare()).env
+    given = {name: env[name] for name in ("PALLAS_PORT", "PALLAS_GATEWAY_URL", "PALLAS_GATEWAY_AUTH")}
+    assert list(given.values()) == ["40039", "http://127.0.0.1:40020", "required"]
 
 
 def test_a_service_has_a_database_of_its_own_on_the_given_server() -> None:

@@ -17,6 +17,7 @@ Caller = Annotated[str | None, typer.Option(help="Only callers whose name contai
 Conversation = Annotated[
     str | None, typer.Option(help="Only this conversation. The id is the caller's `conversation_id`.")
 ]
+Task = Annotated[str | None, typer.Option(help="Only this task. The id is the caller's `task_id`.")]
 Until = Annotated[str | None, typer.Option(help="End of the period: a time span before now or an ISO 8601 time.")]
 TurnName = Annotated[str, typer.Argument(metavar="TURN", help="Id of the turn.")]
 
@@ -35,6 +36,7 @@ def list_turns(
         typer.Option(help="Only this state: waiting, running, completed, failed, cancelled or input_required."),
     ] = None,
     conversation: Conversation = None,
+    task: Task = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns; the latest are listed.")] = 50,
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
@@ -43,7 +45,7 @@ def list_turns(
     """List turns that wait or run, and turns with messages in the period."""
     from pallas_cli.turns.listing import filter_of, show_turns
 
-    given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
+    given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
     run_on(nats, data, partial(show_turns, wanted=wanted, limit=limit, as_json=as_json))
 
@@ -111,6 +113,7 @@ def tail(
         str | None, typer.Option(help="Only messages of this state: waiting, running, or an outcome (failed, ...).")
     ] = None,
     conversation: Conversation = None,
+    task: Task = None,
     since: Annotated[
         str | None, typer.Option(help="Start with messages stored since then: 30m or an ISO 8601 time.")
     ] = None,
@@ -123,7 +126,7 @@ def tail(
     from pallas_cli.turns.listing import filter_of
     from pallas_cli.turns.tail import tail as follow
 
-    given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation}
+    given = {"team": team, "agent": agent, "caller": caller, "state": state, "conversation": conversation, "task": task}
     wanted = filter_of(**given, since=since, until=until, data=data)
     run_on(nats, data, partial(follow, wanted=wanted, as_json=as_json))
 

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from pallas_cli.processes.launch import Probe
 
 _TIMEOUT = 2.0
+_UNKNOWN = frozenset({0, 404, 503})
+"""What a GET of an endpoint answers while its agent is not known."""
 
 
 async def _exchange(host: str, port: int, request: bytes) -> bytes:
@@ -43,6 +45,15 @@ def answers_ok(url: str) -> Probe:
 
     async def probe() -> bool:
         return await http_status(url) == 200
+
+    return probe
+
+
+def is_known(url: str) -> Probe:
+    """A probe that expects the gateway to know the agent with this endpoint."""
+
+    async def probe() -> bool:
+        return await http_status(url) not in _UNKNOWN
 
     return probe
 

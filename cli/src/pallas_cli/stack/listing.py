@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pallas_cli.processes.probes import http_status
+from pallas_cli.processes.probes import is_known
 from pallas_cli.processes.supervisor import StartTimeout
 from pallas_cli.refused import Refused
 from pallas_cli.stack.plan import Plan
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pallas_bus.transport.connection import Bus
 
 _INTERVAL = 0.05
-_UNKNOWN = frozenset({0, 404, 503})
 
 
 async def until_agents_answer(plan: Plan, teams: Sequence[TeamSummary], timeout: float) -> None:
@@ -82,5 +81,5 @@ async def _until_healthy(bus: "Bus", team: str, agent: str, deadline: float) -> 
 
 
 async def _until_known(url: str) -> None:
-    while await http_status(url) in _UNKNOWN:  # noqa: ASYNC110 - a probe
+    while not await is_known(url)():  # noqa: ASYNC110 - a probe
         await asyncio.sleep(_INTERVAL)

@@ -35,7 +35,10 @@ class AuthSide:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is started. A server that is None runs elsewhere or is not needed; with `--no-auth`, `auth` is None."""
+    """What is started. A server that is None runs elsewhere or is not needed; with `--no-auth`, `auth` is None.
+
+    `demo_agents` are the demo's data agents. They have no bearer, so they are started only while none is asked for.
+    """
 
     data: Path
     nats: EmbeddedNats | None
@@ -51,6 +54,8 @@ class Plan:
     workers: int
     slots: int | None
     drain_seconds: float
+    data_pool_port: int
+    demo_agents: bool = False
     auth: AuthSide | None = None
 
     @property
@@ -62,6 +67,11 @@ class Plan:
     def registry_url(self) -> str:
         """Base address of the catalogue."""
         return f"http://{LOOPBACK}:{self.registry_port}"
+
+    @property
+    def data_pool_url(self) -> str:
+        """Base address of the data-pool, to which data agents connect."""
+        return f"http://{LOOPBACK}:{self.data_pool_port}"
 
     @property
     def gateway_urls(self) -> list[str]:
@@ -76,11 +86,12 @@ class Plan:
             "gateway": self.gateway_urls[0],
             "team_lifecycle": self.auth.team_lifecycle_url if self.auth else None,
             "library_search": self.auth.library_search_url if self.auth else None,
+            "data_pool": self.data_pool_url,
         }
 
     def fixed_ports(self) -> dict[str, int]:
         """Ports that must be free, by the process that needs them."""
-        ports = {"registry": self.registry_port}
+        ports = {"registry": self.registry_port, "data-pool": self.data_pool_port}
         ports |= {f"agent-gateway-{n}": port for n, port in enumerate(self.gateway_ports, 1)}
         if self.nats is not None:
             ports |= {"nats-server": self.nats.port, "nats-server's monitoring": self.nats.monitor_port}

@@ -56,9 +56,13 @@ class Ports:
     def library_search(self) -> int:
         return self.base + 37
 
+    @property
+    def data_pool(self) -> int:
+        return self.base + 39
+
     def all(self) -> frozenset[int]:
         """Every fixed port, even if its process is not started."""
-        return frozenset({self.registry, self.gateway, *range(self.nats, self.library_search + 1)})
+        return frozenset({self.registry, self.gateway, *range(self.nats, self.data_pool + 1)})
 
     def gateways(self, count: int, taken: Collection[int] = ()) -> list[int]:
         """Return a port for each of `count` gateways: the fixed port, then the next free ports.

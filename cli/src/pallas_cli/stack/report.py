@@ -31,6 +31,9 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
         ("see the catalogue", f"curl -s {plan.registry_url}/.well-known/mcp/server.json"),
         ("check a team folder", f"uv run --frozen pallas agents validate {teams[0].folder if teams else 'DIR'}"),
     ]
+    if plan.demo_agents:
+        call = f"""news_fetcher fetch_recent_articles '{{"symbol": "AAPL"}}' --url {gateway}"""
+        steps.append(("call a data agent", f"uv run --frozen pallas rpc {call}"))
     if plan.auth is not None:
         steps.append(("list teams and their workspaces", f"uv run --frozen pallas teams list --data {plan.data}"))
     console.print("\nTry next, in another terminal:", style="bold")
@@ -59,6 +62,7 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
             yield f"agent {team.name}/{agent}", f"{plan.gateway_urls[0]}/teams/{team.name}/mcp/{agent}"
     if plan.demo is not None:
         yield "demo tools", plan.demo.tools_url
+    yield "data-pool", plan.data_pool_url
     if plan.auth is not None:
         yield "team-lifecycle", plan.auth.team_lifecycle_url
         yield "library-search", f"{plan.auth.library_search_url}/mcp"

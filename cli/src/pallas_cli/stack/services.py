@@ -8,13 +8,15 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from pallas_cli.processes.environment import service_environment, team_environment
-from pallas_cli.processes.launch import Launch, ProcessSpec
-from pallas_cli.processes.probes import accepts
+from pallas_cli.processes.launch import Launch, Probe, ProcessSpec
+from pallas_cli.processes.probes import accepts, is_known
 from pallas_cli.stack.auth_services import auth_specs
 from pallas_cli.stack.data import kept_secret
 from pallas_cli.stack.plan import Plan
 from pallas_cli.stack.ports import LOOPBACK
 from pallas_cli.stack.service_spec import BROKER, SERVERS, TOOLS, Variables, common_variables, service
+
+_LAST_DEMO_AGENT = "example_lib"
 
 
 def all_specs(plan: Plan) -> list[ProcessSpec]:
@@ -27,8 +29,10 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
     agents, tools = service_specs(plan), _demo_tools(plan)
     first = frozenset(spec.name for spec in (*agents, *tools)) - {"registry"}
     monitor = service(plan, "health-monitor", _always(_teams(plan)), needs=BROKER | first, inherited=team_environment)
+    addresses = {"PALLAS_PUBLIC_URL": plan.data_pool_url, "PALLAS_GATEWAY_URL": _public_url(plan)}
+    pool = service(plan, "data-pool", _always(addresses), port=plan.data_pool_port, needs=BROKER | first)
     auth = auth_specs(plan, behind=first | {"registry", monitor.name})
-    return [*agents, monitor, *tools, *auth, *server_specs(plan, behind=first)]
+    return [*agents, pool, monitor, *tools, *_demo_agents(plan), *auth, *server_specs(plan, behind=first)]
 
 
 def server_specs(plan: Plan, *, behind: frozenset[str]) -> list[ProcessSpec]:
@@ -47,7 +51,6 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
     Gateways stop first, so that no new turn arrives while the others drain.
     """
     worker = _teams(plan) | ({"PALLAS_SLOTS": str(plan.slots)} if plan.slots is not None else {})
-    public = os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
     others = os.environ.get("PALLAS_RESERVED_PORTS")
     reserved = [*plan.fixed_ports().values(), *([others] if others else [])]
     specs: list[ProcessSpec] = []
@@ -64,8 +67,13 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
         service(plan, "agent-worker", _always(worker), number=number, inherited=team_environment)
         for number in range(1, plan.workers + 1)
     ]
-    specs.append(service(plan, "registry", _always({"PALLAS_PUBLIC_URL": public}), port=plan.registry_port))
+    public = {"PALLAS_PUBLIC_URL": _public_url(plan)}
+    specs.append(service(plan, "registry", _always(public), port=plan.registry_port))
     return specs
+
+
+def _public_url(plan: Plan) -> str:
+    return os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
 
 
 def _teams(plan: Plan) -> dict[str, str]:
@@ -84,12 +92,23 @@ def _demo_tools(plan: Plan) -> Sequence[ProcessSpec]:
     if plan.demo is None:
         return ()
     port = plan.demo.tools_port
+    return (_demo_process(plan, "demo-tools", ("pallas_demo", "--port", str(port)), accepts(LOOPBACK, port)),)
 
+
+def _demo_agents(plan: Plan) -> Sequence[ProcessSpec]:
+    """The demo's data agents, which are ready when a gateway knows the last one."""
+    if not plan.demo_agents:
+        return ()
+    command = ("pallas_demo.data_agents", plan.data_pool_url)
+    known = is_known(f"{plan.gateway_urls[0]}/teams/data/mcp/{_LAST_DEMO_AGENT}")
+    return (_demo_process(plan, "demo-agents", command, known, needs=frozenset({"data-pool"})),)
+
+
+def _demo_process(
+    plan: Plan, name: str, command: tuple[str, ...], ready: Probe, needs: frozenset[str] = frozenset()
+) -> ProcessSpec:
     async def prepare() -> Launch:
-        return Launch(
-            command=(sys.executable, "-m", "pallas_demo", "--port", str(port)),
-            ready=accepts(LOOPBACK, port),
-            env=service_environment() | common_variables(plan),
-        )
+        env = service_environment() | common_variables(plan)
+        return Launch(command=(sys.executable, "-m", *command), ready=ready, env=env)
 
-    return (ProcessSpec("demo-tools", 1, TOOLS, prepare),)
+    return ProcessSpec(name, 1, TOOLS, prepare, needs)

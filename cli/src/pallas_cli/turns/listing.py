@@ -23,11 +23,13 @@ def filter_of(
     caller: str | None = None,
     state: str | None = None,
     conversation: str | None = None,
+    task: str | None = None,
     since: str | None = None,
     until: str | None = None,
     data: Path,
 ) -> TurnFilter:
-    """The filter of these options. `conversation` is the caller's id; `data` is the data folder, which has the log key.
+    """The filter of these options. `conversation` and `task` are the caller's ids; `data` is the data folder, which has
+    the log key.
 
     Raises:
         Refused: an option is invalid; the message names it.
@@ -42,8 +44,16 @@ def filter_of(
     known: dict[str, State] = {each: each for each in STATES}
     if state is not None and state not in known:
         raise Refused(f"--state {state!r} is not one of {', '.join(STATES)}")
-    hashed = find_log_key(data).conversation(conversation) if conversation is not None else None
-    return TurnFilter(team, agent, caller, known.get(state or ""), hashed, begin, end)
+    return TurnFilter(
+        team,
+        agent,
+        caller,
+        known.get(state or ""),
+        conversation=find_log_key(data).conversation(conversation) if conversation is not None else None,
+        task=find_log_key(data).task(task) if task is not None else None,
+        since=begin,
+        until=end,
+    )
 
 
 def row_of(turn: TurnHistory) -> dict[str, Any]:
@@ -57,6 +67,7 @@ def row_of(turn: TurnHistory) -> dict[str, Any]:
         "tool": turn.tool,
         "caller": turn.caller,
         "conversation": turn.conversation,
+        "task": turn.task,
         "replay_of": turn.replay_of,
         "state": turn.state,
         "code": turn.outcome.code if turn.outcome else None,

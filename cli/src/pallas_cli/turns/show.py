@@ -66,6 +66,8 @@ def heading_of(turn: TurnHistory) -> list[str]:
         facts.append(f"replay of {turn.replay_of}")
     if turn.conversation:
         facts.append(f"conversation {turn.conversation}")
+    if turn.task:
+        facts.append(f"task {turn.task}")
     if turn.trace:
         facts.append(f"trace {turn.trace}")
     if turn.outcome is not None and turn.outcome.content_until is not None:

@@ -70,7 +70,7 @@ async def _next(messages: asyncio.Queue[Recorded], until: datetime | None) -> Re
 
 @dataclass
 class _Callers:
-    """Filters turns by caller and conversation."""
+    """Filters turns by caller, conversation and task."""
 
     bus: Bus
     wanted: TurnFilter
@@ -78,7 +78,7 @@ class _Callers:
 
     async def include(self, entry: Entry) -> bool:
         """Whether the turn of this entry matches. A turn that was claimed before the tail started is looked up."""
-        if self.wanted.caller is None and self.wanted.conversation is None:
+        if not self.wanted.by_caller:
             return True
         if isinstance(entry, TurnRequested):
             return self._matches(TurnHistory(entry.team, entry.agent, entry.turn_id, entry))

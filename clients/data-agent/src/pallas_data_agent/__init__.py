@@ -1,1 +1,6 @@
-"""Write a data agent: decorate functions, connect to a pool, answer calls."""
+"""Data agents in Python: decorate functions, connect to a Pallas pool, answer calls."""
+
+from pallas_data_agent.agent import DataAgent, run_agents
+from pallas_data_agent.calls import ToolError, call_meta
+
+__all__ = ["DataAgent", "ToolError", "call_meta", "run_agents"]

@@ -33,8 +33,8 @@ type _Scanned = Contract[TurnClaim] | Contract[TurnOutcome]
 class TurnFilter:
     """Which turns are wanted. None in a field matches all.
 
-    `caller` is a part of `type:id`, `conversation` the keyed hash. A turn that is over matches if its claim or outcome
-    was stored between `since` and `until`; one that waits or runs, if it was requested before `until`.
+    `caller` is a part of `type:id`; `conversation` and `task` are keyed hashes. A turn that is over matches if its
+    claim or outcome was stored between `since` and `until`; one that waits or runs, if it was requested before `until`.
     """
 
     team: str | None = None
@@ -42,6 +42,7 @@ class TurnFilter:
     caller: str | None = None
     state: State | None = None
     conversation: str | None = None
+    task: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -50,8 +51,14 @@ class TurnFilter:
         return (
             self.state in (None, turn.state)
             and self.conversation in (None, turn.conversation)
+            and self.task in (None, turn.task)
             and (self.caller is None or self.caller in (turn.caller or ""))
         )
+
+    @property
+    def by_caller(self) -> bool:
+        """Whether it is about what only requests and claims have."""
+        return (self.caller, self.conversation, self.task) != (None, None, None)
 
     @property
     def ids(self) -> dict[str, str]:
@@ -63,15 +70,15 @@ class TurnFilter:
         """The messages that are scanned for wanted turns."""
         if self.state in ("waiting", "running"):
             return ()
-        if self.caller is not None or self.conversation is not None:
+        if self.by_caller:
             return (TURN_CLAIM,)
         return (TURN_OUTCOME,) if self.state is not None else (TURN_CLAIM, TURN_OUTCOME)
 
     @property
     def needle(self) -> bytes:
         """Bytes that a scanned message of a wanted turn contains, so that most messages need not be parsed."""
-        if self.conversation is not None:
-            return self.conversation.encode()
+        if hashed := self.conversation or self.task:
+            return hashed.encode()
         word = self.caller.rpartition(":")[2] if self.caller is not None else self.state or ""
         return word.encode() if word.isascii() and word.isprintable() and not set(word) & {'"', "\\"} else b""
 

@@ -119,6 +119,13 @@ class TurnHistory:
         return next((attempt.claim.conversation for attempt in self.attempts.values()), None)
 
     @property
+    def task(self) -> str | None:
+        """The keyed hash of the caller's task id; None if it gave none, or the log does not have it."""
+        if self.request is not None:
+            return self.request.task_hash
+        return next((attempt.claim.task_hash for attempt in self.attempts.values()), None)
+
+    @property
     def replay_of(self) -> str | None:
         """The id of the turn that this one executes again, or None."""
         if self.request is not None:

@@ -1,0 +1,1 @@
+"""Data agents: hosts them, and calls functions as their orchestrator does."""

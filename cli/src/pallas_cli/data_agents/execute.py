@@ -1,0 +1,66 @@
+"""Calls a function of an agent by JSON-RPC, at a gateway (`data-agent-pool.md`, section 3.1)."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from pallas_cli.refused import Refused
+
+_CONNECT_SECONDS = 30.0
+
+
+def read_input(text: str) -> dict[str, Any]:
+    """The function's input: a JSON object, or `-` for the one on standard input.
+
+    Raises:
+        Refused: it is no JSON object.
+    """
+    try:
+        value = json.loads(sys.stdin.read() if text == "-" else text)
+    except ValueError as error:
+        raise Refused(f"the input is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise Refused("the input must be a JSON object")
+    return {**value}
+
+
+def execute(
+    gateway: str, agent: str, function: str, given: dict[str, Any], meta: dict[str, Any], token: str | None
+) -> dict[str, Any]:
+    """The response to `agent.execute`: `result` or `error`, and `meta`. `agent` is `NAME` or `TEAM/NAME`.
+
+    `meta` has `task_id`, and `timeout` (seconds) and `idempotency_key` if they are wanted. Ctrl-C ends the turn.
+
+    Raises:
+        Refused: the gateway cannot be reached, or something else answers.
+    """
+    team, _, name = agent.rpartition("/")
+    url = f"{gateway.rstrip('/')}/teams/{team}/rpc" if team else f"{gateway.rstrip('/')}/rpc"
+    meta = {"timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"), **meta}
+    params = {"agent_id": name, "function": function, "input": given, "meta": meta}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "agent.execute", "params": params}
+    try:
+        response = _post(url, request, token)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = str(error) or type(error).__name__
+        raise Refused(f"the gateway at {gateway} cannot be reached: {reason}", code=1) from error
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = None
+    match answer:
+        case {"jsonrpc": "2.0", "result": _} | {"jsonrpc": "2.0", "error": {"code": _, "message": _}}:
+            return {**answer}
+        case _:
+            raise Refused(f"{url} answers with HTTP status {response.status_code}, but not as a gateway", code=1)
+
+
+def _post(url: str, request: dict[str, Any], token: str | None) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    # Loading the certificates takes longer than most calls, and plain HTTP needs none.
+    verify = not url.startswith("http://")
+    timeout = httpx.Timeout(_CONNECT_SECONDS, read=None)
+    return httpx.post(url, json=request, headers=headers, timeout=timeout, verify=verify)

@@ -49,6 +49,7 @@ class Unreadable(RpcError):
         message = "Parse error" if code == PARSE_ERROR else "Invalid Request"
         super().__init__(code, message, {"reason": reason})
         self.id: RequestId = request_id
+        self.reason = reason
 
 
 def invalid_params(field: str, reason: str) -> RpcError:

@@ -32,7 +32,6 @@ type Served = Callable[[str, int], None]
 """Is told the method (empty if it could not be read) and the code of each error; the code is 0 for a result."""
 
 
-
 def read_requests(data: bytes | str) -> Json:
     """The value in a body: one message, or a list of them (a batch).
 

@@ -14,7 +14,7 @@ from data_pool.reaching.socket_calls import SocketCalls, SocketLink, id_in
 from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected, Unavailable
 from pallas_contracts.turns import Principal
-from pallas_jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_ALLOWED, RpcError
+from pallas_jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_ALLOWED, RpcError, Unreadable
 from pallas_jsonrpc.messages import Request, Response, read_message
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
 
@@ -112,8 +112,8 @@ class AgentSocket:
             try:
                 # A large message is read in a thread, so that other connections go on.
                 value = await asyncio.to_thread(read_requests, data) if len(data) > _LARGE else read_requests(data)
-            except RpcError as error:
-                self.calls.malformed(id_in(data), error.message)
+            except Unreadable as error:
+                self.calls.malformed(id_in(data), error.reason)
                 await self.calls.send(encode(unread(error)))
                 continue
             each = value if isinstance(value, list) else [value]
@@ -127,8 +127,8 @@ class AgentSocket:
             return False
         try:
             read = read_message(value)
-        except RpcError as error:
-            self.calls.malformed((error.data or {}).get("id"), error.message)
+        except Unreadable as error:
+            self.calls.malformed(error.id, error.reason)
         else:
             assert isinstance(read, Response)
             self.calls.answered(read)

@@ -16,7 +16,8 @@ from prometheus_client import Counter
 
 from data_pool.reaching.link import BadAnswer, Broken, Call, NotSent, Reply
 from pallas_contracts.bounds import JsonObject
-from pallas_jsonrpc.messages import VERSION, RequestId, Response
+from pallas_jsonrpc.errors import RequestId
+from pallas_jsonrpc.messages import VERSION, Response
 from pallas_jsonrpc.serving import encode
 
 SEND_SECONDS = 10.0

@@ -13,7 +13,7 @@ type How = Literal["mcp", "http", "nats", "postgres", "redis"]
 
 BROKER = "nats"
 
-OUTSIDE = frozenset({"caller", "operator", "model"})
+OUTSIDE = frozenset({"caller", "operator", "model", "data-agent"})
 """Participants outside of Pallas: people, their programs, and models."""
 
 
@@ -46,6 +46,16 @@ TURN = (
 )
 """One turn that uses every edge, in the order in which each is used first."""
 
+DATA_TURN = (
+    Edge("agent-gateway", "data-pool", "nats", "turn.requested"),
+    Edge("data-pool", "agent-gateway", "nats", "turn.claim"),
+    Edge("data-pool", "data-agent", "http", "agent.execute"),
+    Edge("data-pool", "agent-gateway", "nats", "turn.event"),
+    Edge("data-pool", "agent-gateway", "nats", "turn.content"),
+    Edge("data-pool", "agent-gateway", "nats", "turn.outcome"),
+)
+"""What is different for a data agent. It is called at its endpoint, or over the WebSocket that it opened."""
+
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),
     Edge("agent-worker", "registry", "nats", "agents"),
@@ -60,13 +70,20 @@ BESIDE = (
     Edge("health-monitor", "library-search", "mcp", "probe"),
     Edge("team-lifecycle", "redis", "redis", "invalidated and refreshed look-ups"),
     Edge("team-lifecycle", "library-search", "nats", "lifecycle.changed"),
+    Edge("data-agent", "data-pool", "http", "server.register, agent.heartbeat, answers"),
+    Edge("data-agent", "agent-gateway", "http", "server.register, agent.heartbeat"),
+    Edge("agent-gateway", "data-pool", "nats", "pool.ask"),
+    Edge("data-pool", "auth-resolver", "nats", "auth.resolve"),
+    Edge("data-pool", "agent-gateway", "nats", "agents"),
+    Edge("data-pool", "registry", "nats", "agents"),
+    Edge("data-pool", "health-monitor", "nats", "workers"),
     Edge("caller", "registry", "http", "catalogue"),
     Edge("operator", "team-lifecycle", "http", "teams, users, libraries, keys"),
     Edge("operator", "library-search", "http", "documents"),
 )
 """The background traffic, for which no turn waits."""
 
-EDGES = (*TURN, *BESIDE)
+EDGES = (*TURN, *DATA_TURN, *BESIDE)
 
 type Connection = tuple[str, str]
 """Who opens a connection to whom."""

@@ -32,8 +32,9 @@ class Events:
         self.all.append(event)
         self._came.set()
 
-    async def answered(self, event: Answered) -> None:
+    async def answered(self, event: Answered) -> bool:
         self.emit(event)
+        return event.answer is not None
 
     async def tool_starting(self, event: ToolStarted) -> None:
         if self.superseded:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import (
+    data_agents,
     fastagent,
     history,
     journal,
@@ -32,7 +33,7 @@ from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
-PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent")
+PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 ALONE = ("startup", "tracing")
@@ -110,6 +111,9 @@ def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable
         if "fast-agent" in wanted:
             measured = fastagent.measure(folder, load, extent.rounds, extent.seconds, print_progress)
             results["fast-agent"] = measured
+        if "data-agents" in wanted:
+            measured = data_agents.measure(folder, load, extent.rounds, extent.seconds, print_progress)
+            results["data-agents"] = measured
         if wanted & set(auth.PARTS):
             results |= auth.measure(folder, load, extent.auth, wanted, print_progress)
         if "tracing" in wanted:

@@ -19,7 +19,8 @@ class Call:
     """One call to measure, and the answer it must have: `text`, after `progress` notifications.
 
     `tool` None means a bare GET whose body is `text`. `bearer` says who calls.
-    With `sessions`, each caller has a session of the handshake revision.
+    With `sessions`, each caller has a session of the handshake revision. With `rpc`, `tool` is a method of JSON-RPC,
+    `arguments` are its parameters, and `text` is its result as JSON.
     """
 
     port: int
@@ -30,6 +31,7 @@ class Call:
     progress: int
     bearer: str | None = None
     sessions: bool = False
+    rpc: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As it travels to the load process."""
@@ -48,6 +50,8 @@ class Call:
         """The HTTP request of the stateless revision."""
         if self.tool is None:
             return f"GET {self.path} HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\n\r\n".encode()
+        if self.rpc:
+            return self._post({"jsonrpc": "2.0", "id": number, "method": self.tool, "params": self.arguments}, {})
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -110,6 +114,9 @@ def fault_of(call: Call, answer: Answer) -> str | None:
         return f"status {answer.status}: {answer.body[:200].decode(errors='replace')}"
     if call.tool is None:
         return None if answer.body.decode() == call.text else "another body"
+    if call.rpc:
+        given = json.loads(answer.body)
+        return None if given.get("result") == json.loads(call.text) else f"another answer: {json.dumps(given)[:300]}"
     progress, last = 0, dict[str, Any]()
     for message in messages(answer):
         progress += message.get("method") == "notifications/progress" and not _says_queued(message)

@@ -41,6 +41,14 @@ def gateway(folder: Path, nats_url: str, variables: Mapping[str, str] = _NOTHING
 
 
 @contextmanager
+def pool(folder: Path, nats_url: str, variables: Mapping[str, str] = _NOTHING) -> Generator[Process]:
+    """A data-pool, with further variables."""
+    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}"}
+    with running("data-pool", folder, "data_pool", env={**env, **_QUICK, **variables}) as process:
+        yield process.wait_for("readyz")
+
+
+@contextmanager
 def workers(
     folder: Path,
     nats_url: str,

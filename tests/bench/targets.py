@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench import fastagent
+from tests.bench import data_agents, fastagent
 from tests.bench.auth.changing import PROTECTED, UNPROTECTED
 from tests.bench.auth.resolving import ROUND_TRIP, WARM
 from tests.bench.auth.run import RESOLVE, STALE
@@ -55,6 +55,16 @@ def _beside_fast_agent(concurrency: int, figure: str) -> Callable[[Results], flo
     return ratio
 
 
+def _data_agent(concurrency: int, figure: str) -> Callable[[Results], float]:
+    return lambda results: results["data-agents"]["subjects"][data_agents.PALLAS][str(concurrency)][figure]
+
+
+def _beside_fastapi(results: Results) -> float:
+    subjects = results["data-agents"]["subjects"]
+    ours, theirs = (subjects[it]["64"]["per_second_rounds"] for it in (data_agents.PALLAS, data_agents.PEER))
+    return paired_ratio(ours, theirs)
+
+
 def _resolve_ratio(concurrency: int, figure: str) -> Callable[[Results], float]:
     def ratio(results: Results) -> float:
         ways, rounds = results[RESOLVE], f"{figure}_rounds"
@@ -72,27 +82,27 @@ def _resolve_targets(concurrency: int) -> tuple[Target, Target]:
 
 
 TARGETS = (
-    Target("LLM agent: p50 at 1 caller, of (a)", _ratio(LLM, LLM_SDK, 1, "p50_ms"), 1.5, False, "x"),
-    Target("LLM agent: turns/s at 64 callers, of (a)", _ratio(LLM, LLM_SDK, 64, "per_second"), 0.9, True, "x"),
-    Target("function agent: p50 at 1 caller", lambda it: _cell(it, FUNCTION, 1)["p50_ms"], 4.0, False, "ms"),
+    Target("LLM agent: p50 at 1 caller, of (a)", _ratio(LLM, LLM_SDK, 1, "p50_ms"), 1.15, False, "x"),
+    Target("LLM agent: turns/s at 64 callers, of (a)", _ratio(LLM, LLM_SDK, 64, "per_second"), 1.6, True, "x"),
+    Target("function agent: p50 at 1 caller", lambda it: _cell(it, FUNCTION, 1)["p50_ms"], 1.9, False, "ms"),
     Target(
         "function agent: CPU a turn, all processes, 64 callers",
         lambda it: _cell(it, FUNCTION, 64)["cpu_ms_total"],
-        2.5,
+        1.6,
         False,
         "ms",
     ),
     Target(
         "function agent: turns/s at 64 callers, of the SDK in process",
         _ratio(FUNCTION, FUNCTION_SDK, 64, "per_second"),
-        0.4,
+        0.6,
         True,
         "x",
     ),
     Target(
         "gateway memory for each of 5,000 waiting turns",
         lambda it: it["memory"]["modern"]["5000"]["kib_per_turn"],
-        80.0,
+        40.0,
         False,
         "KiB",
     ),
@@ -124,6 +134,17 @@ TARGETS = (
     Target("rolling restart: calls made twice", lambda it: it["journal"]["restart"]["again"], 0.0, False, ""),
     Target("rolling restart: calls not made", lambda it: it["journal"]["restart"]["left_out"], 0.0, False, ""),
     Target("journal: CPU a step, all processes", lambda it: it["journal"]["cost"]["all_ms"], 0.15, False, "ms"),
+    Target("data agent: p50 at 1 caller", _data_agent(1, "p50_ms"), 4.0, False, "ms"),
+    Target("data agent: calls/s at 64 callers", _data_agent(64, "per_second"), 550.0, True, ""),
+    Target("data agent: calls/s at 64 callers, of fastapi-jsonrpc in process", _beside_fastapi, 0.12, True, "x"),
+    Target("pool with 1,000 idle agents", lambda it: it["data-agents"]["idle"]["pool_mib"], 300.0, False, "MiB"),
+    Target(
+        "heartbeats of 10,000 agents, pool and broker: of a core",
+        lambda it: it["data-agents"]["idle"]["core_share"],
+        0.05,
+        False,
+        "",
+    ),
     Target("pallas up -> agents answer: p50", lambda it: it["startup"]["up"]["p50_s"], 3.0, False, "s"),
     Target("worker started -> a waiting turn runs: p50", lambda it: it["startup"]["worker"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),

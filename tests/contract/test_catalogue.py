@@ -35,3 +35,15 @@ def test_a_worker_of_one_team_has_no_rights_on_turns_of_another() -> None:
     assert of_every_team.isdisjoint(rights.publish)
     of_turns = [subject for subject in (*rights.publish, *rights.subscribe) if "turn." in subject]
     assert [subject for subject in of_turns if "alpha" not in subject] == []
+
+
+def test_the_pool_may_use_all_consumers_but_those_of_workers_and_no_data_of_another_team() -> None:
+    rights = rights_of("data-pool", of_workers={"alpha": ["x"]})
+    used = {f"$JS.API.CONSUMER.{verb}.TURN_QUEUE" for verb in ("MSG.NEXT", "DELETE")} | {"$JS.ACK.TURN_QUEUE"}
+    assert {f"{use}.*" for use in used} <= {subject.removesuffix(".>") for subject in rights.publish}
+    assert {f"{use}.alpha__x" for use in used} <= {subject.removesuffix(".>") for subject in rights.never}
+    assert "$JS.API.CONSUMER.CREATE.TURN_QUEUE.alpha__x.>" in rights.never
+    of_every_team = {subject for subject in rights_of("agent-worker").publish if ".turn." in subject}
+    assert of_every_team.isdisjoint(rights.publish)
+    of_turns = [subject for subject in (*rights.publish, *rights.subscribe) if "turn." in subject]
+    assert [subject for subject in of_turns if ".data." not in subject] == []

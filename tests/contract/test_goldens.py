@@ -39,16 +39,17 @@ def inside(value: Message) -> Iterator[Message]:
     """The message and every message in it."""
     yield value
     for name in type(value).model_fields:
-        for each in messages_of(getattr(value, name)):
+        for each in messages_of(getattr(value, name)).values():
             yield from inside(each)
 
 
-def messages_of(value: object) -> list[Message]:
-    """The messages a field holds: itself, or those of a list."""
+def messages_of(value: object) -> dict[Any, Message]:
+    """The messages a field holds: itself, or those of a list or a dictionary by their place in it."""
     if isinstance(value, Message):
-        return [value]
-    several = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
-    return [each for each in several if isinstance(each, Message)]
+        return {None: value}
+    several = cast("tuple[object, ...] | dict[Any, object]", value if isinstance(value, tuple | dict) else ())
+    places = several.items() if isinstance(several, dict) else enumerate(several)
+    return {place: each for place, each in places if isinstance(each, Message)}
 
 
 @each_golden
@@ -67,13 +68,14 @@ def test_fields_of_a_later_release_are_ignored_at_every_depth(path: Path) -> Non
 
 def with_unknown_fields(given: dict[str, Any], message: Message) -> dict[str, Any]:
     """The payload with an unknown field in it and in every message inside it."""
-    grown = {**given, "of_a_later_release": {"x": [1]}}
+    grown: dict[str, Any] = {**given, "of_a_later_release": {"x": [1]}}
     for name in given:
         held = getattr(message, name)
         if isinstance(held, Message):
             grown[name] = with_unknown_fields(given[name], held)
-        elif several := messages_of(held):
-            grown[name] = [with_unknown_fields(given[name][place], each) for place, each in enumerate(several)]
+        else:
+            for place, each in messages_of(held).items():
+                grown[name][place] = with_unknown_fields(given[name][place], each)
     return grown
 
 

@@ -19,6 +19,7 @@ SERVICES = [package for package in PACKAGES.values() if package.is_service]
         "health-monitor",
         "agent-worker",
         "library-search",
+        "data-pool",
     ],
 )
 def test_a_service_is_a_package_of_its_own(name: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -116,7 +117,10 @@ async def test_no_step_of_a_function_is_made_twice_when_its_worker_is_killed(
     assert len([message for message in turn.messages if isinstance(message, ModelCalled)]) == 2
 
 
-async def test_a_worker_that_drains_gives_a_function_back_between_its_steps(lab: Lab, demo_server: DemoServer) -> None:
+async def test_a_worker_that_drains_gives_a_function_back_between_its_steps(
+    lab: Lab, demo_server: DemoServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pallas_executor")
     file, first = lab.file(), await lab.worker()
     turn = await lab.ask("run", "errand", file=file)
     await turn.until_waiting()
@@ -131,6 +135,8 @@ async def test_a_worker_that_drains_gives_a_function_back_between_its_steps(lab:
     assert (outcome.status, outcome.attempt) == ("completed", 2)
     assert file.with_suffix(".notes").read_text() == "charged in attempt 1\nsent in attempt 2\n"
     assert demo_server.logged("long_task started") == 1
+    levels = {line.levelname for line in caplog.records if line.message in ("handed back", "a further attempt started")}
+    assert levels == {"INFO"}, "nothing was lost, so nobody is warned"
 
 
 async def test_a_function_gets_the_result_of_a_tool_as_mcp_has_it(tmp_path: Path, demo_server: DemoServer) -> None:

@@ -1,6 +1,6 @@
 """The journal as it is written to the log, and read from there by the next attempt."""
 
-from tests.builders import turn_requested
+from tests.builders import agent_definition, turn_requested
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.bus.turns import attempt_of
@@ -10,8 +10,9 @@ from tests.waiting import soon
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.claim_checks import MAX_OFFLOADED, OFFLOAD_ABOVE
-from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_LOG, TURN_OBJECTS, TURN_QUEUE
+from pallas_contracts.catalog import GATEWAY, OBJECT_PART, TURN_EVENT, TURN_LOG, TURN_OBJECTS, TURN_QUEUE, WORKERS
 from pallas_contracts.turns import Answered, ToolStarted
+from pallas_executor.claim_turn import Claimant, Conclude, claim_turn
 from pallas_executor.journal import read_journal
 
 
@@ -46,18 +47,31 @@ async def test_what_a_superseded_attempt_adds_after_the_next_claim_does_not_coun
     assert 0 < journal.elapsed < 30
 
 
-async def test_a_big_answer_is_offloaded_and_the_journal_is_cut_where_it_cannot_be_read(
+async def test_a_turn_whose_events_cannot_be_decoded_ends_and_says_so(bus: Connecting, team: str) -> None:
+    log, request = await the_log(bus), turn_requested(team)
+    await declare(log, WORKERS)
+    first = await attempt_of(log, request)
+    await log.put(first.ref.on(TURN_EVENT.template), b"{}")
+    verdict = await claim_turn(Claimant(log, "w2", request), agent_definition(team))
+    assert isinstance(verdict, Conclude)
+    assert verdict.why is not None
+    assert (verdict.why.code, verdict.used_up) == ("worker_lost", False)
+    assert "cannot be read" in verdict.why.message
+
+
+async def test_a_big_answer_is_offloaded_and_the_journal_is_cut_where_one_cannot_be_kept_or_read(
     bus: Connecting, team: str
 ) -> None:
     log, request = await the_log(bus), turn_requested(team)
     first = await attempt_of(log, request)
     big = answer("1", 3 * OFFLOAD_ABOVE)
-    await first.answered(big)
-    await first.answered(answer("1.1", MAX_OFFLOADED + 1))
-    await first.answered(answer("2"))
+    assert await first.answered(big)
+    assert await first.answered(answer("1.1"))
+    assert not await first.answered(answer("2", MAX_OFFLOADED + 1))
+    assert await first.answered(answer("3"))
     await first.hand_back()
     journal = await read_journal(log, first.ref, 2)
-    assert [it.answer for it in journal.answers.values()] == [big.answer, answer("2").answer]
+    assert [it.answer for it in journal.answers.values()] == [big.answer, answer("1.1").answer]
     assert journal.lost == 0
     names = {"team": team, "agent": request.agent, "turn": request.turn_id}
     await log.api(f"STREAM.PURGE.{TURN_OBJECTS.name}", {"filter": OBJECT_PART.template.filter(**names)})

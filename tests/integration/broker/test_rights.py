@@ -21,17 +21,21 @@ from pallas_bus.transport.connection import connect
 from pallas_bus.transport.reads import read, read_last, read_newest
 from pallas_bus.transport.streams import LIVE_PREFIX, bucket_subject, live_subject
 from pallas_contracts.catalog import (
+    AGENTS,
     BLOBS,
     BUCKETS,
     CLI,
     CONTRACTS,
+    DATA_TEAM,
     PER_TEAM,
+    POOL,
     QUESTIONS,
     SPEAKERS,
     STREAMS,
     TURN_CLAIM,
     TURN_LOG,
     TURN_OUTCOME,
+    TURN_REQUESTED,
     WORKER,
 )
 from pallas_contracts.contract import Template
@@ -83,12 +87,25 @@ def everything() -> Iterator[CatalogueEntry]:
 ENTRIES = tuple(everything())
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 KV_NAMES = frozenset(f"bucket {bucket.name}" for bucket in BUCKETS)
+TEAM_OF = {WORKER: ALPHA, POOL: DATA_TEAM}
+"""The team that each service of some teams serves here."""
 each_service = pytest.mark.parametrize("service", SPEAKERS)
+each_team = pytest.mark.parametrize("team", [ALPHA, BETA, DATA_TEAM])
 
 
 def user_of(service: str) -> str:
     """The service's broker user; for workers that of team alpha."""
-    return worker(ALPHA) if service in PER_TEAM else service
+    return worker(ALPHA) if service == WORKER else service
+
+
+def may_for(entry: CatalogueEntry, service: str, team: str) -> bool:
+    """Whether a service that may publish or read the entry may do so for that team."""
+    return not entry.of_a_team or TEAM_OF.get(service, team) == team
+
+
+def publisher_of(entry: CatalogueEntry, team: str) -> str:
+    """A service that may publish the entry for that team."""
+    return next(service for service in entry.publishers if may_for(entry, service, team))
 
 
 def subjects(team: str, *, live: bool) -> dict[str, str]:
@@ -103,12 +120,12 @@ def subjects(team: str, *, live: bool) -> dict[str, str]:
 
 
 def is_allowed(entry: CatalogueEntry, who: tuple[str, ...], service: str, team: str) -> bool:
-    """Whether the catalogue allows it to this service. A worker of alpha is allowed nothing of another team."""
-    return service in who and not (service in PER_TEAM and entry.of_a_team and team != ALPHA)
+    """Whether the catalogue allows it to this service. A service of some teams is allowed nothing of another team."""
+    return service in who and may_for(entry, service, team)
 
 
 @each_service
-@pytest.mark.parametrize("team", [ALPHA, BETA])
+@each_team
 async def test_a_service_can_publish_exactly_what_the_catalogue_allows(
     guarded: Guarded, service: str, team: str
 ) -> None:
@@ -120,7 +137,7 @@ async def test_a_service_can_publish_exactly_what_the_catalogue_allows(
 
 
 @each_service
-@pytest.mark.parametrize("team", [ALPHA, BETA])
+@each_team
 async def test_a_service_can_subscribe_to_exactly_what_the_catalogue_allows(
     guarded: Guarded, service: str, team: str
 ) -> None:
@@ -188,42 +205,47 @@ async def test_all_readers_of_a_message_get_it_live_and_from_its_stream(declared
         entry = BY_NAME[contract.name]
         for reader in contract.readers:
             heard: asyncio.Queue[bytes] = asyncio.Queue()
+            team = TEAM_OF.get(reader, ALPHA)
+            publisher = publisher_of(entry, team)
 
             async def arrived(message: Any, into: asyncio.Queue[bytes] = heard) -> None:
                 into.put_nowait(message.data)
 
             async with (
-                connect(declared.access(user_of(contract.owners[0])), contract.owners[0]) as owner,
+                connect(declared.access(user_of(publisher)), publisher) as owner,
                 connect(declared.access(user_of(reader)), reader) as bus,
             ):
-                await bus.subscribe(entry.live_subject_for(ALPHA), arrived)
+                await bus.subscribe(entry.live_subject_for(team), arrived)
                 await asyncio.sleep(0)
                 await bus.flush()
                 body = f"{contract.name} for {reader}".encode()
-                await owner.put(entry.subject(ALPHA), body)
+                await owner.put(entry.subject(team), body)
                 assert await soon(heard.get()) == body
-                # A worker reads its turns from its queue only.
-                if (reader, contract.name) != (WORKER, "turn.requested"):
-                    [*_, last] = [record async for record in read(bus, contract.stream.name, entry.subject(ALPHA))]
+                # What executes turns reads them from its queue only.
+                if not (reader in PER_TEAM and contract.name == "turn.requested"):
+                    [*_, last] = [record async for record in read(bus, contract.stream.name, entry.subject(team))]
                     assert last.data == body
 
 
 async def test_all_readers_of_a_bucket_can_read_its_entries(declared: Guarded) -> None:
     for bucket in BUCKETS:
-        subject = BY_NAME[f"bucket {bucket.name}"].subject(ALPHA)
-        async with connect(declared.access(user_of(bucket.writers[0])), bucket.writers[0]) as owner:
-            await owner.put(subject, b"{}")
+        entry = BY_NAME[f"bucket {bucket.name}"]
         for reader in bucket.readers:
+            team = TEAM_OF.get(reader, ALPHA)
+            publisher = publisher_of(entry, team)
+            async with connect(declared.access(user_of(publisher)), publisher) as owner:
+                await owner.put(entry.subject(team), b"{}")
             async with connect(declared.access(user_of(reader)), reader) as bus:
-                assert [record.data for record in await read_last(bus, f"KV_{bucket.name}", subject)] == [b"{}"]
+                records = await read_last(bus, f"KV_{bucket.name}", entry.subject(team))
+                assert [record.data for record in records] == [b"{}"]
 
 
 async def test_all_readers_of_objects_can_read_their_parts(declared: Guarded) -> None:
     for blob in BLOBS:
-        subject = BY_NAME[blob.name].subject(ALPHA)
-        async with connect(declared.access(user_of(blob.owners[0])), blob.owners[0]) as owner:
-            await owner.put(subject, b"part")
         for reader in blob.readers:
+            subject = BY_NAME[blob.name].subject(TEAM_OF.get(reader, ALPHA))
+            async with connect(declared.access(user_of(blob.owners[0])), blob.owners[0]) as owner:
+                await owner.put(subject, b"part")
             async with connect(declared.access(user_of(reader)), reader) as bus:
                 assert [record.data async for record in read(bus, blob.stream.name, subject)] == [b"part"]
 
@@ -267,35 +289,46 @@ async def test_no_service_can_publish_in_place_of_the_broker(guarded: Guarded, s
         assert await trier.publish(*spoken) == spoken
 
 
-def ways_to_another_team() -> Iterator[str]:
-    """Requests by which a worker could read the turns of another team, or disturb its workers."""
+def ways_to_another_team(own: str) -> Iterator[str]:
+    """Requests by which a service of the team `own` could read turns of team beta, or disturb its workers."""
     turn = TURN_CLAIM.template.subject(team=BETA, agent=LETTER, turn=LETTER)
     for stream in STREAMS:
         yield from (f"$JS.API.{verb}.{stream.name}" for verb in ("DIRECT.GET", "STREAM.MSG.GET", "STREAM.INFO"))
         yield from (f"$JS.API.STREAM.{verb}.{stream.name}" for verb in ("PURGE", "MSG.DELETE", "SNAPSHOT", "DELETE"))
         yield from (f"$JS.API.CONSUMER.{verb}.{stream.name}" for verb in ("CREATE", "NAMES", "LIST"))
-        yield from (f"$JS.API.CONSUMER.{verb}.{stream.name}.mine" for verb in ("CREATE", "DURABLE.CREATE", "DELETE"))
+        yield from (f"$JS.API.CONSUMER.{verb}.{stream.name}.mine" for verb in ("CREATE", "DURABLE.CREATE"))
         yield f"$JS.API.DIRECT.GET.{stream.name}.{turn}"
         yield f"$JS.API.CONSUMER.CREATE.{stream.name}.mine.{turn}"
         yield f"$JS.API.CONSUMER.CREATE.{stream.name}.mine.pallas.v1.>"
         yield f"$JS.API.CONSUMER.CREATE.{stream.name}.mine.>"
     for verb in ("CREATE", "DURABLE.CREATE", "INFO", "DELETE", "MSG.NEXT", "PAUSE", "RESET"):
         yield f"$JS.API.CONSUMER.{verb}.TURN_QUEUE.{BETA}__bench"
-    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{BETA}__bench.pallas.v1.turn.requested.{ALPHA}.bench.*"
-    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{ALPHA}__bench.pallas.v1.turn.requested.{BETA}.bench.*"
-    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.mine.pallas.v1.turn.requested.{ALPHA}.bench.*"
-    yield f"$JS.API.CONSUMER.CREATE.TURN_LOG.content-expiry.pallas.v1.turn.outcome.{ALPHA}.*.*"
+    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{BETA}__bench.pallas.v1.turn.requested.{own}.bench.*"
+    yield f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.{own}__bench.pallas.v1.turn.requested.{BETA}.bench.*"
+    yield f"$JS.API.CONSUMER.CREATE.TURN_LOG.content-expiry.pallas.v1.turn.outcome.{own}.*.*"
     yield "$JS.API.CONSUMER.MSG.NEXT.TURN_LOG.content-expiry"
+    yield "$JS.API.CONSUMER.DELETE.TURN_LOG.content-expiry"
     yield f"$JS.ACK.TURN_QUEUE.{BETA}__bench.1.1.1.1.1"
     yield "$JS.ACK.TURN_LOG.content-expiry.1.1.1.1.1"
+    yield TURN_REQUESTED.template.subject(team=BETA, agent="bench", caller=LETTER)
+    yield TURN_REQUESTED.template.subject(team=own, agent="bench", caller=LETTER)
+    yield bucket_subject(AGENTS, f"{BETA}.bench")
 
 
-async def test_every_request_of_a_worker_for_turns_of_another_team_is_denied(guarded: Guarded) -> None:
-    ways = set(ways_to_another_team())
-    async with trying(guarded.access(worker(ALPHA)), WORKER) as trier:
+@pytest.mark.parametrize("service", TEAM_OF)
+async def test_every_request_of_an_executor_for_turns_of_another_team_is_denied(guarded: Guarded, service: str) -> None:
+    ways = set(ways_to_another_team(TEAM_OF[service]))
+    async with trying(guarded.access(user_of(service)), service) as trier:
         assert await trier.publish(*ways) == ways
         live = {f"pallas.v1.live.{rest}" for rest in (">", "turn.>", "turn.*.*.*.*", "queue.>", "dead.>", "kv.>")}
         assert await trier.subscribe(*live) == live
+
+
+async def test_a_worker_can_use_no_consumer_but_those_of_its_agents(guarded: Guarded) -> None:
+    ways = {f"$JS.API.CONSUMER.CREATE.TURN_QUEUE.mine.pallas.v1.turn.requested.{ALPHA}.bench.*"}
+    ways |= {f"$JS.API.CONSUMER.DELETE.{stream.name}.mine" for stream in STREAMS}
+    async with trying(guarded.access(worker(ALPHA)), WORKER) as trier:
+        assert await trier.publish(*ways) == ways
 
 
 async def test_a_worker_reads_the_turns_of_its_team_and_of_no_other(declared: Guarded) -> None:

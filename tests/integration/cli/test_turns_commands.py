@@ -118,6 +118,19 @@ async def test_the_list_distinguishes_waiting_running_and_ended_turns(platform: 
         assert await listed(platform, printed, state=state) == [turn]
 
 
+async def test_a_turn_that_its_worker_has_given_back_waits_until_another_claims_it(
+    platform: Bus, printed: Printed
+) -> None:
+    turn = turn_requested("red")
+    await submit(platform, turn)
+    first = await attempt_of(platform, turn)
+    first.emit(step(1))
+    await first.hand_back()
+    assert await listed(platform, printed, state="waiting") == [turn.turn_id]
+    await attempt_of(platform, turn, 2, after=first.fence)
+    assert await listed(platform, printed, state="running") == [turn.turn_id]
+
+
 async def test_the_list_can_be_filtered(platform: Bus, printed: Printed) -> None:
     over = await ended(platform, "blue")
     await attempt_of(platform, turn_requested("red"))

@@ -206,6 +206,22 @@ async def test_a_new_worker_changes_health_at_once_and_not_in_the_next_round(
     assert downstream.count("initialize") == 1
 
 
+async def test_a_change_of_an_agents_troubles_changes_its_health_at_once(
+    lab: MonitorLab, downstream: Downstream
+) -> None:
+    lab.write(downstream, "harper")
+    await lab.publish()
+    await lab.present("harper")
+    await lab.start(probe_interval="60")
+    await lab.until("harper", lambda health: health.status == "ok")
+    for status, reason in (("degraded", "no heartbeat for 45 s"), ("error", "no heartbeat for 90 s")):
+        await lab.present("harper", troubles={"t.harper": {"status": status, "reason": reason}})
+        health = await lab.until("harper", lambda health, status=status: health.status == status)
+        assert health.message == reason
+    await lab.present(troubles={"t.harper": {"status": "error", "reason": "not connected"}})
+    await lab.until("harper", lambda health: health.message == "not connected")
+
+
 async def test_a_new_agent_gets_a_health_at_once_and_a_retired_one_loses_it(
     lab: MonitorLab, downstream: Downstream
 ) -> None:

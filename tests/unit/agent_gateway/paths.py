@@ -5,14 +5,13 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, override
+from typing import override
 
 import pytest
-from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateSecurity
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import TransportSecuritySettings
 from prometheus_client import CollectorRegistry
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Scope
 from tests.builders import agent_definition
 from tests.waiting import PATIENCE, soon
 
@@ -200,24 +199,19 @@ class Paths:
         self.http, self.calls = http, calls
         self.own: bool | None = None
         self._open = False
-        monkeypatch.setattr("agent_gateway.http.routing.serve_call", self._serve_call)
+        monkeypatch.setattr("agent_gateway.http.routing.serve_call", self._while_open(serve_call))
 
-    async def _serve_call(
-        self,
-        server: Server[Any],
-        security: TransportSecurityMiddleware,
-        body: bytes,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        *,
-        modern: bool,
-    ) -> bool:
-        if not self._open:
-            return False
-        self.own = False
-        self.own = await serve_call(server, security, body, scope, receive, send, modern=modern)
-        return self.own
+    def _while_open[**P](self, serve: Callable[P, Awaitable[bool]]) -> Callable[P, Awaitable[bool]]:
+        """`serve`, which takes no request while the own path is closed."""
+
+        async def serving(*args: P.args, **kwargs: P.kwargs) -> bool:
+            if not self._open:
+                return False
+            self.own = False
+            self.own = await serve(*args, **kwargs)
+            return self.own
+
+        return serving
 
     async def ask(
         self,

@@ -16,15 +16,17 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from tests.journals import attempt_of, journal_of
+from tests.journals import BEGAN, attempt_of, journal_of
 from tests.runtimes import Events, a_turn, text_of
 from tests.scripted import BOB, CLERK, Scripted, an_agent, call
 
 from agent_worker.llm.journal import AgentJournal
 from agent_worker.llm.runtime import LlmRuntime
+from pallas_bus.transport.reads import Record
 from pallas_contracts.turns import (
     Answered,
     AnyEvent,
+    Claimed,
     Continued,
     HandedBack,
     ModelCalled,
@@ -33,10 +35,12 @@ from pallas_contracts.turns import (
     TextDelta,
     ToolFailed,
     ToolStarted,
+    TurnClaim,
+    TurnEvents,
 )
 from pallas_executor.agent_runtime import Failed, Outcome, Turn
 from pallas_executor.boundary import Boundary
-from pallas_executor.journal import NO_JOURNAL, Journal, fold_journal
+from pallas_executor.journal import NO_JOURNAL, Journal, fold_journal, logged_attempts
 from pallas_executor.steps import JournalUnusable, Steps
 
 STEP = Step(agent="harper", n=1, kind="llm")
@@ -82,6 +86,21 @@ def test_a_journal_is_cut_at_a_gap_and_a_tool_that_started_behind_it_is_unknown(
     events = [answered("1"), STEP, answered("2"), started("2.1"), answered("2.1")]
     journal = fold_journal([attempt_of(1, events, missing=[missing])], 2)
     assert facts(journal) == (["1"] if missing == 2 else [], ["2.1"], True)
+
+
+@pytest.mark.parametrize(("kind", "unreadable"), [("event", True), ("content", False)])
+def test_what_cannot_be_decoded_is_a_gap_and_may_have_been_the_start_of_a_tool(kind: str, unreadable: bool) -> None:
+    claimed = TurnClaim(turn_id="1", team="red", agent="a", claim=Claimed(attempt=1, worker="w", at=BEGAN))
+    events = TurnEvents(
+        turn_id="1", team="red", agent="a", attempt=1, events=(answered("2").model_copy(update={"seq": 2}),)
+    )
+    messages = [("claim", claimed.model_dump_json()), (kind, '{"attempt": 1}'), ("content", events.model_dump_json())]
+    records = [
+        Record(f"pallas.v1.turn.{name}.red.a.1", seq, BEGAN, data.encode(), {})
+        for seq, (name, data) in enumerate(messages, 1)
+    ]
+    journal = fold_journal(logged_attempts(records), 2)
+    assert (journal.answers, journal.unreadable) == ({}, unreadable)
 
 
 def test_an_attempt_that_was_handed_back_is_not_lost_and_time_counts_from_the_first_claim() -> None:
@@ -197,6 +216,21 @@ async def test_a_model_that_may_be_told_hears_that_the_outcome_is_unknown() -> N
     assert "is unknown" in str(told.content)
     assert [event.code for event in events.of(ToolFailed)] == ["outcome_unknown"]
     assert "1.1" in kept(events.all)
+
+
+async def test_an_answer_that_cannot_be_kept_is_a_gap_and_a_drain_does_not_stop_its_turn() -> None:
+    boundary, reached, first = Boundary(), asyncio.Event(), Events()
+    no_json = ThinkingPart("half of a pair: \ud800")
+    script = Scripted([no_json, ToolCallPart(CLERK, {"message": "/say one"}, tool_call_id="1")], "done")
+    turn: Turn = replace(a_turn(message="ask"), boundary=boundary)
+    running = asyncio.create_task(an_agent(script).run_turn(turn, first))
+    await first.until(ToolStarted)
+    boundary.stop(reached.set)
+    assert text_of(await running) == "done"
+    assert not reached.is_set()
+    assert kept(first.all) == ["1", "1.1.1", "1.1", "2"]
+    assert facts(journal_of(first.all)) == ([], [], False)
+    assert facts(journal_of([*first.all, started("1.2")])) == ([], ["1.2"], True)
 
 
 async def test_messages_survive_the_journal_to_the_letter() -> None:

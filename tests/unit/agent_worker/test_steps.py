@@ -341,7 +341,7 @@ async def test_a_function_that_takes_other_steps_ends_the_turn_even_if_it_catche
     assert (later.ran, second.all) == ([], [])
 
 
-async def test_an_agent_that_has_changed_ends_the_turn() -> None:
+async def test_an_agent_that_has_changed_ends_the_turn(caplog: pytest.LogCaptureFixture) -> None:
     async def work(ctx: CallContext) -> Any:
         return await ctx.call_agent("harper", "ask")
 
@@ -352,6 +352,7 @@ async def test_an_agent_that_has_changed_ends_the_turn() -> None:
     assert isinstance(outcome, Failed)
     assert outcome.code == "worker_lost"
     assert kept(second) == []
+    assert [line.message for line in caplog.records] == ["the journal cannot be used"]
 
 
 async def test_a_superseded_attempt_makes_no_step_and_keeps_no_failure() -> None:
@@ -402,6 +403,18 @@ async def test_a_step_that_the_function_cancelled_is_not_made_again_and_is_cance
             assert answer_of(outcome) == ["too late", "after done"]
             assert length < 4 or world.ran.count("never") == 1
     assert journal_of(events.all).unknown == {}
+
+
+async def test_a_step_whose_function_raises_a_cancellation_that_nobody_asked_for_has_failed() -> None:
+    async def gone() -> None:
+        raise asyncio.CancelledError("the connection is gone")
+
+    async def work(ctx: CallContext) -> Any:
+        return await caught(ctx.step("gone", gone))
+
+    first, events = await attempt(work)
+    again, _ = await attempt(work, journal=journal_of(events.all))
+    assert answer_of(first) == answer_of(again) == ["CancelledError", "the connection is gone"]
 
 
 async def test_an_attempt_that_is_cancelled_from_outside_keeps_its_step_unknown() -> None:

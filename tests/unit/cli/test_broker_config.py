@@ -11,7 +11,7 @@ from pallas_cli.broker_config.users import WorkerTeams
 from pallas_cli.broker_config.write import BrokerFolder
 from pallas_cli.main import commands
 from pallas_cli.refused import Refused
-from pallas_contracts.catalog import PER_TEAM, SPEAKERS
+from pallas_contracts.catalog import SPEAKERS, WORKER
 
 ALPHA = WorkerTeams({"alpha": ["harper"]})
 BOTH = WorkerTeams({"beta": ["argos"], "alpha": ["harper"]})
@@ -24,8 +24,17 @@ def users(folder: BrokerFolder) -> str:
 
 def test_each_service_has_a_user_and_each_kind_of_worker_has_one(tmp_path: Path) -> None:
     names = BrokerFolder(tmp_path).write_users([ALPHA, BOTH])
-    others = [name for name in SPEAKERS if name not in PER_TEAM]
+    others = [name for name in SPEAKERS if name != WORKER]
     assert names == [*others, "agent-worker.alpha", "agent-worker.alpha.beta"]
+
+
+def test_the_pool_is_denied_the_queue_of_every_agent_of_every_kind_of_worker(tmp_path: Path) -> None:
+    folder = BrokerFolder(tmp_path)
+    folder.write_users([ALPHA, WorkerTeams({"alpha": ["echo"], "beta": ["argos"]})])
+    pool = users(folder).partition("# data-pool\n")[2].partition("# ")[0]
+    denied = pool.partition("deny: [")[2].partition("]")[0]
+    for queue in ("alpha__harper", "alpha__echo", "beta__argos"):
+        assert f"$JS.API.CONSUMER.MSG.NEXT.TURN_QUEUE.{queue}" in denied
 
 
 def test_the_users_are_public_keys_and_hold_no_seed(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.history.log_entries import LogEntry
-from pallas_cli.turns.tail import lines_of, text_of
+from pallas_cli.turns.tail import lines_of, state_of, text_of
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,
     Claimed,
     Fault,
+    HandedBack,
     ModelCalled,
     Result,
     Step,
@@ -72,6 +73,15 @@ def test_events_of_one_message_are_a_line_each() -> None:
         f"09:30:15.250 {NAME} harper step 1 (llm)",
         f"09:30:15.251 {NAME} argos/search: started",
     ]
+
+
+@pytest.mark.parametrize(
+    ("last", "state"), [(Step(agent="harper", n=1, kind="llm"), "running"), (HandedBack(), "waiting")]
+)
+def test_a_turn_waits_again_once_its_worker_has_given_it_back(last: AnyEvent, state: str) -> None:
+    events = (Step(agent="harper", n=1, kind="llm"), last)
+    batch = TurnEvents(turn_id=REQUEST.turn_id, team="demo", agent="harper", attempt=1, events=events)
+    assert state_of(batch) == state
 
 
 @pytest.mark.parametrize(

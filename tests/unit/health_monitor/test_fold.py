@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from health_monitor.judging.fold import NO_WORKER, Evidence, Verdict, fold
+from health_monitor.judging.fold import NO_POOL, NO_WORKER, Evidence, Verdict, fold
 from health_monitor.judging.needs import model_key, needs_of
 from pallas_contracts.agents import AgentDefinition, Dependency, ModelDependency, WorkerPresence
 from pallas_contracts.health import ProbeResult
@@ -90,6 +90,56 @@ def test_an_agent_that_fails_to_start_on_every_worker_is_an_error_with_the_reaso
 def test_an_agent_that_fails_to_start_on_one_of_two_workers_is_degraded() -> None:
     broken = _worker(worker="v", failed={"t.a": "no such module"})
     assert _fold(workers=[broken, _worker()]) == Verdict("degraded", "the agent failed to start on 1 of 2 workers", 1)
+
+
+DATA = AgentDefinition(team="data", agent="feed", kind="data", title="feed", updated_at=AT)
+SILENT = {"status": "error", "reason": "no heartbeat for 90 s"}
+SLOW = {"status": "degraded", "reason": "overloaded"}
+AWAY = {"status": "error", "reason": "not connected"}
+
+
+def _pool(trouble: dict[str, str] | None = None, *, reaches: bool = True) -> WorkerPresence:
+    agents, troubles = ("data.feed",) if reaches else (), {"data.feed": trouble} if trouble else {}
+    return _worker(agents=agents, troubles=troubles)
+
+
+def _fold_data(*pools: WorkerPresence, waited: float | None = None) -> Verdict:
+    return fold(DATA, needs_of(DATA, {}), Evidence({}, pools, waited=waited), slow=2.0)
+
+
+@pytest.mark.parametrize(
+    ("pools", "verdict"),
+    [
+        ([_pool()], Verdict("ok", None, 1)),
+        ([_pool(SLOW)], Verdict("degraded", "overloaded", 1)),
+        ([_pool(SILENT)], Verdict("error", "no heartbeat for 90 s", 1)),
+        ([_pool(SILENT), _pool(SILENT)], Verdict("error", "no heartbeat for 90 s", 2)),
+        ([_pool(SILENT), _pool(SLOW)], Verdict("degraded", "overloaded", 2)),
+        ([_pool(SILENT), _pool()], Verdict("ok", None, 2)),
+    ],
+)
+def test_an_agent_is_as_well_as_on_the_worker_that_reports_the_least_trouble(
+    pools: list[WorkerPresence], verdict: Verdict
+) -> None:
+    assert _fold_data(*pools) == verdict
+
+
+def test_what_workers_report_that_cannot_run_an_agent_counts_only_if_none_can() -> None:
+    away = _pool(AWAY, reaches=False)
+    assert _fold_data(away) == Verdict("error", "not connected", 0)
+    assert _fold_data(away, _pool(reaches=False)) == Verdict("error", "not connected", 0)
+    assert _fold_data(away, _pool()) == Verdict("ok", None, 1)
+    assert _fold_data(away, _pool(SLOW)) == Verdict("degraded", "overloaded", 1)
+
+
+def test_a_data_agent_that_no_pool_can_reach_is_degraded_until_its_turns_have_waited_too_long() -> None:
+    assert _fold_data() == Verdict("degraded", NO_POOL, 0)
+    assert _fold_data(waited=130.0) == Verdict("error", "turns have waited 130 s and no data-pool can reach it", 0)
+
+
+def test_trouble_of_an_agent_is_named_beside_its_other_issues() -> None:
+    troubled = _worker(troubles={"t.a": SLOW})
+    assert _fold(_probe("k-argos", "HTTP 500"), [troubled]).message == "argos unreachable (HTTP 500), overloaded"
 
 
 def test_stdio_servers_are_judged_by_reports_of_workers_that_run_the_agent() -> None:

@@ -37,6 +37,7 @@ FULL = """
         max_rate_per_caller: 0.5
         grace: 12.5
         retry: safe
+        tools: {argos/write: {retry: unsafe}}
         allow: {types: [turn], teams: [0193F2A1-8c1b-7b62-9d3e-1f0a5b6c7d8e], tokens: []}
       add:
         kind: function
@@ -94,15 +95,15 @@ def test_every_field_of_a_full_team_is_read(tmp_path: Path) -> None:
     )
     plain = team.agents["plain"]
     assert plain.on_unknown_tool_outcome == "tell_model"
-    assert [plain.may_repeat("argos", tool) for tool in ("search", "write", "other")] == [True, False, False]
-    assert harper.may_repeat("files", "anything")
+    assert [plain.may_repeat("argos", tool) for tool in ("search", "write", "other")] == [True, False, None]
+    assert [harper.may_repeat(server, "write") for server in ("files", "argos")] == [True, False]
     assert harper.allow == Allow(types=("turn",), teams=("0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e",))
 
 
 def test_defaults_are_those_of_the_reference(tmp_path: Path) -> None:
     agent = full_team(tmp_path).agents["bare"]
     assert (agent.kind, agent.title, agent.version, agent.port) == ("llm", "bare", "1.2.3-rc.1", None)
-    assert (agent.on_unknown_tool_outcome, agent.safe_tools) == ("fail", frozenset())
+    assert (agent.on_unknown_tool_outcome, agent.retry_of_tools) == ("fail", {})
     assert (agent.max_iterations, agent.retry, agent.limits) == (20, "unsafe", Limits())
     assert agent.allow is None
     assert (agent.servers, agent.depends_on, agent.instruction) == ((), (), "")

@@ -81,7 +81,10 @@ class WorkerTeams:
 
 def broker_users(workers: Sequence[WorkerTeams]) -> list[BrokerUser]:
     """All users of a broker with these workers."""
-    agents = {team: hosted for worker in workers for team, hosted in worker.hosted.items()}
+    agents: dict[str, set[str]] = {}
+    for worker in workers:
+        for team, hosted in worker.hosted.items():
+            agents.setdefault(team, set()).update(hosted)
     users = [BrokerUser(service, service, of_workers=agents) for service in SPEAKERS if service != WORKER]
     return [*users, *(BrokerUser(worker.user, WORKER, worker.hosted) for worker in workers)]
 

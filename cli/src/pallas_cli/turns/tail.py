@@ -95,7 +95,7 @@ class _Callers:
 def state_of(entry: Entry) -> State:
     """The state of the turn at this entry of the log."""
     match entry:
-        case TurnRequested():
+        case TurnRequested() | TurnEvents(events=(*_, HandedBack())):
             return "waiting"
         case TurnOutcome():
             return entry.status

@@ -66,7 +66,8 @@ def timeline(turn: TurnHistory) -> list[Entry]:
     for number, (attempt, following) in enumerate(zip_longest(attempts, attempts[1:]), 1):
         taken = frozenset(call for later in attempts[number:] for call in _taken(later))
         entries += _Attempt(attempt, _end(turn, attempt, following), taken).entries()
-        if (since := _handed_back(attempt)) is not None:
+        if (handed_back := attempt.handed_back) is not None:
+            since = time_of(handed_back)
             taken_at = following.claim.at if following is not None else turn.outcome.ended_at if turn.outcome else None
             took = (taken_at - since).total_seconds() if taken_at is not None else None
             what = "waited for another worker" if taken_at is not None else "waits for another worker"
@@ -98,15 +99,11 @@ def _queue(turn: TurnHistory, attempts: list[AttemptHistory]) -> Iterator[Entry]
 
 
 def _end(turn: TurnHistory, attempt: AttemptHistory, following: AttemptHistory | None) -> datetime | None:
-    if (handed_back := _handed_back(attempt)) is not None:
-        return handed_back
+    if (handed_back := attempt.handed_back) is not None:
+        return time_of(handed_back)
     if following is not None:
         return following.claim.at
     return turn.outcome.ended_at if turn.outcome is not None else None
-
-
-def _handed_back(attempt: AttemptHistory) -> datetime | None:
-    return next((time_of(event) for event in attempt.events.values() if isinstance(event, HandedBack)), None)
 
 
 def _taken(attempt: AttemptHistory) -> tuple[str, ...]:

@@ -182,6 +182,8 @@ def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
             yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.{subject}"
             yield f"{API}.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{name}"
             yield f"$JS.ACK.{TURN_QUEUE.name}.{name}.>"
+    if service == POOL:
+        yield f"{API}.CONSUMER.DELETE.{TURN_QUEUE.name}.*"  # of an agent that is forgotten
     if service == GATEWAY:
         yield f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.{TURN_OUTCOME.template.filter()}"
         yield f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}"
@@ -213,5 +215,5 @@ def _queues_of(hosted: Hosted) -> Iterator[str]:
     """Everything that can be done with the queues of these agents."""
     for name, _ in _queues("", hosted):
         yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.>"
-        yield f"{API}.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{name}"
+        yield from (f"{API}.CONSUMER.{verb}.{TURN_QUEUE.name}.{name}" for verb in ("MSG.NEXT", "DELETE"))
         yield f"$JS.ACK.{TURN_QUEUE.name}.{name}.>"

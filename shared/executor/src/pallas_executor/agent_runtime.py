@@ -54,8 +54,8 @@ class Emitter(Protocol):
         """
         ...
 
-    async def answered(self, event: Answered) -> None:
-        """Publish what a call answered. Waits only if the answer is large."""
+    async def answered(self, event: Answered) -> bool:
+        """Publish what a call answered. Waits only if the answer is large. False: later attempts will not have it."""
         ...
 
 

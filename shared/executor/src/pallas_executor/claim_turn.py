@@ -51,7 +51,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """It cannot be executed again, but the worker that claimed it may still live: check again later."""
+    """The worker that claimed it may only be slow, and what it still writes would decide: check again later."""
 
 
 type Verdict = Run | Conclude | Over | NotYet
@@ -186,8 +186,8 @@ async def _claim(claimant: Claimant, judged: _Judged, judge: Callable[[int], Awa
                 pass
         attempt, after = claim.attempt + 1, state.seq
         judged = await judge(attempt)
-        open_end = (judged.lost is not None or judged.journal.unknown) and not judged.journal.handed_back
-        if open_end and await _may_live(claimant, claim.worker):
+        undecided = (judged.lost is not None or judged.journal.unknown) and not judged.journal.handed_back
+        if undecided and await _may_live(claimant, claim.worker):
             return NotYet()
 
 
@@ -205,6 +205,9 @@ async def _judge(bus: Bus, ref: TurnRef, definition: AgentDefinition, attempt: i
             f"The worker was {ended} after the tool {tool.server}/{tool.tool} had started; whether it took effect is "
             "unknown, so the turn is not executed again. Check before you retry."
         )
+        return _Judged(journal, _Lost(Failed("worker_lost", why)))
+    if journal.unreadable:
+        why = "The worker was lost, and the log of what it did cannot be read. Check before you retry."
         return _Judged(journal, _Lost(Failed("worker_lost", why)))
     if journal.lost >= definition.limits.max_attempts:
         times = "once" if journal.lost == 1 else f"{journal.lost} times"

@@ -18,7 +18,7 @@ from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.polling import polling
 from pallas_bus.turnlog.claims import watch_claims
 from pallas_bus.turnlog.heartbeats import send_heartbeats
-from pallas_bus.turnlog.puller import TurnPuller
+from pallas_bus.turnlog.puller import PULL_EXPIRES, TurnPuller
 from pallas_bus.turnlog.queue import Delivery, ensure_consumer
 from pallas_contracts.agents import AgentRead, AgentReadAnswer, Trouble, WorkerPresence
 from pallas_contracts.bounds import MANY, line
@@ -67,6 +67,7 @@ class Executor:
     agents: dict[str, HostedAgent]
     metrics: Metrics
     taking: TakeTurn
+    pull_seconds: float
     puller: TurnPuller = field(init=False)
     http: None = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -78,7 +79,7 @@ class Executor:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     def __post_init__(self) -> None:
-        self.puller = TurnPuller(self.bus, self.slots.room, self.take)
+        self.puller = TurnPuller(self.bus, self.slots.room, self.take, self.pull_seconds)
 
     def replace(self, agents: Iterable[HostedAgent]) -> None:
         """Replace hosted agents by these; turns that run keep the agents they started with."""
@@ -208,21 +209,29 @@ class Executor:
 
 @asynccontextmanager
 async def execute_turns(
-    bus: Bus, access: Access, process: Process, metrics: Metrics, *, slots: int, content_seconds: float
+    bus: Bus,
+    access: Access,
+    process: Process,
+    metrics: Metrics,
+    *,
+    slots: int,
+    content_seconds: float,
+    pull_seconds: float = PULL_EXPIRES,
 ) -> AsyncGenerator[Executor]:
     """Be ready to execute turns inside the block: `slots` at a time. Leaving it naks what still runs.
 
-    Content is kept for `content_seconds` after a turn's end.
+    Content is kept for `content_seconds` after a turn's end. A pull request, of which each agent has one, waits for
+    `pull_seconds` at the broker.
     """
     agents, running = dict[str, HostedAgent](), Running()
     letters = DeadLetters(bus, content_seconds, metrics)
     taking = TakeTurn(bus, process.instance, content_seconds, agents.get, running, letters, metrics)
-    executor = Executor(bus, Slots(slots, lambda: len(agents)), running, agents, metrics, taking)
+    executor = Executor(bus, Slots(slots, lambda: len(agents)), running, agents, metrics, taking, pull_seconds)
     metrics.watch(executor.slots)
     reread = partial(running.reread, bus)
     async with (
         # Gateways nak the turns of an executor that sends no heartbeats.
-        send_heartbeats(access, process.instance) as heartbeats_lost,
+        send_heartbeats(access, process.instance, service=bus.service) as heartbeats_lost,
         process.ends_when(heartbeats_lost, "heartbeats"),
         polling(bus, reread, _CLAIMS_POLL_SECONDS),
     ):

@@ -1,7 +1,8 @@
 """The journal of a turn: what its earlier attempts asked and heard, read from the log.
 
-An attempt counts up to the claim that follows it, and up to the first of its events that is missing. A tool whose start
-is stored behind such a gap counts as unknown, and so does an answer.
+An attempt counts up to the claim that follows it, and up to its first gap: an event that is missing, or an answer that
+could not be kept or cannot be read. Answers behind the gap do not count: they may have followed from what is missing. A
+tool that may not be called again, and started behind it, counts as unknown, even if it has an answer there.
 """
 
 import asyncio
@@ -9,6 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+
+from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read_all
@@ -36,7 +39,8 @@ class Journal:
 
     `answers` are the calls that were answered, by their place in the turn. `unknown` are the tools that started, may
     not be called again, and whose answer is not known; those of `behind_gap` are not even known to belong to a call
-    of `answers`. `effect` is the last tool that started and may not be called again, answered or not. `lost` counts the
+    of `answers`. With `unreadable`, tools may have started that are not known at all. `effect` is the last tool that
+    started and may not be called again, answered or not. `lost` counts the
     attempts whose worker was lost; with `handed_back` the last one is not among them. `elapsed` is the seconds from the
     first claim to the last. `traced` has the headers of the first claim, in whose trace the answers were got.
     """
@@ -44,6 +48,7 @@ class Journal:
     answers: Mapping[str, Answered] = field(default_factory=dict[str, Answered])
     unknown: Mapping[str, ToolStarted] = field(default_factory=dict[str, ToolStarted])
     behind_gap: bool = False
+    unreadable: bool = False
     effect: ToolStarted | None = None
     lost: int = 0
     handed_back: bool = False
@@ -57,12 +62,27 @@ NO_JOURNAL = Journal()
 
 @dataclass(slots=True)
 class LoggedAttempt:
-    """The events of an attempt by number, as far as they were stored before the next claim."""
+    """The events of an attempt by number, as far as they were stored before the next claim.
+
+    `unreadable`: there are others, which cannot be decoded.
+    """
 
     number: int
     claimed_at: datetime
     headers: Mapping[str, str]
     events: dict[int, AnyEvent] = field(default_factory=dict[int, "AnyEvent"])
+    unreadable: bool = False
+
+    def add(self, record: Record) -> None:
+        """Add a message of events, if it is of this attempt. Content that cannot be decoded is missing."""
+        try:
+            batch = TurnEvents.model_validate_json(record.data)
+        except ValidationError as error:
+            log.warning("unreadable events", extra={"subject": record.subject, "faults": error.error_count()})
+            self.unreadable |= record.subject.split(".")[3] == "event"
+        else:
+            if batch.attempt == self.number:
+                self.events.update({event.seq: event for event in batch.events})
 
 
 async def read_journal(bus: Bus, ref: TurnRef, before: int) -> Journal:
@@ -91,9 +111,7 @@ def logged_attempts(records: Iterable[Record]) -> list[LoggedAttempt]:
                 if isinstance(claim, Claimed):
                     attempts.append(LoggedAttempt(claim.attempt, record.time, record.headers))
             case "event" | "content" if attempts:
-                batch = TurnEvents.model_validate_json(record.data)
-                if batch.attempt == attempts[-1].number:
-                    attempts[-1].events.update({event.seq: event for event in batch.events})
+                attempts[-1].add(record)
             case _:
                 pass
     return attempts
@@ -112,11 +130,11 @@ def fold_journal(attempts: Sequence[LoggedAttempt], before: int) -> Journal:
     """The journal for attempt `before`, from the attempts in their order. Answers are whole."""
     answers: dict[str, Answered] = {}
     unknown: dict[str, ToolStarted] = {}
-    behind_gap, effect, lost, handed_back = False, None, before - 1, False
+    behind_gap, unreadable, effect, lost, handed_back = False, False, None, before - 1, False
     for attempt in attempts:
         if attempt.number >= before:
             break
-        handed_back = False
+        handed_back, unreadable = False, unreadable or attempt.unreadable
         gap = next(number for number in range(1, len(attempt.events) + 2) if number not in attempt.events)
         for number in sorted(attempt.events):
             match attempt.events[number]:
@@ -140,4 +158,14 @@ def fold_journal(attempts: Sequence[LoggedAttempt], before: int) -> Journal:
     times = [attempt.claimed_at for attempt in attempts]
     elapsed = (times[-1] - times[0]).total_seconds() if times else 0.0
     headers: Mapping[str, str] = attempts[0].headers if attempts else {}
-    return Journal(answers, unknown, behind_gap, effect, lost, handed_back, elapsed, headers)
+    return Journal(
+        answers=answers,
+        unknown=unknown,
+        behind_gap=behind_gap,
+        unreadable=unreadable,
+        effect=effect,
+        lost=lost,
+        handed_back=handed_back,
+        elapsed=elapsed,
+        traced=headers,
+    )

@@ -25,7 +25,7 @@ class Steps:
         self._continued = not turn.journal.answers
         self._effect = turn.journal.effect
         self._taken = set[str]()
-        self.unusable: JournalUnusable | None = None
+        self._unusable: JournalUnusable | None = None
 
     @property
     def ending(self) -> bool:
@@ -46,6 +46,15 @@ class Steps:
         self._taken.add(call)
         return entry.answer
 
+    def check_usable(self) -> None:
+        """Check that no answer was found that cannot be used: a function may have caught the exception.
+
+        Raises:
+            JournalUnusable: there was one.
+        """
+        if self._unusable is not None:
+            raise self._unusable
+
     def check_all_taken(self) -> None:
         """Check at the end that every answer was asked for; those inside an answered call are not.
 
@@ -59,8 +68,8 @@ class Steps:
 
     def mismatch(self, reason: str) -> JournalUnusable:
         """The exception for an answer that cannot be used. It is kept, because a function may catch it."""
-        self.unusable = JournalUnusable(reason)
-        return self.unusable
+        self._unusable = JournalUnusable(reason)
+        return self._unusable
 
     def is_unknown(self, call: str) -> bool:
         """Whether an earlier attempt started this call of a tool, and nobody knows what became of it."""
@@ -86,9 +95,14 @@ class Steps:
         """From here on a drain does not stop the attempt."""
         self._boundary.hold()
 
-    async def record(self, call: str, basis: str, answer: str) -> None:
-        """Add the answer of a call, as JSON."""
-        await self._emit.answered(Answered(call=call, basis=basis, answer=answer))
+    async def record(self, call: str, basis: str, answer: str | None) -> None:
+        """Add the answer of a call, as JSON; None if it has none.
+
+        Without an answer, or with one that is too large to be kept, this is a gap in the journal: what follows from it
+        would be lost with the attempt. So a drain does not stop the attempt any more.
+        """
+        if not await self._emit.answered(Answered(call=call, basis=basis, answer=answer)):
+            self.hold()
 
     def restart(self) -> Failed | None:
         """Start the attempt anew, without the journal. Returns why not, if a tool may have had an effect."""
@@ -98,6 +112,6 @@ class Steps:
                 "The turn cannot go on where it stopped, because the agent has changed meanwhile. It is not executed "
                 f"again, because the tool {tool.server}/{tool.tool} had started. Check before you retry.",
             )
-        self._journal, self._continued, self.unusable = NO_JOURNAL, True, None
+        self._journal, self._continued, self._unusable = NO_JOURNAL, True, None
         self._emit.emit(Restarted())
         return None

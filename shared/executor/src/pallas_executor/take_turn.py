@@ -151,7 +151,7 @@ class TakeTurn:
             case NotYet():
                 return _End.HELD
             case Conclude(attempt, fence, why, used_up):
-                _taken(delivery, attempt)
+                _trace_attempt(delivery, attempt)
                 if why is not None and used_up:
                     names = (ref.team, ref.agent, ref.turn_id)
                     await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
@@ -160,10 +160,8 @@ class TakeTurn:
                 return _End.CONCLUDED
             case Run(attempt, fence, journal):
                 self.metrics.attempt_begins(request, attempt, started_at)
-                _taken(delivery, attempt, journal)
-                level = logging.DEBUG if attempt == 1 else logging.WARNING
-                event = "started" if attempt == 1 else "a further attempt started"
-                log.log(level, event, extra={"attempt": attempt, "tool": request.tool})
+                _trace_attempt(delivery, attempt, journal)
+                _log_start(request, attempt, journal)
                 writer = self._writer(hosted, request, attempt, fence)
                 return await self._execute(hosted, request, writer, journal, started_at)
 
@@ -206,7 +204,14 @@ class TakeTurn:
         )
 
 
-def _taken(delivery: Delivery, attempt: int, journal: Journal = NO_JOURNAL) -> None:
+def _log_start(request: TurnRequested, attempt: int, journal: Journal) -> None:
+    """Log that an attempt starts: with a warning if a worker was lost, but not if one has handed the turn back."""
+    level = logging.DEBUG if attempt == 1 else logging.INFO if journal.handed_back else logging.WARNING
+    event = "started" if attempt == 1 else "a further attempt started"
+    log.log(level, event, extra={"attempt": attempt, "tool": request.tool})
+
+
+def _trace_attempt(delivery: Delivery, attempt: int, journal: Journal = NO_JOURNAL) -> None:
     """Set the attempt on the span. A first attempt gets a span of the time in the queue, a later one a link to it."""
     trace.get_current_span().set_attribute("pallas.attempt", attempt)
     if not tracing():

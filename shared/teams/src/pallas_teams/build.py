@@ -59,7 +59,7 @@ def _agent(folder: Path, key: str, section: AgentSection, team: AgentsFile, conf
         servers=section.servers,
         limits=_limits(section),
         retry=section.retry,
-        safe_tools=frozenset(name for name, tool in section.tools.items() if tool.retry == "safe"),
+        retry_of_tools={name: tool.retry for name, tool in section.tools.items()},
         on_unknown_tool_outcome=section.on_unknown_tool_outcome,
         max_iterations=section.max_iterations,
         model=_model(section, config),

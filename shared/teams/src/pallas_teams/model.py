@@ -107,7 +107,7 @@ class ModelCapabilities:
 class AgentConfig:
     """One agent of a team.
 
-    `safe_tools` are the tools, as `server/tool`, that may be called again although the agent's others may not.
+    `retry_of_tools` has what the folder says of single tools, as `server/tool`.
 
     An agent of kind llm has a `model` and an `instruction` (its text, also if it was in a file). An agent of kind
     function has a `module`: the path of a file in the folder, or a dotted name.
@@ -125,7 +125,9 @@ class AgentConfig:
     limits: Limits
     retry: Literal["safe", "unsafe"]
     max_iterations: int
-    safe_tools: frozenset[str] = frozenset()
+    retry_of_tools: Mapping[str, Literal["safe", "unsafe"]] = field(
+        default_factory=dict[str, Literal["safe", "unsafe"]]
+    )
     on_unknown_tool_outcome: Literal["fail", "tell_model"] = "fail"
     model: ModelRef | None = None
     capabilities: ModelCapabilities | None = None
@@ -133,9 +135,15 @@ class AgentConfig:
     module: Path | str | None = None
     allow: Allow | None = None
 
-    def may_repeat(self, server: str, tool: str) -> bool:
-        """Whether a tool of a downstream server may be called again after a worker was lost."""
-        return self.retry == "safe" or f"{server}/{tool}" in self.safe_tools
+    def may_repeat(self, server: str, tool: str) -> bool | None:
+        """Whether a tool of a downstream server may be called again after a worker was lost.
+
+        None: the folder does not say so, but the tool itself may.
+        """
+        said = self.retry_of_tools.get(f"{server}/{tool}")
+        if said is None:
+            return True if self.retry == "safe" else None
+        return said == "safe"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class AllowSection(Section):
 class ToolSection(Section):
     """`agents.<key>.tools.<server/tool>`."""
 
-    retry: Literal["safe", "unsafe"] = "unsafe"
+    retry: Literal["safe", "unsafe"]
 
 
 class AgentSection(Section):

@@ -1,5 +1,6 @@
 """One call of a downstream tool in a turn: its progress is emitted, and its errors get codes."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent_worker.downstream.server import DownstreamServer
@@ -51,7 +52,11 @@ async def call_tool(
         raise CallFailed("tool_error", redact(str(error)) or type(error).__name__) from error
 
 
-def says_safe(tool: "Tool") -> bool:
-    """Whether a tool says of itself that it may be called again."""
-    hints = tool.annotations
-    return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
+type MayRepeat = Callable[[str, str], bool | None]
+"""Whether the team lets a tool of a server be called again after a worker was lost. None: it does not say."""
+
+
+def is_safe(server: str, tool: "Tool", may_repeat: MayRepeat) -> bool:
+    """Whether a tool may be called again: what the team says comes before what the tool says of itself."""
+    said, hints = may_repeat(server, tool.name), tool.annotations
+    return said if said is not None else hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)

@@ -56,9 +56,9 @@ class AgentJournal:
         try:
             text = adapter.dump_json(answer).decode()
         except PydanticSerializationError:  # half of a surrogate pair, for example
-            log.warning("an answer is no JSON, so a later attempt makes the call again", extra={"call": call})
-        else:
-            await self._steps.record(call, basis, text)
+            log.warning("an answer is no JSON, so it cannot be kept for a later attempt", extra={"call": call})
+            text = None
+        await self._steps.record(call, basis, text)
 
     def _read[T](self, adapter: TypeAdapter[T], call: str, basis: str) -> T | None:
         answer = self._steps.answer(call, basis)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pydantic_ai.exceptions import AgentRunError
 
+from agent_worker.downstream.calls import MayRepeat
 from agent_worker.downstream.server import DownstreamServer
 from agent_worker.llm.failures import RunFailed, run_failure
 from agent_worker.llm.journal import AgentJournal, basis_of
@@ -38,8 +39,8 @@ log = logging.getLogger(__name__)
 class LlmRuntime:
     """An LLM agent: the configuration and pooled clients that its turns share. It keeps no state of a turn.
 
-    `safe(server, tool)` says whether the team lets a tool be called again after a worker was lost. With `tell_model`,
-    the model is told if the outcome of another one is unknown.
+    `may_repeat` says which tools may be called again after a worker was lost. With `tell_model`, the model is told if
+    the outcome of another one is unknown.
     """
 
     name: str
@@ -52,7 +53,7 @@ class LlmRuntime:
     agents: tuple["LlmRuntime", ...] = ()
     instead: Callable[[str], AgentModel] | None = None
     """Returns the model that a turn names instead of the agent's own; raises `Rejected` when it cannot be used."""
-    safe: Callable[[str, str], bool] = lambda _server, _tool: False
+    may_repeat: MayRepeat = lambda _server, _tool: None
     tell_model: bool = False
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -120,7 +121,9 @@ class LlmRuntime:
 
     async def _run(self, seed: Seed, scope: TurnScope, model: AgentModel, place: str = "") -> str:
         agents = (SubAgent(agent.name, agent.description, self._ask(agent, scope)) for agent in self.agents)
-        tools = AgentTools(scope, self.servers, agents, vision=self.vision, safe=self.safe, tell_model=self.tell_model)
+        tools = AgentTools(
+            scope, self.servers, agents, vision=self.vision, may_repeat=self.may_repeat, tell_model=self.tell_model
+        )
         journal = AgentJournal(scope.steps, self.name, self.basis(model))
         loop = AgentLoop(self.name, model, self.instruction, tools, scope, journal, place, self.max_iterations)
         try:

@@ -16,7 +16,7 @@ from pydantic_ai.exceptions import ToolFailed as ToolFailedForModel
 from pydantic_ai.messages import BinaryContent
 from pydantic_ai.tools import ToolDefinition
 
-from agent_worker.downstream.calls import CallFailed, call_tool, says_safe
+from agent_worker.downstream.calls import CallFailed, MayRepeat, call_tool, is_safe
 from agent_worker.downstream.server import DownstreamServer
 from agent_worker.llm.failures import RunFailed
 from agent_worker.llm.results import model_content, result_text
@@ -72,7 +72,7 @@ class _Bound:
 class AgentTools:
     """All tools of one run. Names are `{server}__{tool}`; a sub-agent's is `{name}__{name}`.
 
-    `safe(server, tool)` says whether the team lets a tool be called again; a tool may say so itself, too.
+    `may_repeat` says which of them may be called again after a worker was lost.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class AgentTools:
         agents: Iterable[SubAgent],
         *,
         vision: bool,
-        safe: Callable[[str, str], bool],
+        may_repeat: MayRepeat,
         tell_model: bool,
     ) -> None:
         self._scope = scope
         self._servers = servers
         self._agents = tuple(agents)
         self._vision = vision
-        self._safe = safe
+        self._may_repeat = may_repeat
         self._tell_model = tell_model
         self._bound: dict[str, _Bound] | None = None
 
@@ -185,7 +185,7 @@ class AgentTools:
                 log.warning("agent runs without a server's tools", extra={"server": name, "reason": error.message})
                 continue
             for tool in tools:
-                safe = self._safe(name, tool.name) or says_safe(tool)
+                safe = is_safe(name, tool, self._may_repeat)
                 self._add(found, _Bound(_server_tool(name, tool), name, tool.name, server=server, safe=safe))
         for agent in self._agents:
             bare = f"{agent.name}__{agent.name}"

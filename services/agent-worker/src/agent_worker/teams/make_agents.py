@@ -153,7 +153,7 @@ class _Host:
             servers=self._servers(agent),
             instead=partial(self.shared.models.instead, agent, providers=self.folder.providers),
             agents=tuple(self._llm_runtime(self.folder.agents[name]) for name in agent.depends_on),
-            safe=agent.may_repeat,
+            may_repeat=agent.may_repeat,
             tell_model=agent.on_unknown_tool_outcome == "tell_model",
         )
         return runtime

@@ -1,11 +1,11 @@
 """What a function calls outside of its module: tools of downstream servers and LLM agents of its team."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_worker.downstream.calls import CallFailed, call_tool, says_safe
+from agent_worker.downstream.calls import CallFailed, MayRepeat, call_tool, is_safe
 from agent_worker.downstream.server import DownstreamServer
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Unavailable
@@ -23,11 +23,11 @@ _PARTS = {"content", "structured_content", "is_error"}
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The servers and agents that a function agent names. `safe` is as in `LlmRuntime`."""
+    """The servers and agents that a function agent names. `may_repeat` is as in `LlmRuntime`."""
 
     servers: Mapping[str, DownstreamServer]
     agents: "Mapping[str, LlmRuntime]"
-    safe: Callable[[str, str], bool]
+    may_repeat: MayRepeat
 
     def open(self, steps: Steps, emit: Emitter) -> "TurnOutside":
         """What one attempt can call."""
@@ -45,10 +45,12 @@ class TurnOutside:
 
     async def may_repeat(self, server: str, tool: str) -> bool:
         """Whether the team or the tool itself says so."""
-        if self._reach.safe(server, tool):
-            return True
+        may_repeat = self._reach.may_repeat
+        if (said := may_repeat(server, tool)) is not None:
+            return said
         with suppress(Unavailable, KeyError):
-            return any(says_safe(it) for it in await self._reach.servers[server].tools() if it.name == tool)
+            tools = await self._reach.servers[server].tools()
+            return any(is_safe(server, it, may_repeat) for it in tools if it.name == tool)
         return False
 
     async def call_tool(self, started: ToolStarted, arguments: JsonObject) -> JsonObject:

@@ -1,17 +1,21 @@
 """Computes the health of an agent from everything that is known about it. Pure.
 
 Callers do not call an agent in `error`. So what the next turn might repair is only `degraded`: unreachable servers,
-however many, and a missing worker.
+however many, and a missing worker. A data agent that no pool can reach is `degraded` too: its turns wait while a pool
+restarts or the agent reconnects. When a pool has waited long enough for the agent, it reports that as an error.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from health_monitor.judging.needs import Needs, model_key
-from pallas_contracts.agents import AgentDefinition, Dependency, ModelDependency, WorkerPresence
+from pallas_contracts.agents import AgentDefinition, Dependency, ModelDependency, Trouble, WorkerPresence
 from pallas_contracts.health import HealthStatus, ProbeResult
 
 NO_WORKER = "no worker is running; starts on the next turn"
+NO_POOL = "no data-pool can reach it; its turns wait"
+
+_SEVERITY = {"degraded": 1, "error": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +55,32 @@ def fold(definition: AgentDefinition, needs: Needs, evidence: Evidence, *, slow:
     failed = [worker.failed[key] for worker in evidence.workers if key in worker.failed]
     if failed and not running:
         return Verdict("error", f"the agent failed to start: {failed[0]}", 0)
+    trouble = _least_trouble(key, running, evidence.workers)
+    if trouble is not None and trouble.status == "error":
+        return Verdict("error", trouble.reason, len(running))
     if not running and evidence.waited is not None and evidence.waited > definition.limits.queue_timeout:
-        return Verdict("error", f"turns have waited {evidence.waited:.0f} s and no worker is running", 0)
+        missing = (NO_POOL if definition.kind == "data" else NO_WORKER).partition(";")[0]
+        return Verdict("error", f"turns have waited {evidence.waited:.0f} s and {missing}", 0)
     issues = [issue for server in needs.servers if (issue := _server_issue(server, evidence, running, slow))]
     issues += [issue for model in needs.models if (issue := _model_issue(model, evidence, slow))]
     if failed:
         issues.append(f"the agent failed to start on {len(failed)} of {len(failed) + len(running)} workers")
+    if trouble is not None:
+        issues.append(trouble.reason)
     if not running:
-        issues.append(NO_WORKER)
+        issues.append(NO_POOL if definition.kind == "data" else NO_WORKER)
     notes = [f"{name} not checked (its address is not in the team folders)" for name in _unchecked(needs, evidence)]
     return Verdict("degraded" if issues else "ok", ", ".join(issues + notes) or None, len(running))
+
+
+def _least_trouble(key: str, running: Sequence[WorkerPresence], workers: Sequence[WorkerPresence]) -> Trouble | None:
+    """What is wrong with the agent where it is best, as a turn may go there; None: all is well on some worker.
+
+    Workers that cannot run it count only if none can.
+    """
+    reports = [worker.troubles.get(key) for worker in running]
+    reports = reports or [worker.troubles[key] for worker in workers if key in worker.troubles]
+    return min(reports, key=lambda it: _SEVERITY[it.status] if it else 0, default=None)
 
 
 def _server_issue(server: Dependency, evidence: Evidence, running: Sequence[WorkerPresence], slow: float) -> str | None:

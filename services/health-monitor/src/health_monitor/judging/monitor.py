@@ -111,10 +111,10 @@ class Monitor:
         await asyncio.gather(*self._publishing, return_exceptions=True)
 
     def _note_workers(self) -> None:
-        """Record which workers host which agents, and since when an agent has none: its turns wait from then on."""
+        """Record which workers know which agents, and since when an agent has none: its turns wait from then on."""
         hosts: dict[str, list[WorkerPresence]] = {}
         for worker in self._workers.values():
-            for key in {*worker.agents, *worker.failed}:
+            for key in {*worker.agents, *worker.failed, *worker.troubles}:
                 hosts.setdefault(key, []).append(worker)
         served = {key for key, workers in hosts.items() if running_on(key, workers)}
         self._idle_since.update(dict.fromkeys(self._served - served, utc_now().timestamp()))
@@ -217,4 +217,4 @@ class Monitor:
 
 
 def _hosting(presence: WorkerPresence) -> tuple[object, ...]:
-    return presence.agents, presence.failed, presence.stdio
+    return presence.agents, presence.failed, presence.troubles, presence.stdio

@@ -14,9 +14,9 @@ from itertools import batched
 from pallas_bus.history.turns import State, TurnHistory, fold
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read, read_last
-from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Contract
-from pallas_contracts.turns import TurnClaim, TurnOutcome
+from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome
 
 _FIRST_WINDOW = 10_000
 """Positions in the first window; each further window is twice as large."""
@@ -84,9 +84,9 @@ class TurnFilter:
 
 
 async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHistory]:
-    """The latest `limit` turns that match, ordered by the time of their request; without events.
+    """The latest `limit` turns that match, ordered by the time of their request.
 
-    Of the attempts of a turn, only the last may be included.
+    Of the attempts of a turn, only the last may be included, and of its events only the last of a turn without outcome.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -147,16 +147,22 @@ async def _position(bus: Bus, moment: datetime, *, otherwise: int) -> int:
 
 
 async def _complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
-    """Read the last claim and the outcome of turns that lack them; of a cancelled turn, also the claim before."""
+    """Read the last claim and the outcome of turns that lack them; of a cancelled turn, also the claim before.
+
+    Of a turn without outcome, read the last events: they say whether its worker has given it back.
+    """
     await _take(bus, turns, TURN_CLAIM, [turn for turn in turns.values() if not turn.attempts])
     await _take(bus, turns, TURN_OUTCOME, [turn for turn in turns.values() if turn.outcome is None])
     for turn in turns.values():
         if turn.cancel is not None and not turn.attempts:
             async for record in read(bus, TURN_LOG.name, turn.ref.on(TURN_CLAIM.template)):
                 turn.take(record)
+    await _take(bus, turns, TURN_EVENT, [turn for turn in turns.values() if turn.attempts and turn.outcome is None])
 
 
-async def _take(bus: Bus, turns: dict[str, TurnHistory], contract: _Scanned, lacking: Iterable[TurnHistory]) -> None:
+async def _take(
+    bus: Bus, turns: dict[str, TurnHistory], contract: _Scanned | Contract[TurnEvents], lacking: Iterable[TurnHistory]
+) -> None:
     for some in batched(lacking, _MOST, strict=False):
         subjects = [turn.ref.on(contract.template) for turn in some]
         for record in await read_last(bus, TURN_LOG.name, *subjects):

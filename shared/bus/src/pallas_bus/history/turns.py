@@ -20,6 +20,7 @@ from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,
     Claimed,
+    HandedBack,
     TurnClaim,
     TurnEvents,
     TurnJoined,
@@ -47,6 +48,11 @@ class AttemptHistory:
     def in_order(self) -> list[AnyEvent]:
         """The attempt's events, by number."""
         return [self.events[number] for number in sorted(self.events)]
+
+    @property
+    def handed_back(self) -> HandedBack | None:
+        """The event by which its worker gave the turn back, if it did."""
+        return next((event for event in self.events.values() if isinstance(event, HandedBack)), None)
 
 
 @dataclass
@@ -76,10 +82,11 @@ class TurnHistory:
 
     @property
     def state(self) -> State:
-        """Whether the turn waits, runs, or how it ended."""
+        """Whether the turn waits, also for another worker after one has given it back; runs; or how it ended."""
         if self.outcome is not None:
             return self.outcome.status
-        return "running" if self.attempts else "waiting"
+        last = self.attempts.get(max(self.attempts, default=0))
+        return "waiting" if last is None or last.handed_back is not None else "running"
 
     @property
     def requested_at(self) -> datetime | None:

@@ -8,6 +8,7 @@ functions use `scoped_reads` instead.
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,15 +112,14 @@ async def read_all(bus: Bus, stream: str, subject: str) -> list[Record]:
     newest = await read_newest(bus, stream, subject)
     if newest is None:
         return []
-    try:
-        async with asyncio.timeout(bus.timeout):
-            while True:
-                records = [record async for record in read(bus, stream, subject)]
-                if records and records[-1].seq >= newest.seq:
-                    return records
-                await asyncio.sleep(_POLL_SECONDS)
-    except TimeoutError as error:
-        raise Unavailable(f"not all messages on {subject!r} were found in time") from error
+    until = time.monotonic() + bus.timeout
+    while True:
+        records = [record async for record in read(bus, stream, subject, timeout=bus.timeout)]
+        if records and records[-1].seq >= newest.seq:
+            return records
+        if time.monotonic() > until:
+            raise Unavailable(f"not all messages on {subject!r} were found in time")
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def read_at(bus: Bus, stream: str, position: int) -> Record | None:

@@ -25,13 +25,16 @@ HEARTBEAT_SECONDS = 0.25
 
 
 @asynccontextmanager
-async def send_heartbeats(access: Access | str, worker: str) -> AsyncGenerator[asyncio.Event]:
-    """Send heartbeats of `worker` inside the block. Yields an event that is set when an error has ended them."""
+async def send_heartbeats(access: Access | str, worker: str, *, service: str = WORKER) -> AsyncGenerator[asyncio.Event]:
+    """Send heartbeats of `worker`, a replica of `service`, inside the block.
+
+    Yields an event that is set when an error has ended them.
+    """
     stop, lost, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
 
     def run() -> None:
         try:
-            asyncio.run(_send_until(stop, access, worker))
+            asyncio.run(_send_until(stop, access, worker, service))
         except Exception:
             log.exception("sending heartbeats failed")
             loop.call_soon_threadsafe(lost.set)
@@ -45,11 +48,11 @@ async def send_heartbeats(access: Access | str, worker: str) -> AsyncGenerator[a
         await asyncio.to_thread(thread.join, 2 * HEARTBEAT_SECONDS)
 
 
-async def _send_until(stop: threading.Event, access: Access | str, worker: str) -> None:
+async def _send_until(stop: threading.Event, access: Access | str, worker: str, service: str) -> None:
     subject = WORKER_ALIVE.template.subject(worker=worker)
     heartbeat = WorkerAlive(worker=worker).model_dump_json().encode()
     while not stop.is_set():
-        async with connect_when_possible(access, WORKER, instance=f"{worker}-heartbeats") as bus:
+        async with connect_when_possible(access, service, instance=f"{worker}-heartbeats") as bus:
             while not stop.is_set() and not bus.closed.is_set():
                 with suppress(Unavailable):
                     await bus.send(subject, heartbeat)

@@ -2,14 +2,14 @@
 
 While there are free slots, a pull request waits at the consumer of each agent. After a slot becomes free, the first
 pull does not wait, so that turns that are in a queue already come first. A turn that is delivered when there is no free
-slot any more is nak'ed at once, and reaches another worker within milliseconds.
+slot any more is nak'ed at once, and reaches another worker within milliseconds. What a turn costs here does not depend
+on the number of agents.
 """
 
 import asyncio
 import json
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,7 +35,6 @@ _LATE = 2.0
 
 _REFUSED_PAUSE = 1.0
 
-_WAIT = json.dumps({"batch": 1, "expires": int(PULL_EXPIRES * NANOSECONDS)}).encode()
 _NO_WAIT = json.dumps({"batch": 1, "no_wait": True}).encode()
 
 
@@ -64,15 +63,21 @@ class TurnPuller:
     """Pulls turns of several agents into the free slots of one worker.
 
     `room(key)` returns how many more turns of an agent may start now. `take(key, delivery)` starts one; it returns
-    False when there is no free slot after all.
+    False when there is no free slot after all. A pull request waits for `expires` seconds. `_idle` are the agents
+    without a pull request, those first that have had none for the longest time; `_asked` counts requests without wait.
     """
 
     bus: Bus
     room: Callable[[str], int]
     take: Callable[[str, Delivery], bool]
+    expires: float = PULL_EXPIRES
     _sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
-    _order: deque[str] = field(default_factory=deque[str])
+    _idle: dict[str, None] = field(default_factory=dict[str, None])
+    _asked: int = 0
     _stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self._wait = json.dumps({"batch": 1, "expires": int(self.expires * NANOSECONDS)}).encode()
 
     async def start(self) -> None:
         """Repeat pull requests after a reconnect, and those that were lost."""
@@ -87,9 +92,18 @@ class TurnPuller:
         ]
         for source in late:
             log.warning("a pull request was lost", extra={"agent": source.agent})
-            source.state = _Pull.NONE
+            self._set(source, _Pull.NONE)
         if late:
             await self.refill()
+
+    def _set(self, source: _Source, state: _Pull) -> None:
+        """Change the state of a pull request."""
+        self._asked += (state is _Pull.ASKED) - (source.state is _Pull.ASKED)
+        source.state = state
+        if state is not _Pull.NONE:
+            self._idle.pop(source.agent, None)
+        elif source.agent in self._sources:
+            self._idle[source.agent] = None
 
     async def add(self, key: str, team: str, agent: str) -> None:
         """Start to pull the turns of an agent, which `room` and `take` know as `key`."""
@@ -101,7 +115,7 @@ class TurnPuller:
         subscription = await self.bus.subscribe(f"{inbox}.*", arrived)
         source = _Source(key, consumer_name(team, agent), subscription, inbox)
         self._sources[key] = source
-        self._order.append(key)
+        self._set(source, _Pull.NONE)
         await self.refill()
 
     def __contains__(self, key: str) -> bool:
@@ -111,7 +125,8 @@ class TurnPuller:
     async def remove(self, key: str) -> None:
         """Stop pulling the turns of an agent; running turns go on."""
         if (source := self._sources.pop(key, None)) is not None:
-            self._order.remove(key)
+            self._set(source, _Pull.NONE)
+            self._idle.pop(key, None)
             await self.bus.unsubscribe(source.subscription)
 
     async def stop(self) -> None:
@@ -124,23 +139,17 @@ class TurnPuller:
         """Pull turns for the free slots. Call this whenever a slot becomes free."""
         if self._stopped or not self.bus.connected:
             return
-        asked = sum(source.state is _Pull.ASKED for source in self._sources.values())
-        for key in list(self._order):
-            source = self._sources.get(key)
-            if source is None or source.state is not _Pull.NONE:
-                continue
-            if self.room(key) <= asked:
-                continue
-            asked += 1
-            await self._pull(source, wait=False)
+        for key in list(self._idle):
+            if key in self._idle and self.room(key) > self._asked:
+                await self._pull(self._sources[key], wait=False)
 
     async def _pull(self, source: _Source, *, wait: bool) -> None:
-        source.state = _Pull.WAITING if wait else _Pull.ASKED
+        self._set(source, _Pull.WAITING if wait else _Pull.ASKED)
         source.number += 1
-        source.answer_by = time.monotonic() + _LATE + (PULL_EXPIRES if wait else 0.0)
+        source.answer_by = time.monotonic() + _LATE + (self.expires if wait else 0.0)
         await self.bus.send(
             f"$JS.API.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{source.consumer}",
-            _WAIT if wait else _NO_WAIT,
+            self._wait if wait else _NO_WAIT,
             reply=f"{source.inbox}.{source.number}",
         )
 
@@ -153,13 +162,10 @@ class TurnPuller:
             if status != "100" and message.subject.rpartition(".")[2] == str(source.number):
                 await self._nothing(source, status)
             return
-        source.state = _Pull.NONE
+        self._set(source, _Pull.NONE)
         delivery = _delivery(self.bus, message, headers)
         if self._stopped or not self.take(source.agent, delivery):
             await delivery.nak()
-        else:
-            self._order.remove(source.agent)
-            self._order.append(source.agent)
         if source.state is _Pull.NONE and not delivery.waiting and self.room(source.agent):
             await self._pull(source, wait=True)
         await self.refill()
@@ -168,10 +174,10 @@ class TurnPuller:
         """The pull ended without a turn: wait for one while there is room, or retry later if the pull was refused."""
         if status not in PULL_ENDED:
             log.warning("a pull request was refused", extra={"agent": source.agent, "status": status})
-            source.state = _Pull.REFUSED
+            self._set(source, _Pull.REFUSED)
             self.bus.spawn(self._retry_later(source, source.number))
             return
-        source.state = _Pull.NONE
+        self._set(source, _Pull.NONE)
         if self.room(source.agent):
             await self._pull(source, wait=True)
         await self.refill()
@@ -179,12 +185,12 @@ class TurnPuller:
     async def _retry_later(self, source: _Source, number: int) -> None:
         await asyncio.sleep(_REFUSED_PAUSE)
         if source.number == number:
-            source.state = _Pull.NONE
+            self._set(source, _Pull.NONE)
             await self.refill()
 
     async def _reconnected(self) -> None:
         for source in self._sources.values():
-            source.state = _Pull.NONE
+            self._set(source, _Pull.NONE)
         await self.refill()
 
 

@@ -114,20 +114,22 @@ class TurnWriter:
         """
         await self._store(event, "store the start of a tool")
 
-    async def answered(self, event: Answered) -> None:
+    async def answered(self, event: Answered) -> bool:
         """Publish what a call answered, for later attempts, without waiting until it is stored.
 
-        An answer that is too big for a message is offloaded first; this retries while the broker is unavailable. An
-        answer that is too big for that, too, is not published: a later attempt makes the call again.
+        An answer that is too big for a message is offloaded first; this retries while the broker is unavailable. If it
+        is too big for that, too, the entry is published without it, and this returns False.
         """
-        if event.answer is not None and len(event.answer) > heaviest(self.bus) // 2:  # a message escapes the JSON text
+        # A message escapes the JSON text, which may double it.
+        if event.answer is not None and len(event.answer.encode()) > heaviest(self.bus) // 2:
             put = partial(offload_entry, self.bus, self.ref, self.attempt, event, ttl=self._early_ttl)
             try:
                 event = await self._retry(put, "offload an answer", deadline=None)
             except Rejected as error:
                 log.warning("an answer cannot be kept for a later attempt", extra={"reason": error.message})
-                return
+                event = event.model_copy(update={"answer": None})
         self.emit(event)
+        return event.answer is not None or event.stowed is not None
 
     async def hand_back(self) -> None:
         """Store that this worker gives the turn back, behind all other events.

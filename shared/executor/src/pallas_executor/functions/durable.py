@@ -5,8 +5,6 @@ attempt has to call them in the same order. One that finds another step in a pla
 """
 
 import asyncio
-import json
-import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -15,31 +13,21 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
+from pallas_bus.transport.retry import is_cancelled
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.bounds import LONGEST_NAME
 from pallas_contracts.errors import Superseded
 from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStarted
 from pallas_executor.agent_runtime import Emitter
-from pallas_executor.redact import redact
+from pallas_executor.functions.answers import (
+    CANCELLED,
+    failure_of,
+    read_answer,
+    read_taken_over,
+    written_failure,
+    written_result,
+)
 from pallas_executor.steps import JournalUnusable, Steps
-
-log = logging.getLogger(__name__)
-
-_CANCELLED = '{"cancelled": true}'
-"""The answer of a step that its function has cancelled."""
-
-
-class StepFailed(Exception):
-    """A step failed, in this attempt or in an earlier one.
-
-    `kind` is the name of the exception of its function, or a code: `unreachable` and `tool_error` of a tool, the code
-    of the failure of an agent. Credentials and addresses are removed from `message`.
-    """
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind = kind
-        self.message = message
 
 
 class Outside(Protocol):
@@ -168,29 +156,33 @@ class DurableSteps:
             JournalUnusable: something else was called here in an earlier attempt.
         """
         if (answer := self._taken_over(started.call, basis)) is not None:
-            return await _read_once(answer)
+            return await read_taken_over(answer)
         self._begin(started.call)
         async with self._steps.under_way(safe=started.safe) if started.leaf else nullcontext():
             await self._start(started)
             began, code, cause = time.perf_counter(), None, None
             try:
                 result = await work()
-                answer = _written(started.tool, result)
+                answer = written_result(started.tool, result)
                 code = "tool_error" if is_error(result) else None
             except (Superseded, JournalUnusable):
                 raise
-            except asyncio.CancelledError:
-                if not self._steps.ending:  # the function has cancelled it, as a time limit does
-                    self._report(started, began, "cancelled")
-                    self._emit.emit(Answered(call=started.call, basis=basis, answer=_CANCELLED))
-                raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, later attempts must see the same
-                failed = error if isinstance(error, StepFailed) else _failed(error)
-                answer = json.dumps({"error": {"type": failed.kind, "message": failed.message}})
-                code, cause = failed.kind, error
+            # Whatever it is, later attempts must see the same.
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                    self._cancelled(started, basis, began)
+                    raise
+                failed = failure_of(error)
+                answer, code, cause = written_failure(failed), failed.kind, error
             self._report(started, began, code)
             await self._steps.record(started.call, basis, answer)
-        return _read(answer, cause)
+        return read_answer(answer, cause)
+
+    def _cancelled(self, started: ToolStarted, basis: str, began: float) -> None:
+        """Record that the function has cancelled the step, as a time limit does. Else the attempt is cancelled."""
+        if not self._steps.ending:
+            self._report(started, began, "cancelled")
+            self._emit.emit(Answered(call=started.call, basis=basis, answer=CANCELLED))
 
     async def _start(self, started: ToolStarted) -> None:
         if started.leaf:
@@ -210,14 +202,13 @@ class DurableSteps:
         place = self.take()
         if (answer := self._taken_over(place, kind)) is None:
             self._begin(place)
-            answer = _written(kind, make())
+            answer = written_result(kind, make())
             self._emit.emit(Answered(call=place, basis=kind, answer=answer))
-        return _read(answer)
+        return read_answer(answer)
 
     def _taken_over(self, place: str, basis: str) -> str | None:
         """The answer of an earlier attempt. Once the journal was found unusable, no further step is made."""
-        if self._steps.unusable is not None:
-            raise self._steps.unusable
+        self._steps.check_usable()
         if self._ended:
             raise RuntimeError("the function has ended: it must wait for all its steps")
         return self._steps.answer(place, basis)
@@ -229,33 +220,3 @@ class DurableSteps:
 def _check_name(name: str) -> None:
     if not (0 < len(name) <= LONGEST_NAME and name.isprintable()):
         raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters: {name[:LONGEST_NAME]!r}")
-
-
-def _written(name: str, result: object) -> str:
-    try:
-        return json.dumps({"result": result}, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"the result of step {name!r} is no JSON: {error}") from error
-
-
-async def _read_once(answer: str) -> Any:
-    """As `_read`; waits for ever if the step was cancelled: what cancelled it does so again."""
-    if answer == _CANCELLED:
-        await asyncio.get_running_loop().create_future()
-    return _read(answer)
-
-
-def _read(answer: str, cause: BaseException | None = None) -> Any:
-    read = json.loads(answer)
-    if (error := read.get("error")) is not None:
-        raise StepFailed(error["type"], error["message"]) from cause
-    return read["result"]
-
-
-def _failed(error: BaseException) -> StepFailed:
-    try:
-        text = str(error)
-    except Exception as unreadable:
-        log.exception("the text of an exception cannot be read")
-        text = f"{type(unreadable).__name__} in its text"
-    return StepFailed(type(error).__name__, redact(text))

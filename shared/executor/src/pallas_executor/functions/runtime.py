@@ -7,7 +7,6 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -55,17 +54,14 @@ class FunctionRuntime:
             return Failed("invalid_arguments", f"agent {self.name!r} has no tool {turn.tool!r}")
         steps = Steps(turn, emit)
         durable = DurableSteps(turn.agent, steps, emit, self.outside(steps, emit), safe=self.safe)
-        outcome = await self._call(tool, CallContext(turn, emit, durable))
-        with suppress(JournalUnusable):
-            if steps.unusable is None and not isinstance(outcome, Failed):
+        try:
+            outcome = await self._call(tool, CallContext(turn, emit, durable))
+            steps.check_usable()
+            if not isinstance(outcome, Failed):
                 durable.end()
-        if steps.unusable is None:
-            return outcome
-        return Failed(
-            "worker_lost",
-            "The turn cannot go on where it stopped, because its agent has changed meanwhile: "
-            f"{steps.unusable.reason}. Check before you retry.",
-        )
+        except JournalUnusable as error:
+            return _cannot_go_on(error)
+        return outcome
 
     async def _call(self, tool: Tool, ctx: CallContext) -> Outcome:
         turn, limit = ctx.turn, asyncio.timeout(ctx.turn.remaining)
@@ -74,7 +70,7 @@ class FunctionRuntime:
                 return _outcome(await tool.call(ctx, turn.arguments))
         except ProtocolFault as fault:
             return Failed("invalid_arguments", fault.message, protocol_code=fault.code, data=fault.data)
-        except Superseded:
+        except (Superseded, JournalUnusable):
             raise
         except PallasError as error:
             return Completed(_tool_error(error.message))
@@ -158,6 +154,15 @@ class FunctionRuntime:
             found = await completer.complete(ctx, str(argument.get("name")), str(argument.get("value", "")))
         values = list(found[:_MOST_COMPLETIONS])
         return {"completion": {"values": values, "total": len(found), "hasMore": len(found) > len(values)}}
+
+
+def _cannot_go_on(error: JournalUnusable) -> Failed:
+    log.warning("the journal cannot be used", extra={"reason": error.reason})
+    return Failed(
+        "worker_lost",
+        "The turn cannot go on where it stopped, because its agent has changed meanwhile: "
+        f"{error.reason}. Check before you retry.",
+    )
 
 
 def _outcome(answer: Answer) -> Outcome:

@@ -1,0 +1,1 @@
+"""The language of pipelines (Constellation): parser, type checker, standard library, canonical form. No I/O."""

@@ -1,0 +1,578 @@
+"""Check the types of a program, and resolve what its names stand for.
+
+`check` follows the Constellation engine: which programs are accepted, and which code each fault has. Two things are
+ours. All faults of a program are found, not only those of the first faulty declaration, which are the first ones here.
+And arithmetic with a `Float` gives a `Float`, where the engine says `Int` and computes a float.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import assert_never
+
+from pallas_cst import syntax as s
+from pallas_cst import types as t
+from pallas_cst.faults import Code, Fault, Faulty, Span, Warned
+from pallas_cst.functions import Function, Functions, Imports
+
+_NUMBERS = (t.INT, t.FLOAT)
+_ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+_COMPARISONS: dict[tuple[str, t.Type], str] = {
+    ("==", t.INT): "eq-int",
+    ("!=", t.INT): "eq-int",
+    ("<", t.INT): "lt",
+    (">", t.INT): "gt",
+    ("<=", t.INT): "lte",
+    (">=", t.INT): "gte",
+    ("==", t.STRING): "eq-string",
+    ("!=", t.STRING): "eq-string",
+}
+_MANY_RETRIES = 10
+_GENERICS = {"List": 1, "Seq": 1, "Candidates": 1, "Optional": 1, "Map": 2}
+
+
+@dataclass
+class Checked:
+    """A program without faults: its types, and what its names stand for.
+
+    `types` has every expression behind those inside it. `functions` has for a call its function, for a comparison its
+    function (and `not` for `!=`), and for a chain of arithmetic one entry for each step, None where records are merged.
+    `variables` has the input or the assignment behind a variable, None for a parameter of a lambda and a variable of a
+    pattern; `origins` has that behind an output, `tested` the type behind `is`.
+    """
+
+    program: s.Program
+    inputs: dict[str, t.Type] = field(default_factory=dict[str, t.Type])
+    outputs: dict[str, t.Type] = field(default_factory=dict[str, t.Type])
+    types: dict[s.Expr, t.Type] = field(default_factory=dict[s.Expr, t.Type])
+    functions: dict[s.Expr, tuple[Function | None, ...]] = field(
+        default_factory=dict[s.Expr, tuple[Function | None, ...]]
+    )
+    variables: dict[s.Variable, s.Declaration | None] = field(default_factory=dict[s.Variable, s.Declaration | None])
+    origins: dict[str, s.Declaration] = field(default_factory=dict[str, s.Declaration])
+    tested: dict[s.TypePattern, t.Type] = field(default_factory=dict[s.TypePattern, t.Type])
+    warnings: list[Warned] = field(default_factory=list[Warned])
+
+
+def check(program: s.Program, functions: Functions) -> Checked:
+    """The types of a program.
+
+    Raises:
+        Faulty: it has faults: all of them, those that the engine finds first.
+    """
+    checker = _Checker(functions, Checked(program))
+    for declaration in program.declarations:
+        checker.declare(declaration)
+    if checker.faults:
+        raise Faulty(*checker.faults)
+    return checker.checked
+
+
+class _Known(Exception):
+    """Something has a fault that is reported already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A variable. Without a type its declaration has a fault; without an origin it is local to an expression."""
+
+    kind: t.Type | None
+    origin: s.Declaration | None = None
+
+
+@dataclass
+class _Checker:
+    functions: Functions
+    checked: Checked
+    faults: list[Fault] = field(default_factory=list[Fault])
+    imports: Imports = field(default_factory=Imports)
+    named_types: dict[str, t.Type | None] = field(default_factory=dict[str, t.Type | None])
+
+    def __post_init__(self) -> None:
+        self.names: dict[str, _Bound] = {}
+
+    # Faults
+
+    def fault(self, code: Code, message: str, span: Span) -> _Known:
+        """Report a fault, and return what to raise."""
+        self.faults.append(Fault(code, message, span))
+        return _Known()
+
+    def mismatch(self, wanted: object, found: object, span: Span) -> _Known:
+        return self.fault(Code.TYPE_MISMATCH, f"Type mismatch: expected {wanted}, found {found}", span)
+
+    def warn(self, message: str, span: Span) -> None:
+        self.checked.warnings.append(Warned(message, span))
+
+    def resolve(self, name: str, span: Span) -> Function:
+        try:
+            return self.imports.resolve(self.functions, name, span)
+        except Faulty as error:
+            self.faults += error.faults
+            raise _Known from None
+
+    def bounded(self, kind: t.Type, span: Span) -> t.Type:
+        """The type itself, if it is not too large."""
+        if kind.size > t.MOST_PARTS or kind.depth > t.MOST_DEPTH:
+            raise self.fault(Code.TYPE_ERROR, "Type error: the type is too large", span)
+        return kind
+
+    # Declarations
+
+    def declare(self, declaration: s.Declaration) -> None:
+        match declaration:
+            case s.TypeDeclaration(name, definition):
+                self.named_types[name.text] = self._tried_type(definition)
+            case s.Input():
+                self._declare_input(declaration)
+            case s.Assignment(name, value):
+                self.names[name.text] = _Bound(self._tried(value), declaration)
+            case s.Output(name):
+                self._declare_output(name)
+            case s.Use():
+                self._use(declaration)
+
+    def _declare_input(self, declaration: s.Input) -> None:
+        kind = self._tried_type(declaration.type)
+        for annotation in declaration.annotations:
+            if annotation.kind == "example" and annotation.value is not None and kind is not None:
+                self._tried(annotation.value, kind)
+            elif annotation.kind == "source":
+                self.warn("@source has no effect outside streaming", declaration.name.span)
+        self.names[declaration.name.text] = _Bound(kind, declaration)
+        if kind is not None:
+            self.checked.inputs[declaration.name.text] = kind
+
+    def _declare_output(self, name: s.Name) -> None:
+        bound = self.names.get(name.text)
+        if bound is None:
+            self.fault(Code.UNDEFINED_VARIABLE, f"Undefined variable: {name.text}", name.span)
+        elif bound.kind is not None and bound.origin is not None:
+            self.checked.outputs[name.text] = bound.kind
+            self.checked.origins[name.text] = bound.origin
+
+    def _use(self, declaration: s.Use) -> None:
+        namespace = declaration.namespace
+        if not self.functions.has_namespace(namespace.text):
+            self.fault(Code.UNDEFINED_NAMESPACE, f"Undefined namespace: {namespace.text}", namespace.span)
+        elif declaration.alias is not None:
+            self.imports.aliases[declaration.alias.text] = namespace.text
+        else:
+            self.imports.namespaces.append(namespace.text)
+
+    def _tried(self, value: s.Expr, wanted: t.Type | None = None) -> t.Type | None:
+        """The type of an expression, None if it has a fault."""
+        try:
+            return self.infer(value) if wanted is None else self.expect(value, wanted)
+        except _Known:
+            return None
+
+    def _tried_type(self, written: s.TypeExpr) -> t.Type | None:
+        try:
+            return self.type_of(written)
+        except _Known:
+            return None
+
+    # Types as they are written
+
+    def type_of(self, written: s.TypeExpr) -> t.Type:
+        match written:
+            case s.NamedType(name, None, span):
+                return self._named_type(name, span)
+            case s.NamedType(name, parameters, span):
+                return self.bounded(self._generic(name, parameters or (), span), span)
+            case s.RecordType(fields, span):
+                found = self.all(self._tried_type(kind) for _, kind in fields)
+                return self.bounded(t.Record(dict(zip((name for name, _ in fields), found, strict=True))), span)
+            case s.UnionType(members, span):
+                return self.bounded(t.union(self.all(map(self._tried_type, members))), span)
+            case s.MergedType(parts, span):
+                first, *rest = self.all(map(self._tried_type, parts))
+                for kind in rest:
+                    first = self.merge(first, kind, span)
+                return first
+            case _:
+                assert_never(written)
+
+    def _named_type(self, name: str, span: Span) -> t.Type:
+        if (primitive := t.PRIMITIVES.get(name)) is not None:
+            return primitive
+        if name not in self.named_types:
+            raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}", span)
+        if (known := self.named_types[name]) is None:
+            raise _Known
+        return known
+
+    def _generic(self, name: str, written: Sequence[s.TypeExpr], span: Span) -> t.Type:
+        if _GENERICS.get(name) != len(written):
+            raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}<...>", span)
+        found = self.all(map(self._tried_type, written))
+        match name:
+            case "List":
+                return t.ListOf(found[0])
+            case "Optional":
+                return t.OptionalOf(found[0])
+            case "Map":
+                return t.MapOf(found[0], found[1])
+            case _:
+                return t.SeqOf(found[0])
+
+    def all[T](self, found: Iterable[T | None]) -> list[T]:
+        """All values, once every one of them has been found."""
+        values = list(found)
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            raise _Known
+        return known
+
+    def merge(self, left: t.Type, right: t.Type, span: Span) -> t.Type:
+        if (kind := t.merged(left, right)) is None:
+            raise self.fault(Code.INCOMPATIBLE_MERGE, f"Cannot merge {left} with {right}", span)
+        return self.bounded(kind, span)
+
+    # Expressions
+
+    def expect(self, value: s.Expr, wanted: t.Type) -> t.Type:
+        """The type of an expression where a value of type `wanted` is needed."""
+        match value, wanted:
+            case s.Lambda(), t.Function():
+                found: t.Type = self._lambda(value, wanted)
+            case s.ListOf([]), t.ListOf():
+                found = wanted
+            case s.RecordOf(), t.Record():
+                found = self._record(value, wanted)
+            case _:
+                found = self.infer(value)
+        if not t.fits(found, wanted):
+            raise self.mismatch(wanted, found, value.span)
+        self.checked.types[value] = found
+        return found
+
+    def infer(self, value: s.Expr) -> t.Type:
+        """The type of an expression.
+
+        Raises:
+            _Known: it has faults, which are reported.
+        """
+        found = self.bounded(self._infer(value), value.span)
+        self.checked.types[value] = found
+        return found
+
+    def infer_all(self, values: Iterable[s.Expr]) -> list[t.Type]:
+        """The types of expressions, once the faults of all of them are known."""
+        return self.all([self._tried(value) for value in values])
+
+    def _infer(self, value: s.Expr) -> t.Type:
+        match value:
+            case s.Variable():
+                return self._variable(value)
+            case s.Constant(constant):
+                return _type_of_constant(constant)
+            case s.Interpolation():
+                self.infer_all(value.values)
+                return t.STRING
+            case s.ListOf(items):
+                return t.ListOf(t.common(self.infer_all(items)) if items else t.NOTHING)
+            case s.RecordOf():
+                return self._record(value, None)
+            case s.Call():
+                return self._call(value)
+            case s.Postfix():
+                return self._postfix(value)
+            case s.Arithmetic():
+                return self._arithmetic(value)
+            case s.Comparison():
+                return self._comparison(value)
+            case s.Logic(_, operands):
+                for operand, kind in zip(operands, self.infer_all(operands), strict=True):
+                    self._must_be_boolean(kind, operand)
+                return t.BOOLEAN
+            case s.Not(operand):
+                self._must_be_boolean(self.infer(operand), operand)
+                return t.BOOLEAN
+            case s.Guard(guarded, condition):
+                kind, decides = self.infer_all((guarded, condition))
+                self._must_be_boolean(decides, condition)
+                return t.OptionalOf(kind)
+            case s.Coalesce():
+                return self._coalesce(value)
+            case s.If(condition, then, otherwise):
+                decides, *kinds = self.infer_all((condition, then, otherwise))
+                self._must_be_boolean(decides, condition)
+                return t.common(kinds)
+            case s.Branch():
+                return self._branch(value)
+            case s.Match():
+                return self._match(value)
+            case s.Lambda():
+                return self._lambda(value, None)
+            case _:
+                assert_never(value)
+
+    def _must_be_boolean(self, kind: t.Type, value: s.Expr) -> None:
+        if kind not in (t.BOOLEAN, t.JSON):
+            raise self.mismatch(t.BOOLEAN, kind, value.span)
+
+    def _variable(self, value: s.Variable) -> t.Type:
+        if value.name not in self.names:
+            raise self.fault(Code.UNDEFINED_VARIABLE, f"Undefined variable: {value.name}", value.span)
+        bound = self.names[value.name]
+        if bound.kind is None:
+            raise _Known
+        self.checked.variables[value] = bound.origin
+        return bound.kind
+
+    def _record(self, value: s.RecordOf, wanted: t.Record | None) -> t.Type:
+        known = wanted.fields if wanted else {}
+        found = self.all([self._tried(each, known.get(name)) for name, each in value.fields])
+        kinds = dict(zip((name for name, _ in value.fields), found, strict=True))
+        if missing := [name for name in known if name not in kinds]:
+            message = f"Type error: the record lacks the required field(s) {', '.join(missing)}"
+            raise self.fault(Code.TYPE_ERROR, message, value.span)
+        return t.Record(kinds)
+
+    def _postfix(self, value: s.Postfix) -> t.Type:
+        kind = self.infer(value.source)
+        for step in value.steps:
+            kind = self.bounded(self._step(kind, step), step.span)
+        return kind
+
+    def _step(self, source: t.Type, step: s.FieldAccess | s.Projection) -> t.Type:
+        """The type of what is taken from a record, or from each record of a list or sequence."""
+        match source:
+            case t.ListOf(t.Record() as record):
+                return t.ListOf(self._of_record(record, step))
+            case t.SeqOf(t.Record() as record):
+                return t.SeqOf(self._of_record(record, step))
+            case t.Record():
+                return self._of_record(source, step)
+            case t.JSON if isinstance(step, s.FieldAccess):
+                return t.JSON
+            case _:
+                what = "Projection" if isinstance(step, s.Projection) else "Field access"
+                raise self.fault(Code.TYPE_ERROR, f"{what} requires a record, found {source}", step.span)
+
+    def _of_record(self, record: t.Record, step: s.FieldAccess | s.Projection) -> t.Type:
+        known = ", ".join(record.fields) or "none"
+        match step:
+            case s.FieldAccess(field_name, span):
+                if field_name not in record.fields:
+                    message = f"There is no field {field_name!r}; the fields are {known}"
+                    raise self.fault(Code.INVALID_FIELD_ACCESS, message, span)
+                return record.fields[field_name]
+            case s.Projection(fields, span):
+                missing = [name for name in fields if name not in record.fields]
+                for name in missing:
+                    message = f"There is no field {name!r} to project; the fields are {known}"
+                    self.fault(Code.INVALID_PROJECTION, message, span)
+                if missing:
+                    raise _Known
+                return t.Record({name: record.fields[name] for name in fields})
+
+    # Operators
+
+    def _arithmetic(self, value: s.Arithmetic) -> t.Type:
+        kind, *kinds = self.infer_all([value.first, *(operand for _, operand in value.rest)])
+        functions: list[Function | None] = []
+        for (operator, operand), right in zip(value.rest, kinds, strict=True):
+            span = Span(value.span.start, operand.span.end)
+            if operator == "+" and _is_mergeable(kind) and _is_mergeable(right):
+                kind = self.merge(kind, right, span)
+                functions.append(None)
+                continue
+            if kind not in _NUMBERS or right not in _NUMBERS:
+                message = f"Operator {operator!r} is not supported for {kind} and {right}"
+                raise self.fault(Code.UNSUPPORTED_ARITHMETIC, message, span)
+            function = self.resolve(_ARITHMETIC[operator], span)
+            functions.append(function)
+            kind = t.FLOAT if t.FLOAT in (kind, right) else function.returns
+        self.checked.functions[value] = tuple(functions)
+        return kind
+
+    def _comparison(self, value: s.Comparison) -> t.Type:
+        left, right = self.infer_all((value.left, value.right))
+        if left != right:
+            raise self.mismatch(left, right, value.span)
+        name = _COMPARISONS.get((value.operator, left))
+        if name is None:
+            message = f"Operator {value.operator!r} is not supported for {left} and {right}"
+            raise self.fault(Code.UNSUPPORTED_COMPARISON, message, value.span)
+        functions = [self.resolve(name, value.span)]
+        if value.operator == "!=":
+            functions.append(self.resolve("not", value.span))
+        self.checked.functions[value] = tuple(functions)
+        return functions[-1].returns
+
+    def _coalesce(self, value: s.Coalesce) -> t.Type:
+        """`a ?? b ?? c` is `a ?? (b ?? c)`."""
+        *kinds, kind = self.infer_all(value.operands)
+        places = list(pairwise(value.operands))
+        for left, (operand, right) in zip(reversed(kinds), reversed(places), strict=True):
+            if not isinstance(left, t.OptionalOf):
+                message = f"The left side of ?? must be Optional, found {left}"
+                raise self.fault(Code.TYPE_ERROR, message, operand.span)
+            if kind not in (left.inner, left):
+                raise self.mismatch(left.inner, kind, right.span)
+        return kind
+
+    def _branch(self, value: s.Branch) -> t.Type:
+        conditions = [condition for condition, _ in value.cases]
+        results = [*(result for _, result in value.cases), value.otherwise]
+        kinds = self.infer_all([*conditions, *results])
+        for condition, kind in zip(conditions, kinds, strict=False):
+            self._must_be_boolean(kind, condition)
+        return t.common(kinds[len(conditions) :])
+
+    # Match
+
+    def _match(self, value: s.Match) -> t.Type:
+        kind = self.infer(value.value)
+        members = frozenset(t.members_of(kind))
+        covered, results = set[t.Type](), list[t.Type | None]()
+        for pattern, result in value.cases:
+            try:
+                matched, bound = self._pattern(pattern, members)
+            except _Known:
+                results.append(None)
+                continue
+            covered |= matched
+            results.append(self._within(bound, result))
+        kinds = self.all(results)
+        if missing := members - covered:
+            message = f"Match on {kind} is not exhaustive: {', '.join(sorted(map(str, missing)))} is not covered"
+            raise self.fault(Code.TYPE_ERROR, message, value.span)
+        return t.common(kinds)
+
+    def _within(self, bound: dict[str, t.Type], value: s.Expr, wanted: t.Type | None = None) -> t.Type | None:
+        """The type of an expression with further variables."""
+        outside = self.names
+        self.names = outside | {name: _Bound(kind) for name, kind in bound.items()}
+        try:
+            return self._tried(value, wanted)
+        finally:
+            self.names = outside
+
+    def _pattern(self, pattern: s.Pattern, members: frozenset[t.Type]) -> tuple[frozenset[t.Type], dict[str, t.Type]]:
+        """The members that a pattern matches, and the variables that it binds."""
+        match pattern:
+            case s.AnyPattern():
+                return members, {}
+            case s.FieldsPattern(fields, span):
+                records = [each for each in members if isinstance(each, t.Record) and each.fields.keys() >= set(fields)]
+                if not records:
+                    raise self._unmatched(f"{{ {', '.join(fields)} }}", members, span)
+                bound = {name: t.common(record.fields[name] for record in records) for name in fields}
+                return frozenset[t.Type](records), bound
+            case s.TypePattern(name, span):
+                kind = self._named_type(name, span)
+                if kind not in members:
+                    raise self._unmatched(f"is {name}", members, span)
+                self.checked.tested[pattern] = kind
+                return frozenset((kind,)), {}
+
+    def _unmatched(self, pattern: str, members: Iterable[t.Type], span: Span) -> _Known:
+        return self.mismatch(" | ".join(sorted(map(str, members))), f"the pattern {pattern}", span)
+
+    # Lambdas and calls
+
+    def _lambda(self, value: s.Lambda, wanted: t.Function | None) -> t.Type:
+        if wanted is not None and len(value.parameters) != len(wanted.parameters):
+            message = f"The lambda has {len(value.parameters)} parameter(s), expected {len(wanted.parameters)}"
+            raise self.fault(Code.TYPE_ERROR, message, value.span)
+        given: Sequence[t.Type | None] = wanted.parameters if wanted else [None] * len(value.parameters)
+        pairs = zip(value.parameters, given, strict=True)
+        kinds = self.all([self._parameter(name, written, kind) for (name, written), kind in pairs])
+        bound = {name.text: kind for (name, _), kind in zip(value.parameters, kinds, strict=True)}
+        body = self._within(bound, value.body, wanted.returns if wanted else None)
+        if body is None:
+            raise _Known
+        return t.Function(tuple(kinds), body)
+
+    def _parameter(self, name: s.Name, written: s.TypeExpr | None, given: t.Type | None) -> t.Type | None:
+        if written is None:
+            if given is None:
+                message = f"The parameter {name.text!r} of the lambda needs a type: ({name.text}: Int) => ..."
+                self.fault(Code.TYPE_ERROR, message, name.span)
+            return given
+        kind = self._tried_type(written)
+        if kind is not None and given is not None and not t.fits(given, kind):
+            self.mismatch(given, kind, written.span)
+            return None
+        return kind
+
+    def _call(self, value: s.Call) -> t.Type:
+        function = self.resolve(value.name, value.span)
+        if len(value.arguments) != len(function.parameters):
+            message = f"{value.name} takes {len(function.parameters)} argument(s), found {len(value.arguments)}"
+            raise self.fault(Code.TYPE_ERROR, message, value.span)
+        wanted = [kind for _, kind in function.parameters]
+        found = [self._tried(each, kind) for each, kind in zip(value.arguments, wanted, strict=True)]
+        before = len(self.faults)
+        if value.options is not s.NO_OPTIONS:
+            self._options(value.options, function.returns, value.span)
+        self.all(found)
+        if len(self.faults) > before:
+            raise _Known
+        self.checked.functions[value] = (function,)
+        return function.returns
+
+    def _options(self, options: s.Options, returns: t.Type, span: Span) -> None:
+        if options.fallback is not None:
+            kind = self._tried(options.fallback)
+            if kind is not None and not t.fits(kind, returns):
+                message = f"The fallback is of type {kind}, but the call returns {returns}"
+                self.fault(Code.FALLBACK_MISMATCH, message, options.fallback.span)
+        self._check_ranges(options, span)
+        for name, needed in (
+            ("delay", "retry"),
+            ("backoff", "delay"),
+            ("backoff", "retry"),
+            ("cache_backend", "cache"),
+            ("batch_timeout", "batch"),
+        ):
+            if getattr(options, name) is not None and getattr(options, needed) is None:
+                self.warn(f"{name} has no effect without {needed}", span)
+        if options.retry is not None and options.retry > _MANY_RETRIES:
+            self.warn(f"retry: {options.retry} is a lot; consider at most {_MANY_RETRIES}", span)
+        if options.window is not None and options.batch is not None:
+            self.warn("window and batch exclude each other", span)
+        for name in ("batch", "batch_timeout", "window", "checkpoint", "join"):
+            if getattr(options, name) is not None:
+                self.warn(f"{name} has no effect outside streaming", span)
+
+    def _check_ranges(self, options: s.Options, span: Span) -> None:
+        values = {
+            "concurrency": options.concurrency,
+            "throttle": options.throttle and options.throttle.count,
+            "batch": options.batch,
+            **{
+                name: duration and duration.value
+                for name, duration in (
+                    ("timeout", options.timeout),
+                    ("delay", options.delay),
+                    ("cache", options.cache),
+                    ("batch_timeout", options.batch_timeout),
+                    ("checkpoint", options.checkpoint),
+                )
+            },
+        }
+        for name, value in values.items():
+            if value == 0:
+                message = f"Invalid value of {name}: {getattr(options, name)} (must be greater than 0)"
+                self.fault(Code.INVALID_OPTION, message, span)
+
+
+def _is_mergeable(kind: t.Type) -> bool:
+    return isinstance(kind, t.Record) or (isinstance(kind, t.ListOf | t.SeqOf) and isinstance(kind.item, t.Record))
+
+
+def _type_of_constant(value: float | str | bool) -> t.Type:
+    match value:
+        case bool():
+            return t.BOOLEAN
+        case int():
+            return t.INT
+        case float():
+            return t.FLOAT
+        case str():
+            return t.STRING

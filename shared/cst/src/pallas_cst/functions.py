@@ -1,0 +1,98 @@
+"""The functions that a program may call, and how their names are resolved."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pallas_cst import types as t
+from pallas_cst.faults import Code, Fault, Faulty, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that can be called. `module` is the name under which it is executed."""
+
+    name: str
+    parameters: tuple[tuple[str, t.Type], ...]
+    returns: t.Type
+    module: str
+    namespace: str | None = None
+
+    @property
+    def qualified(self) -> str:
+        """The name with its namespace."""
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+    def __str__(self) -> str:
+        parameters = ", ".join(f"{name}: {kind}" for name, kind in self.parameters)
+        return f"{self.qualified}({parameters}) -> {self.returns}"
+
+
+class Functions:
+    """All functions, by name."""
+
+    def __init__(self, functions: Iterable[Function]) -> None:
+        self.by_qualified: dict[str, Function] = {}
+        self._by_name: dict[str, list[Function]] = {}
+        for function in functions:
+            self.by_qualified[function.qualified] = function
+            self._by_name.setdefault(function.name, []).append(function)
+        self.namespaces = frozenset(each.namespace for each in self.by_qualified.values() if each.namespace)
+        self._prefixes = frozenset(
+            ".".join(parts[:length])
+            for parts in (name.split(".") for name in (*self.namespaces, *self.by_qualified))
+            for length in range(1, len(parts))
+        )
+
+    def named(self, name: str) -> list[Function]:
+        """The functions of that name in any namespace."""
+        return self._by_name.get(name, [])
+
+    def has_namespace(self, name: str) -> bool:
+        """Whether there is a function in this namespace or in one inside it."""
+        return name in self.namespaces or name in self._prefixes
+
+
+@dataclass
+class Imports:
+    """What a program uses: namespaces, and aliases of namespaces. Without any, every function is visible."""
+
+    namespaces: list[str] = field(default_factory=list[str])
+    aliases: dict[str, str] = field(default_factory=dict[str, str])
+
+    def resolve(self, functions: Functions, name: str, span: Span) -> Function:
+        """The function that a name stands for.
+
+        Raises:
+            Faulty: there is none, or more than one.
+        """
+        first, _, rest = name.partition(".")
+        if rest:
+            return self._resolve_qualified(functions, name, first, rest, span)
+        known = functions.named(name)
+        if name in self.aliases:
+            raise _undefined(name, (), span)
+        everything = not self.namespaces and not self.aliases
+        found = [each for each in known if each.namespace is None or everything or each.namespace in self.namespaces]
+        if not found:
+            raise _undefined(name, known, span)
+        if len(found) > 1:
+            names = " or ".join(each.qualified for each in found)
+            message = f"Ambiguous function {name!r}: use {names}"
+            raise Faulty(Fault(Code.AMBIGUOUS_FUNCTION, message, span))
+        return found[0]
+
+    def _resolve_qualified(self, functions: Functions, name: str, first: str, rest: str, span: Span) -> Function:
+        aliased = self.aliases.get(first)
+        found = functions.by_qualified.get(f"{aliased}.{rest}" if aliased else name)
+        if found is not None:
+            return found
+        namespace = name.rpartition(".")[0]
+        if aliased is None and namespace not in functions.namespaces:
+            raise Faulty(Fault(Code.UNDEFINED_NAMESPACE, f"Undefined namespace: {namespace}", span))
+        raise _undefined(name, (), span)
+
+
+def _undefined(name: str, known: Iterable[Function], span: Span) -> Faulty:
+    others = " or ".join(each.qualified for each in known)
+    hint = f" (did you mean {others}?)" if others else ""
+    return Faulty(Fault(Code.UNDEFINED_FUNCTION, f"Undefined function: {name}{hint}", span))

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 _STAMP = MODULES / ".installed"
 _BIN = Path(ROOT_DIR) / "bin"
+NODE = str(_BIN / "node")
 _NPM = Path(ROOT_DIR) / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
@@ -38,7 +39,7 @@ def node(script: str, *arguments: str, timeout: float = 90.0) -> subprocess.Comp
 
 def _node(script: Path, *arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(_BIN / "node"), str(script), *arguments],
+        [NODE, str(script), *arguments],
         cwd=HERE,
         env={**os.environ, "PATH": f"{_BIN}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,

@@ -196,7 +196,7 @@ def test_ctrl_c_stops_all_processes(stack: Stack) -> None:
 
 def test_a_killed_first_start_leaves_no_process_and_later_starts_keep_the_secrets(tmp_path: Path) -> None:
     with Stack(tmp_path, "--no-turn", auth=True) as stack:
-        wait_until(lambda: len(stack.children()) > 7, "Postgres and the health monitor beside the agents", 90)
+        wait_until(lambda: len(stack.children()) > 10, "Postgres and the health monitor beside the agents", 90)
         pids = stack.children()
         stack.kill9()
     wait_until(lambda: all(map(is_gone, pids)), "the end of every process", 10)

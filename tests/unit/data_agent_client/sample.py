@@ -55,12 +55,17 @@ def meet(folder: str, name: str, other: str) -> None:
 
 @agent.tool
 def sleep(folder: str) -> None:
-    """Start a program that sleeps, leave the ids of both processes in a file, and sleep."""
+    """Start a program that sleeps, and sleep."""
+    _start_program(folder)
+    time.sleep(60)
+
+
+def _start_program(folder: str) -> None:
+    """Start a program that sleeps; the ids of both processes are in the file `pids` then."""
     program = subprocess.Popen(["sleep", "60"])
     with open(f"{folder}/new", "w") as file:
         file.write(f"{os.getpid()} {program.pid}")
     os.rename(f"{folder}/new", f"{folder}/pids")
-    time.sleep(60)
 
 
 @agent.tool
@@ -91,8 +96,9 @@ def refuse(reason: str) -> None:
 
 
 @agent.tool
-def crash() -> None:
-    """End the process."""
+def crash(folder: str) -> None:
+    """Start a program that sleeps, and end the process."""
+    _start_program(folder)
     os._exit(3)
 
 

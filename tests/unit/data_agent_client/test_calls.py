@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from tests.unit.data_agent_client.pool import SAMPLE, Pool, a_pool, a_program
 from tests.waiting import eventually, soon
@@ -97,16 +96,19 @@ async def test_a_function_that_takes_too_long_is_killed_and_those_behind_it_run(
 async def test_a_cancelled_call_is_killed_with_the_programs_that_it_started(pool: Pool, tmp_path: Path) -> None:
     number, answer = await pool.send("sample", "sleep", {"folder": str(tmp_path)})
     await eventually((tmp_path / "pids").exists)
-    running = [psutil.Process(int(pid)) for pid in (tmp_path / "pids").read_text().split()]
+    pids = (tmp_path / "pids").read_text().split()
+    assert all(map(_runs, pids))
     await pool.cancel(number)
-    await eventually(lambda: not any(map(_runs, running)))
+    await eventually(lambda: not any(map(_runs, pids)))
     assert (await pool.call("double", {"number": 1}))["result"] == 2
     assert not answer.done(), "nobody waits for it"
 
 
-async def test_a_process_that_ends_in_a_call_fails_it_and_is_replaced(pool: Pool) -> None:
-    assert (await pool.call("crash", {}))["error"]["message"] == "crash failed"
+async def test_a_process_that_ends_in_a_call_fails_it_and_is_replaced(pool: Pool, tmp_path: Path) -> None:
+    crashed = [await pool.call("crash", {"folder": str(tmp_path)}) for _ in range(2)]
+    assert [answer["error"]["message"] for answer in crashed] == ["crash failed"] * 2
     assert (await pool.call("double", {"number": 1}))["result"] == 2
+    await eventually(lambda: not any(map(_runs, (tmp_path / "pids").read_text().split())))
 
 
 async def test_an_answer_longer_than_a_message_may_be_is_an_error(pool: Pool) -> None:
@@ -119,5 +121,6 @@ async def test_heartbeats_come_at_the_interval_of_an_agent_that_has_one(pool: Po
     assert beats == [{"agent_id": "sample", "status": "active"}] * 3
 
 
-def _runs(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+def _runs(pid: str) -> bool:
+    stat = Path("/proc", pid, "stat")
+    return stat.exists() and ") Z" not in stat.read_text()

@@ -125,7 +125,8 @@ class DataAgent:
 def run_agents(agents: Sequence[DataAgent], url: str, token: str | None = None) -> None:
     """Connect to the pool at `url`, register the agents, and answer calls until SIGTERM or SIGINT.
 
-    A lost connection is opened again. Calls that run at the end are finished first; a second signal ends at once.
+    A lost connection is opened again. Calls that run at the end are finished first; a second signal ends at once. This
+    process is forked, so call this in the main thread, before other threads are started.
 
     Raises:
         SystemExit: the pool refuses the bearer or a registration (exit code 2; the message says why).

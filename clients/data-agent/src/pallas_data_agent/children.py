@@ -118,8 +118,7 @@ class Children:
             EOFError, OSError: the child has ended.
         """
         async with self._slots:
-            self._idle = [child for child in self._idle if child.alive]
-            child = self._idle.pop() if self._idle else await self._nursery.fork(self._memory)
+            child = self._idle_one() or await self._nursery.fork(self._memory)
             try:
                 async with asyncio.timeout(timeout):
                     answer = await child.ask(request)
@@ -128,6 +127,14 @@ class Children:
                 raise
             self._idle.append(child)
             return answer
+
+    def _idle_one(self) -> Child | None:
+        while self._idle:
+            child = self._idle.pop()
+            if child.alive:
+                return child
+            child.writer.close()
+        return None
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
@@ -160,6 +167,7 @@ def _nurse(control: socket.socket, execute: Execute) -> None:
         order, [*ends], _, _ = socket.recv_fds(control, _ORDER.size, 1)
         while children and (ended := os.waitpid(-1, os.WNOHANG)[0]):
             children.discard(ended)
+            _kill(ended)  # what it has started and left behind
         if not order:
             for pid in children:
                 _kill(pid)
@@ -178,6 +186,7 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 
 def _kill(pid: int) -> None:
+    """Kill a child and the processes of its group."""
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -193,12 +202,11 @@ def _work(connection: socket.socket, memory: int, execute: Execute) -> None:
     with connection.makefile("rb") as requests:
         while size := requests.read(_SIZE.size):
             try:
-                answer = execute(requests.read(*_SIZE.unpack(size)))
+                _send(connection, execute(requests.read(*_SIZE.unpack(size))))
             except MemoryError:
                 _send(connection, _OUT_OF_MEMORY)
                 return
             sys.stdout.flush()
-            _send(connection, answer)
 
 
 def _send(connection: socket.socket, message: bytes) -> None:

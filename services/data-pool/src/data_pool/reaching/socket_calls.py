@@ -28,7 +28,10 @@ _REMEMBERED = 1000
 
 @dataclass(eq=False)
 class SocketCalls:
-    """The calls over one WebSocket. `write` sends a text, and may wait; `cut` closes the connection without waiting."""
+    """The calls over one WebSocket. `cut` closes the connection without waiting.
+
+    `write` sends a text. It waits while the peer does not read, and raises `NotSent` when the connection is closed.
+    """
 
     write: Callable[[str], Awaitable[None]]
     cut: Callable[[], None]
@@ -58,7 +61,7 @@ class SocketCalls:
                 raise NotSent
             async with asyncio.timeout(SEND_SECONDS):
                 await self.write(text)
-        except (NotSent, TimeoutError, OSError, RuntimeError):
+        except (NotSent, TimeoutError):
             self.cut()
             raise NotSent("the connection is closed") from None
         finally:
@@ -86,6 +89,8 @@ class SocketCalls:
             raise
         finally:
             del self._pending[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # it may have arrived before the call was sent as a whole
             self._unnumbered = None if self._unnumbered == number else self._unnumbered
             if not self._pending:
                 self._idle.set()

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
-from tests.integration.data_pool.lab import LOCAL, SCHEMA, Lab, a_registration
+from tests.integration.data_pool.lab import LOCAL, SCHEMA, Lab, Message, a_registration
 from tests.waiting import soon
 
 from pallas_bus.turnlog.claims import request_cancel
@@ -46,22 +46,24 @@ class Foreign:
 
     done: list[int] = field(default_factory=list[int])
 
-    async def execute(self, agent_id: str, function: str, input: dict[str, Any], meta: dict[str, Any]) -> Any:  # noqa: A002 - the contract's name
+    async def execute(self, **params: Any) -> Any:
         """`agent.execute`."""
-        assert agent_id
-        assert meta["task_id"]
-        if function == "fail":
-            raise pjrpc.server.exceptions.JsonRpcError(code=-32000, message="no data", data={"agent_id": agent_id})
-        self.done.append(input["number"])
-        return {"doubled": 2 * input["number"]}
+        assert params["meta"]["task_id"]
+        if params["function"] == "fail":
+            data = {"agent_id": params["agent_id"]}
+            raise pjrpc.server.exceptions.JsonRpcError(code=-32000, message="no data", data=data)
+        self.done.append(params["input"]["number"])
+        return {"doubled": 2 * params["input"]["number"]}
 
     def app(self) -> ASGIApp:
         """The application."""
-        dispatcher = pjrpc.server.AsyncDispatcher()
-        dispatcher.add(self.execute, "agent.execute")
+        methods = pjrpc.server.MethodRegistry()
+        methods.add_method(self.execute, "agent.execute")
+        dispatcher = pjrpc.server.AsyncDispatcher[None]()
+        dispatcher.add_methods(methods)
 
         async def post(request: Request) -> Response:
-            answered = await dispatcher.dispatch((await request.body()).decode())
+            answered = await dispatcher.dispatch((await request.body()).decode(), None)
             assert answered is not None
             return Response(answered[0], media_type="application/json")
 
@@ -155,8 +157,8 @@ async def test_a_call_at_an_endpoint_is_cut_off_with_its_turn(lab: Lab) -> None:
     async def answer(request: Request) -> Response:
         await request.body()
         asked.set()
-        while not await request.is_disconnected():  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.01)
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
         gone.set()
         return Response()
 
@@ -170,19 +172,20 @@ async def test_a_call_at_an_endpoint_is_cut_off_with_its_turn(lab: Lab) -> None:
 
 async def test_an_mcp_server_is_called_by_the_official_client_and_again_after_a_restart(lab: Lab) -> None:
     await lab.pool(pool_networks=LOCAL)
-    schema = {
+    schema: Message = {
         "double": {"input": {"number": "int"}, "output": {"doubled": "int"}},
         "count": {"input": {"text": "string"}, "output": "int"},
         "fail": {"input": {}, "output": {}},
     }
-    base = await lab.stack.enter_async_context(serving(Restarted := Swapped()))
+    base = await lab.stack.enter_async_context(serving(front := Swapped()))
     for _ in range(2):
-        async with an_mcp_server(Restarted):
+        async with an_mcp_server(front):
             endpoint = {"url": f"{base}/mcp", "protocol": "mcp"}
             await lab.post(
                 "server.register", a_registration(lab.agent, endpoint=endpoint, tools=[*schema], schema=schema)
             )
-            assert await ended(lab) == (None, json.dumps({"doubled": 42}))
+            code, text = await ended(lab)
+            assert (code, json.loads(text)) == (None, {"doubled": 42})
             turn = await lab.call("count", text="four")
             await turn.outcome()
             assert [it.structured for it in turn.messages if isinstance(it, Result)] == [{"result": 4}]
@@ -203,23 +206,27 @@ class Swapped:
         await self.app(scope, receive, send)
 
 
+def double(number: int) -> dict[str, int]:
+    """A tool that answers an object."""
+    return {"doubled": 2 * number}
+
+
+def count(text: str) -> int:
+    """A tool whose answer is no object."""
+    return len(text)
+
+
+def fail() -> dict[str, int]:
+    """A tool that fails."""
+    raise ValueError("no data")
+
+
 @asynccontextmanager
 async def an_mcp_server(front: Swapped) -> AsyncGenerator[None]:
     """A server of the official SDK behind `front`."""
     server = MCPServer("foreign")
-
-    @server.tool()
-    def double(number: int) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
-        return {"doubled": 2 * number}
-
-    @server.tool()
-    def count(text: str) -> int:  # pyright: ignore[reportUnusedFunction]
-        return len(text)
-
-    @server.tool()
-    def fail() -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
-        raise ValueError("no data")
-
+    for tool in (double, count, fail):
+        server.add_tool(tool)
     front.app = server.streamable_http_app()
     async with server.session_manager.run():
         yield

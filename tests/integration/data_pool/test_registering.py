@@ -41,7 +41,7 @@ async def resolving(lab: Lab, bus: Connecting, bearers: dict[str, Principal]) ->
     async def resolve(question: ResolveBearer) -> Resolved:
         if question.bearer not in bearers:
             raise Denied("Invalid MCP token.", code="token_not_found")
-        return Resolved(principal=bearers[question.bearer])
+        return Resolved(principal=bearers[question.bearer], cache="hit")
 
     await answer(resolver, service, RESOLVE, resolve)
     try:
@@ -147,9 +147,10 @@ async def test_what_is_no_method_or_no_message_is_answered_as_json_rpc_says(lab:
     ):
         await agent.say(text)
         assert (await agent.hear())["error"]["code"] == code
-    beat = {"jsonrpc": "2.0", "method": "agent.heartbeat", "params": {"agent_id": lab.agent, "status": "active"}}
-    await agent.say(json.dumps([beat, beat]))
-    assert "result" in await agent.ask("agent.heartbeat", beat["params"])
+    active = {"agent_id": lab.agent, "status": "active"}
+    beat = {"jsonrpc": "2.0", "method": "agent.heartbeat", "params": active}
+    await agent.say(json.dumps([beat, beat]))  # notifications, which are not answered
+    assert "result" in await agent.ask("agent.heartbeat", active)
 
 
 async def test_a_gateway_gets_the_errors_of_its_callers(lab: Lab) -> None:
@@ -158,7 +159,7 @@ async def test_a_gateway_gets_the_errors_of_its_callers(lab: Lab) -> None:
         await lab.post("server.register", a_registration(lab.agent), BEN)
     with pytest.raises(Rejected) as wrong:
         await lab.post("server.register", a_registration(lab.agent, tools=[]), ANN)
-    assert wrong.value.facts["faults"][0]["field"] == "tools"
+    assert "tools" in wrong.value.message
     await lab.post("server.register", a_registration(lab.agent), ANN)
     with pytest.raises(Denied, match="another caller") as foreign:
         await lab.post("server.unregister", {"agent_id": lab.agent}, BEN)

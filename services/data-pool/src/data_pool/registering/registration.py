@@ -32,6 +32,9 @@ USUAL_CONCURRENCY = 64
 WRAPPED: JsonObject = {"pallas/wrapped": True}
 """Marks a tool whose answer is no object: it is `{"result": answer}` in MCP."""
 
+_OURS: Mapping[str | int, str] = {"input_schema": "input", "output_schema": "output"}
+"""Fields of a `ToolDefinition`, as registrations call them."""
+
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _MEMORY = re.compile(r"\d+(\.\d+)? ?(B|KB|KiB|MB|MiB|GB|GiB)")
 
@@ -171,7 +174,7 @@ class _Fields:
     def faults(self, error: ValidationError, *path: str) -> list[dict[str, str]]:
         """The faults of the fields below `path`."""
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        return [self.fault((*path, *each["loc"]), each["msg"]) for each in found]
+        return [self.fault((*path, *(_OURS.get(part, part) for part in each["loc"])), each["msg"]) for each in found]
 
 
 def _read(given: _Fields) -> tuple[list[dict[str, str]], _Registration | None]:

@@ -53,6 +53,7 @@ def test_shared_packages_import_only_the_packages_below_them() -> None:
         "pallas_postgres": {"pallas_contracts"},
         "pallas_credentials": {"pallas_contracts"},
         "pallas_schemas": {"pallas_contracts"},
+        "pallas_jsonrpc": {"pallas_contracts"},
     }
     shared = [package for package in packages() if package.folder.parent.name == "shared"]
     used = {

@@ -1,7 +1,6 @@
 """Requests and responses as they are on the wire."""
 
 from dataclasses import dataclass
-from typing import cast
 
 from pallas_contracts.bounds import Json, JsonObject
 from pallas_jsonrpc.errors import INVALID_PARAMS, INVALID_REQUEST, RpcError
@@ -81,12 +80,13 @@ def read_message(value: Json) -> Request | Response:
         raise _invalid('jsonrpc must be "2.0"', request_id)
     if "method" not in message and ("result" in message or "error" in message):
         return _response(message, request_id, numbered=numbered)
-    method, params = message.get("method"), message.get("params", {})
+    method = message.get("method")
+    params: Json = message.get("params", {})
     if not isinstance(method, str):
         raise _invalid("method must be a string", request_id)
     if not isinstance(params, dict | list):
         raise _invalid("params must be an object", request_id)
-    return Request(method, cast("JsonObject | list[Json]", params), request_id, strict, numbered)
+    return Request(method, params, request_id, strict, numbered)
 
 
 def _response(message: JsonObject, request_id: RequestId, *, numbered: bool) -> Response:

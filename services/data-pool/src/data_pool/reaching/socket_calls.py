@@ -10,12 +10,11 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from prometheus_client import Counter
 
 from data_pool.reaching.link import BadAnswer, Broken, Call, NotSent, Reply
-from pallas_contracts.bounds import JsonObject
+from pallas_contracts.bounds import Json, JsonObject
 from pallas_jsonrpc.messages import VERSION, RequestId, Response
 from pallas_jsonrpc.serving import encode
 
@@ -146,9 +145,9 @@ class SocketCalls:
 def id_in(text: str) -> RequestId:
     """The id in a message that is not JSON by all rules; None if it cannot be seen."""
     with suppress(ValueError, RecursionError):
-        found: Any = json.loads(text)
-        if isinstance(found, dict) and isinstance(given := cast("JsonObject", found).get("id"), int | str):
-            return given
+        found: Json = json.loads(text)
+        if isinstance(found, dict) and isinstance(number := found.get("id"), int | str):
+            return number
     return None
 
 

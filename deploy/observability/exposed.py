@@ -32,6 +32,7 @@ GAUGES: dict[str, Together] = {
     "pallas_stream_bytes": "max",
     "pallas_lifecycle_unsent_events": "max",
     "pallas_lifecycle_lag_seconds": "max",
+    "pallas_pool_connected_agents": "sum",
 }
 """How a gauge is aggregated over replicas: what exists once is measured by each of them. Others: summed."""
 

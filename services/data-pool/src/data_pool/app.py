@@ -41,6 +41,7 @@ from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
 
+_PUBLISH_EVERY = 60.0
 _FORGET_EVERY = 600.0
 
 
@@ -72,7 +73,7 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         await declare(bus, *everything, replicas=settings.stream_replicas)
         metrics = make_metrics(process.probes.metrics)
         registered, beats = await enter(watch(bus, DATA_AGENTS)), await enter(watch(bus, HEARTBEATS))
-        workers = await enter(watch(bus, WORKERS))
+        published, workers = await enter(watch(bus, AGENTS, team=DATA_TEAM)), await enter(watch(bus, WORKERS))
         http = await enter(guarded_client(GuardedTransport(settings.pool_networks)))
         turns = execute_turns(
             bus, access, process, metrics.executor, slots=settings.slots, content_seconds=settings.content_seconds
@@ -85,14 +86,10 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         registered.on_change(hosting.on_registered)
         workers.on_change(hosting.on_presence)
         await enter(process.running(hosting.run(), "hosting of agents"))
-        registrations = Registrations(bus, registrars, registered)
+        registrations = Registrations(bus, registrars, registered, published)
         methods = AgentMethods(registrations, heartbeats, hosting, metrics, settings.gateway_url)
-
-        async def publish_missing() -> None:
-            await registered.synced.wait()
-            await poll_now(registrations.publish_missing)
-
-        bus.spawn(publish_missing())
+        bus.spawn(poll_now(registrations.publish_missing))
+        await enter(polling(bus, registrations.publish_missing, _PUBLISH_EVERY))
         forget = partial(methods.forget_silent, settings.pool_forget_hours * 3600)
         await enter(polling(bus, forget, _FORGET_EVERY))
         presence = executor.send_presence(Troubles(agents=hosting.troubles))

@@ -16,7 +16,7 @@ from data_pool.registering.registrations import Registrations
 from pallas_contracts.bounds import LONGEST_LINE, JsonObject
 from pallas_contracts.catalog import DATA_TEAM
 from pallas_contracts.data_agents import DataAgent, PoolAnswer, PoolRequest
-from pallas_contracts.errors import NotFound, Unavailable
+from pallas_contracts.errors import NotFound, Rejected, Unavailable
 from pallas_contracts.ids import is_token
 from pallas_contracts.turns import Principal
 
@@ -61,15 +61,20 @@ class AgentMethods:
             Denied: the caller may not do this (`not_registrar`, `not_owner`).
             Unavailable: the broker does not answer.
         """
-        match method:
-            case "server.register":
-                return await self._register(caller, params, connection)
-            case "agent.heartbeat":
-                return await self._heartbeat(caller, params, connection)
-            case "server.unregister":
-                return await self._unregister(caller, params, connection)
-            case _:
-                raise NotFound(f"There is no method {method[:64]!r}.", code="unknown_method")
+        methods = {
+            "server.register": self._register,
+            "agent.heartbeat": self._heartbeat,
+            "server.unregister": self._unregister,
+        }
+        if method not in methods:
+            raise NotFound(f"There is no method {method[:64]!r}.", code="unknown_method")
+        try:
+            return await methods[method](caller, params, connection)
+        except InvalidRegistration:
+            raise
+        except Rejected as error:
+            log.warning("the broker refused what a method needs", extra={"method": method, "reason": error.message})
+            raise Unavailable("This cannot be done right now. Try again shortly.") from error
 
     async def _register(self, caller: Principal, params: JsonObject, connection: Connection | None) -> JsonObject:
         one_at_a_time = connection is not None and not connection.numbered

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from data_pool.methods import AgentMethods, Connection
 from data_pool.reaching.link import NotSent
@@ -47,7 +47,7 @@ class AgentSocket:
 
     def __post_init__(self) -> None:
         self._end = asyncio.get_running_loop().create_future()
-        self.calls = SocketCalls(self.socket.send_text, self._cut, self.methods.metrics.stray_answers)
+        self.calls = SocketCalls(self._write, self._cut, self.methods.metrics.stray_answers)
 
     async def serve(self) -> None:
         """Serve the connection until it is closed by either side."""
@@ -61,7 +61,7 @@ class AgentSocket:
             for agent, link in self.links.items():
                 self.methods.hosting.disconnect(agent, link)
             self.calls.close()
-        with suppress(TimeoutError, RuntimeError, OSError):
+        with suppress(TimeoutError, RuntimeError, WebSocketDisconnect):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self.socket.close(code, reason)
 
@@ -69,6 +69,12 @@ class AgentSocket:
         """Close the connection. Calls under way fail."""
         if not self._end.done():
             self._end.set_result((code, reason))
+
+    async def _write(self, text: str) -> None:
+        try:
+            await self.socket.send_text(text)
+        except (WebSocketDisconnect, RuntimeError) as error:  # the latter after a close of our own
+            raise NotSent("the connection is closed") from error
 
     def _cut(self) -> None:
         self.close(FAILED, "an answer is missing, or messages are not read")

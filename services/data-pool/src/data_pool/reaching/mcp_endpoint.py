@@ -86,6 +86,7 @@ class McpLink:
             await self.close()
             self._client, self._end = asyncio.get_running_loop().create_future(), asyncio.Event()
             self._owner = asyncio.create_task(self._own(self._client, self._end), name="mcp session")
+            self._owner.add_done_callback(_ended)
         try:
             return await asyncio.shield(self._client)
         except ConnectionError as error:
@@ -100,8 +101,6 @@ class McpLink:
                     limit.reschedule(None)
                     connected.set_result(client)
                     await end.wait()
-        except Exception as error:  # noqa: BLE001 - the SDK raises many kinds; all mean that there is no session
-            log.info("an MCP endpoint is not reachable", extra={"reason": type(error).__name__})
         finally:
             if not connected.done():
                 connected.set_exception(ConnectionError())
@@ -116,6 +115,12 @@ class McpLink:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await asyncio.wait({owner})
             owner.cancel()
+
+
+def _ended(owner: asyncio.Task[None]) -> None:
+    """The SDK raises many kinds of errors. All mean that there is no session; their texts may have addresses."""
+    if not owner.cancelled() and (error := owner.exception()) is not None:
+        log.info("the session with an MCP endpoint has ended", extra={"reason": type(error).__name__})
 
 
 def _reply(result: CallToolResult) -> Reply:

@@ -10,12 +10,11 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from prometheus_client import Counter
 
 from data_pool.reaching.link import BadAnswer, Broken, Call, NotSent, Reply
-from pallas_contracts.bounds import JsonObject
+from pallas_contracts.bounds import Json, JsonObject
 from pallas_jsonrpc.errors import RequestId
 from pallas_jsonrpc.messages import VERSION, Response
 from pallas_jsonrpc.serving import encode
@@ -29,7 +28,10 @@ _REMEMBERED = 1000
 
 @dataclass(eq=False)
 class SocketCalls:
-    """The calls over one WebSocket. `write` sends a text, and may wait; `cut` closes the connection without waiting."""
+    """The calls over one WebSocket. `cut` closes the connection without waiting.
+
+    `write` sends a text. It waits while the peer does not read, and raises `NotSent` when the connection is closed.
+    """
 
     write: Callable[[str], Awaitable[None]]
     cut: Callable[[], None]
@@ -59,7 +61,7 @@ class SocketCalls:
                 raise NotSent
             async with asyncio.timeout(SEND_SECONDS):
                 await self.write(text)
-        except (NotSent, TimeoutError, OSError, RuntimeError):
+        except (NotSent, TimeoutError):
             self.cut()
             raise NotSent("the connection is closed") from None
         finally:
@@ -87,6 +89,8 @@ class SocketCalls:
             raise
         finally:
             del self._pending[number]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # it may have arrived before the call was sent as a whole
             self._unnumbered = None if self._unnumbered == number else self._unnumbered
             if not self._pending:
                 self._idle.set()
@@ -142,9 +146,9 @@ class SocketCalls:
 def id_in(text: str) -> RequestId:
     """The id in a message that is not JSON by all rules; None if it cannot be seen."""
     with suppress(ValueError, RecursionError):
-        found: Any = json.loads(text)
-        if isinstance(found, dict) and isinstance(given := cast("JsonObject", found).get("id"), int | str):
-            return given
+        found: Json = json.loads(text)
+        if isinstance(found, dict) and isinstance(number := found.get("id"), int | str):
+            return number
     return None
 
 

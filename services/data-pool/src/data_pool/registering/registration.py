@@ -6,13 +6,12 @@ found at once, each with its field.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from annotated_types import Len
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from data_pool.registering.shapes import ShapeFault, schema_of, shape_of
@@ -31,6 +30,9 @@ USUAL_CONCURRENCY = 64
 
 WRAPPED: JsonObject = {"pallas/wrapped": True}
 """Marks a tool whose answer is no object: it is `{"result": answer}` in MCP."""
+
+_OURS: Mapping[str | int, str] = {"input_schema": "input", "output_schema": "output"}
+"""Fields of a `ToolDefinition`, as registrations call them."""
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _MEMORY = re.compile(r"\d+(\.\d+)? ?(B|KB|KiB|MB|MiB|GB|GiB)")
@@ -77,8 +79,8 @@ class _Constraints(_Given):
 
 class _Registration(_Given):
     agent_id: Annotated[str, AfterValidator(_agent_id)]
-    tools: Annotated[list[Annotated[str, AfterValidator(_tool_name)]], Len(1, MOST_TOOLS)]
-    resources: Annotated[list[Line], Len(0, MOST_TOOLS)] = []
+    tools: Annotated[list[Annotated[str, AfterValidator(_tool_name)]], Field(min_length=1, max_length=MOST_TOOLS)]
+    resources: Annotated[list[Line], Field(max_length=MOST_TOOLS)] = []
     shapes: dict[str, dict[str, Json]] = Field(alias="schema")
     constraints: _Constraints = _Constraints()
     heartbeat_interval: Annotated[float, Field(ge=1, le=LONGEST_INTERVAL)] | None = None
@@ -116,10 +118,10 @@ def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool,
     Raises:
         InvalidRegistration: it has faults, or its definition has more than `largest` bytes.
     """
-    nested = params.get("capabilities", {})
+    nested: Json = params.get("capabilities", {})
     if not isinstance(nested, dict):
         raise InvalidRegistration([{"field": "capabilities", "reason": "must be an object"}])
-    capabilities = {name: value for name, value in cast("JsonObject", nested).items() if name != "agent_id"}
+    capabilities = {name: value for name, value in nested.items() if name != "agent_id"}
     given = _Fields({**params, **capabilities}, frozenset(capabilities))
     faults, read = _read(given)
     schemas, shape_faults = _schemas(given)
@@ -160,7 +162,7 @@ def check_schemas(definition: AgentDefinition) -> None:
 class _Fields:
     """The fields of a registration; those in `nested` were given in `capabilities`."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Json]
     nested: frozenset[str]
 
     def fault(self, path: tuple[str | int, ...], reason: str) -> dict[str, str]:
@@ -171,7 +173,7 @@ class _Fields:
     def faults(self, error: ValidationError, *path: str) -> list[dict[str, str]]:
         """The faults of the fields below `path`."""
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        return [self.fault((*path, *each["loc"]), each["msg"]) for each in found]
+        return [self.fault((*path, *(_OURS.get(part, part) for part in each["loc"])), each["msg"]) for each in found]
 
 
 def _read(given: _Fields) -> tuple[list[dict[str, str]], _Registration | None]:
@@ -187,12 +189,12 @@ def _mismatches(given: _Fields) -> list[dict[str, str]]:
     listed, schema = given.values.get("tools"), given.values.get("schema")
     if not isinstance(listed, list) or not isinstance(schema, dict):
         return []
-    names, described = cast("list[object]", listed), cast("JsonObject", schema)
-    twice = [name for name, times in Counter(map(str, names)).items() if times > 1]
+    names = [str(name) for name in listed]
+    twice = [name for name, times in Counter(names).items() if times > 1]
     return [
         *(given.fault(("tools",), f"{name[:64]!r} is listed twice") for name in twice),
-        *(given.fault(("schema", str(name)), "is missing") for name in names if str(name) not in described),
-        *(given.fault(("schema", name), "is of no listed tool") for name in described if name not in names),
+        *(given.fault(("schema", name), "is missing") for name in names if name not in schema),
+        *(given.fault(("schema", name), "is of no listed tool") for name in schema if name not in names),
     ]
 
 
@@ -203,7 +205,10 @@ type _Schemas = dict[str, dict[str, JsonObject]]
 def _schemas(given: _Fields) -> tuple[_Schemas, list[dict[str, str]]]:
     """The schemas of the tools, as far as they can be read, and the faults in the others."""
     schemas, faults = dict[str, dict[str, JsonObject]](), list[dict[str, str]]()
-    for name, shapes in _entries(given.values.get("schema")):
+    described = given.values.get("schema")
+    for name, shapes in described.items() if isinstance(described, dict) else ():
+        if not isinstance(shapes, dict):
+            continue  # this has been found before
         schemas[name] = {}
         for part in ("input", "output"):
             try:
@@ -215,14 +220,7 @@ def _schemas(given: _Fields) -> tuple[_Schemas, list[dict[str, str]]]:
     return schemas, faults
 
 
-def _entries(schema: object) -> Iterator[tuple[str, JsonObject]]:
-    """The tools in `schema`, as far as they are objects; what else is wrong with it has been found before."""
-    for name, shapes in cast("JsonObject", schema).items() if isinstance(schema, dict) else ():
-        if isinstance(shapes, dict):
-            yield name, cast("JsonObject", shapes)
-
-
-def _schema(shapes: JsonObject, part: str) -> JsonObject:
+def _schema(shapes: Mapping[str, Json], part: str) -> JsonObject:
     """The JSON Schema of an input or output, which may be given as one."""
     if part not in shapes:
         raise ShapeFault("is missing")

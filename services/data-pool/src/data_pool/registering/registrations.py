@@ -31,11 +31,12 @@ _ENVELOPE = 8192
 
 @dataclass(frozen=True)
 class Registrations:
-    """The registrations in bucket `data_agents`. `table` is a copy that may be a moment old."""
+    """The registrations in bucket `data_agents`. `table` and `published` are copies that may be a moment old."""
 
     bus: Bus
     registrars: Registrars
     table: Table[DataAgent]
+    published: Table[AgentDefinition]
 
     async def register(
         self, caller: Principal, params: JsonObject, *, connects: bool, one_at_a_time: bool
@@ -60,16 +61,18 @@ class Registrations:
         return known, read.warnings
 
     async def _store(self, caller: Principal, wanted: DataAgent) -> DataAgent:
+        known, position = self.table.entry(wanted.agent)
         while True:
-            known, position = await kv.get_entry(self.bus, DATA_AGENTS, agent=wanted.agent)
             _check_owner(known, caller)
             if known is not None and _same(known, wanted):
                 return known
             try:
                 await kv.put(self.bus, DATA_AGENTS, wanted, after=position, agent=wanted.agent)
             except Conflict:
+                known, position = await kv.get_entry(self.bus, DATA_AGENTS, agent=wanted.agent)
                 continue
-            await self.publish(wanted.agent)
+            if not await self._publish(wanted.agent, *self.published.entry(f"{DATA_TEAM}.{wanted.agent}"), wanted):
+                await self.publish(wanted.agent)
             log.info(
                 "registered", extra={"team": DATA_TEAM, "agent": wanted.agent, "tools": len(wanted.definition.tools)}
             )
@@ -96,7 +99,7 @@ class Registrations:
             Unavailable: the broker does not answer; the call may be repeated.
         """
         await kv.delete(self.bus, DATA_AGENTS, agent=agent)
-        await self.publish(agent)
+        await kv.delete(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
         await kv.delete(self.bus, HEARTBEATS, agent=agent)
         try:
             await delete_consumer(self.bus, DATA_TEAM, agent)
@@ -109,24 +112,29 @@ class Registrations:
         Raises:
             Unavailable: the broker does not answer; the call may be repeated.
         """
-        while True:
+        (published, position), (stored, _) = self.published.entry(f"{DATA_TEAM}.{agent}"), self.table.entry(agent)
+        while not await self._publish(agent, published, position, stored):
             # In this order: whoever stores another registration later publishes later, too.
             published, position = await kv.get_entry(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
             stored, _ = await kv.get_entry(self.bus, DATA_AGENTS, agent=agent)
-            if stored is None and published is None:
-                return
-            if stored is None:
+
+    async def _publish(
+        self, agent: str, published: AgentDefinition | None, position: int, stored: DataAgent | None
+    ) -> bool:
+        """Publish or remove the definition. False: what is known of it is out of date."""
+        if stored is None:
+            if published is not None:
                 await kv.delete(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
-                continue
-            revision = revision_of(stored.definition)
-            if published is not None and published.revision == revision:
-                return
-            fresh = stored.definition.model_copy(update={"revision": revision, "updated_at": utc_now()})
-            try:
-                await kv.put(self.bus, AGENTS, fresh, after=position, team=DATA_TEAM, agent=agent)
-            except Conflict:
-                continue
-            return
+            return published is None
+        revision = revision_of(stored.definition)
+        if published is not None and published.revision == revision:
+            return True
+        fresh = stored.definition.model_copy(update={"revision": revision, "updated_at": utc_now()})
+        try:
+            await kv.put(self.bus, AGENTS, fresh, after=position, team=DATA_TEAM, agent=agent)
+        except Conflict:
+            return False
+        return True
 
     async def publish_missing(self) -> None:
         """Publish what a replica that died between two writes has left out, and remove what it has left over.
@@ -134,8 +142,9 @@ class Registrations:
         Raises:
             Unavailable: the broker does not answer; the call may be repeated.
         """
-        entries = await kv.get_entries(self.bus, AGENTS, team=DATA_TEAM)
-        published = {key.partition(".")[2]: known.revision for key, (known, _) in entries.items() if known is not None}
+        await self.table.synced.wait()
+        await self.published.synced.wait()
+        published = {key.partition(".")[2]: known.revision for key, known in self.published.items()}
         wanted = {agent: revision_of(entry.definition) for agent, entry in self.table.items()}
         for agent in {agent for agent, _ in published.items() ^ wanted.items()}:
             await self.publish(agent)

@@ -42,7 +42,7 @@ class _Entry[M: Message]:
 
 @dataclass
 class Table[M: Message]:
-    """The entries of a bucket by key. Made by `watch`; readers use it as a mapping.
+    """The entries of a bucket by key, or those under `keys`. Made by `watch`; readers use it as a mapping.
 
     `synced` is set once the bucket has been read. `_read` is the position up to which the bucket was read. Live changes
     do not move it, since one before them may be lost.
@@ -50,11 +50,17 @@ class Table[M: Message]:
 
     bus: Bus
     bucket: Bucket[M]
+    keys: str | None = None
     _entries: dict[str, _Entry[M]] = field(default_factory=dict[str, "_Entry[M]"])
     _gone: dict[str, int] = field(default_factory=dict[str, int])
     _listeners: list[Callable[[str, M | None], None]] = field(default_factory=list["Callable[[str, M | None], None]"])
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _read: int = 0
+
+    @property
+    def filter(self) -> str:
+        """The keys, with wildcards."""
+        return self.keys or self.bucket.key.filter()
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -66,6 +72,11 @@ class Table[M: Message]:
         """Return the value of `key`, or None."""
         entry = self._entries.get(key)
         return entry.value if entry else None
+
+    def entry(self, key: str) -> tuple[M | None, int]:
+        """The value of `key` (None: there is none) and the position to `put` after, which may be out of date."""
+        known = self._entries.get(key)
+        return (known.value, known.seq) if known is not None else (None, self._gone.get(key, 0))
 
     def items(self) -> Iterator[tuple[str, M]]:
         """Iterate over keys and values, by key."""
@@ -87,14 +98,14 @@ class Table[M: Message]:
             self._notify(key, value, listener)
 
     async def refresh(self, keys: str | None = None) -> None:
-        """Read a snapshot of all keys or of those (wildcards allowed), and remove the entries that it does not have.
+        """Read a snapshot of the keys, or of these (wildcards allowed), and remove the entries that it does not have.
 
         Raises:
             Unavailable: the bucket cannot be read.
         """
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
-        stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys or self.bucket.key.filter())
+        stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys or self.filter)
         records = [record async for record in read(self.bus, stream, wanted)]
         present = {self._key(record) for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
@@ -109,7 +120,7 @@ class Table[M: Message]:
         Raises:
             Unavailable: the bucket cannot be read.
         """
-        stream, everything = stream_name(self.bucket), bucket_subject(self.bucket, self.bucket.key.filter())
+        stream, everything = stream_name(self.bucket), bucket_subject(self.bucket, self.filter)
         async for record in read(self.bus, stream, everything, after=self._read):
             self._take(record)
 
@@ -174,10 +185,15 @@ class Table[M: Message]:
 
 
 @asynccontextmanager
-async def watch[M: Message](bus: Bus, bucket: Bucket[M], *, every: float = POLL_SECONDS) -> AsyncGenerator[Table[M]]:
-    """Keep `bucket` in memory inside the block, and poll it every `every` seconds. The table starts empty."""
-    table = Table(bus, bucket)
-    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.{bucket.key.filter()}"), table.on_message)
+async def watch[M: Message](
+    bus: Bus, bucket: Bucket[M], *, every: float = POLL_SECONDS, **ids: str
+) -> AsyncGenerator[Table[M]]:
+    """Keep `bucket` in memory inside the block, and poll it every `every` seconds. The table starts empty.
+
+    With `ids` it has the entries whose key has these.
+    """
+    table = Table(bus, bucket, bucket.key.filter(**ids))
+    subscription = await bus.subscribe(live_subject(f"kv.{bucket.name}.{table.filter}"), table.on_message)
     remove = bus.on_reconnect(table.refresh)
     keeper = bus.spawn(table.keep())
     try:

@@ -1,0 +1,232 @@
+"""Agents that are called at an endpoint: by JSON-RPC at a foreign server, by MCP at that of the official SDK."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pjrpc.server
+import pytest
+from mcp.server.mcpserver import MCPServer
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+from tests.integration.data_pool.lab import LOCAL, SCHEMA, Lab, Message, a_registration
+from tests.waiting import soon
+
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_contracts.turns import Result
+from pallas_runtime.http.listener import bind, listening
+
+type Handler = Callable[[Request], Awaitable[Response]]
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncGenerator[str]:
+    """Serve an application on a free port; yields its base URL."""
+    listener = bind("127.0.0.1", 0)
+    async with listening(app, listener, drain_seconds=1):
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+async def an_agent(lab: Lab, app: ASGIApp, *, path: str = "/rpc", protocol: str = "json-rpc", **fields: Any) -> None:
+    """Register an agent whose endpoint is this application."""
+    base = await lab.stack.enter_async_context(serving(app))
+    endpoint = {"url": f"{base}{path}", "protocol": protocol}
+    await lab.post("server.register", a_registration(lab.agent, endpoint=endpoint, **fields))
+
+
+@dataclass
+class Foreign:
+    """A JSON-RPC server made with pjrpc. It counts what it has done."""
+
+    done: list[int] = field(default_factory=list[int])
+
+    async def execute(self, **params: Any) -> Any:
+        """`agent.execute`."""
+        assert params["meta"]["task_id"]
+        if params["function"] == "fail":
+            data = {"agent_id": params["agent_id"]}
+            raise pjrpc.server.exceptions.JsonRpcError(code=-32000, message="no data", data=data)
+        self.done.append(params["input"]["number"])
+        return {"doubled": 2 * params["input"]["number"]}
+
+    def app(self) -> ASGIApp:
+        """The application."""
+        methods = pjrpc.server.MethodRegistry()
+        methods.add_method(self.execute, "agent.execute")
+        dispatcher = pjrpc.server.AsyncDispatcher[None]()
+        dispatcher.add_methods(methods)
+
+        async def post(request: Request) -> Response:
+            answered = await dispatcher.dispatch((await request.body()).decode(), None)
+            assert answered is not None
+            return Response(answered[0], media_type="application/json")
+
+        return Starlette(routes=[Route("/rpc", post, methods=["POST"])])
+
+
+def answering(handler: Handler) -> ASGIApp:
+    """An application with one route."""
+    return Starlette(routes=[Route("/rpc", handler, methods=["POST"])])
+
+
+async def ended(lab: Lab, tool: str = "double") -> tuple[str | None, str]:
+    """Make a call; returns the code and the text of its end."""
+    turn = await lab.call(tool, number=21)
+    outcome = await turn.outcome()
+    return outcome.code, turn.text
+
+
+async def test_a_foreign_json_rpc_server_is_called_at_its_endpoint(lab: Lab) -> None:
+    await lab.pool(pool_networks=LOCAL)
+    foreign = Foreign()
+    schema = {**SCHEMA, "fail": SCHEMA["double"]}
+    await an_agent(lab, foreign.app(), tools=["double", "fail"], schema=schema)
+    turns = [await lab.call(number=number) for number in range(10)]
+    for turn in turns:
+        await turn.outcome()
+    results = [message.structured for turn in turns for message in turn.messages if isinstance(message, Result)]
+    assert results == [{"doubled": 2 * number} for number in range(10)]
+    turn = await lab.call("fail", number=1)
+    await turn.outcome()
+    [error] = [message for message in turn.messages if isinstance(message, Result)]
+    assert error.meta == {"pallas/rpc-error": {"code": -32000, "message": "no data", "data": {"agent_id": lab.agent}}}
+
+
+async def test_every_replica_can_call_an_endpoint(lab: Lab) -> None:
+    pools = [await lab.pool(pool_networks=LOCAL) for _ in range(2)]
+    await an_agent(lab, Foreign().app())
+    for pool in pools:
+        await lab.listed(pool)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        (b"oops", 200, "Expecting value"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"doubled":1,"doubled":2}}', 200, "twice"),
+        (b'{"jsonrpc":"2.0","id":2,"result":{"doubled":1}}', 200, "not the response to the request"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"x"}', 200, "not the response to the request"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"doubled":"x"}}', 200, "does not fit its schema"),
+        (b"<html>", 502, "HTTP status 502"),
+        (b"", 302, "HTTP status 302"),
+        (b'"' + b"x" * (17 * 1024 * 1024) + b'"', 200, "larger than"),
+    ],
+    ids=["no json", "duplicate", "other id", "request", "unfitting", "bad gateway", "redirect", "large"],
+)
+async def test_a_malformed_answer_of_an_endpoint_fails_the_call(
+    lab: Lab, body: bytes, status: int, reason: str
+) -> None:
+    await lab.pool(pool_networks=LOCAL)
+
+    async def answer(_: Request) -> Response:
+        headers = {"location": "http://127.0.0.1:1/"} if status == 302 else {}
+        return Response(body, status, headers)
+
+    await an_agent(lab, answering(answer))
+    code, text = await ended(lab)
+    assert code == "invalid_answer"
+    assert reason in text
+
+
+async def test_an_endpoint_in_a_network_that_is_not_allowed_is_not_called(lab: Lab) -> None:
+    await lab.pool(pool_patience="0")
+    foreign = Foreign()
+    await an_agent(lab, foreign.app())
+    code, text = await ended(lab)
+    assert (code, foreign.done) == ("agent_unreachable", [])
+    assert "the endpoint is in a network that is not allowed" in text
+
+
+async def test_an_endpoint_that_nobody_listens_on_is_unreachable(lab: Lab) -> None:
+    await lab.pool(pool_networks=LOCAL, pool_patience="0")
+    endpoint = {"url": "http://127.0.0.1:9/rpc"}
+    await lab.post("server.register", a_registration(lab.agent, endpoint=endpoint))
+    assert (await ended(lab))[0] == "agent_unreachable"
+
+
+async def test_a_call_at_an_endpoint_is_cut_off_with_its_turn(lab: Lab) -> None:
+    await lab.pool(pool_networks=LOCAL)
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        await request.body()
+        asked.set()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+        return Response()
+
+    await an_agent(lab, answering(answer))
+    turn = await lab.call()
+    await soon(asked.wait())
+    await request_cancel(lab.bus, turn.ref, "enough")
+    assert (await turn.outcome()).status == "cancelled"
+    await soon(gone.wait())
+
+
+async def test_an_mcp_server_is_called_by_the_official_client_and_again_after_a_restart(lab: Lab) -> None:
+    await lab.pool(pool_networks=LOCAL)
+    schema: Message = {
+        "double": {"input": {"number": "int"}, "output": {"doubled": "int"}},
+        "count": {"input": {"text": "string"}, "output": "int"},
+        "fail": {"input": {}, "output": {}},
+    }
+    base = await lab.stack.enter_async_context(serving(front := Swapped()))
+    for _ in range(2):
+        async with an_mcp_server(front):
+            endpoint = {"url": f"{base}/mcp", "protocol": "mcp"}
+            await lab.post(
+                "server.register", a_registration(lab.agent, endpoint=endpoint, tools=[*schema], schema=schema)
+            )
+            code, text = await ended(lab)
+            assert (code, json.loads(text)) == (None, {"doubled": 42})
+            turn = await lab.call("count", text="four")
+            await turn.outcome()
+            assert [it.structured for it in turn.messages if isinstance(it, Result)] == [{"result": 4}]
+            turn = await lab.call("fail", x=1)
+            await turn.outcome()
+            assert [it.is_error for it in turn.messages if isinstance(it, Result)] == [True]
+
+
+@dataclass
+class Swapped:
+    """An application that can be replaced, as by a restart."""
+
+    app: ASGIApp | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request."""
+        assert self.app is not None
+        await self.app(scope, receive, send)
+
+
+def double(number: int) -> dict[str, int]:
+    """A tool that answers an object."""
+    return {"doubled": 2 * number}
+
+
+def count(text: str) -> int:
+    """A tool whose answer is no object."""
+    return len(text)
+
+
+def fail() -> dict[str, int]:
+    """A tool that fails."""
+    raise ValueError("no data")
+
+
+@asynccontextmanager
+async def an_mcp_server(front: Swapped) -> AsyncGenerator[None]:
+    """A server of the official SDK behind `front`."""
+    server = MCPServer("foreign")
+    for tool in (double, count, fail):
+        server.add_tool(tool)
+    front.app = server.streamable_http_app()
+    async with server.session_manager.run():
+        yield

@@ -1,7 +1,7 @@
 """What Pallas promises, one testable statement in each row, and the marker that links a test to the rows it shows.
 
-Ids are stable. P rows are the MCP interface contract by section, A rows the auth contract, K rows the shape of the
-system. `PENDING` has exactly the rows without a test.
+Ids are stable. P rows are the MCP interface contract by section, A rows the auth contract, D rows that of data agents,
+K rows the shape of the system. `PENDING` has exactly the rows without a test.
 """
 
 import pytest
@@ -207,10 +207,41 @@ REQUIREMENTS: dict[str, str] = {
     "A-14.3.2": "a bearer of a team's JWT finds what is in the workspaces of its team",
     "A-14.3.3": "a detached workspace is gone from what a team reads with the next look-up",
     "A-15.1": "what an operator does is documented as commands, and every command of a document is one",
+    # Data agents
+    "D-2.1": "an orchestrator calls a data agent with an MCP client",
+    "D-3.1.1": "`agent.execute` takes agent_id, function, input and meta",
+    "D-3.1.2": "its answer has the result, and meta with status and execution_time_ms beside it",
+    "D-3.1.3": "meta carries task_id and timestamp",
+    "D-3.2.1": "`server.register` announces tools, resources, schema and heartbeat_interval",
+    "D-3.2.2": "the schema gives input and output of each tool",
+    "D-3.3.1": "`agent.heartbeat` carries agent_id and status",
+    "D-4.1": "agent_id, tools and schema have to be there",
+    "D-4.2": "resources and constraints may be left out",
+    "D-4.3": "the constraints timeout and memory are enforced",
+    "D-5.1": "an agent registers when it starts",
+    "D-5.2": "an orchestrator calls its functions through an MCP client",
+    "D-5.3": "an agent sends a heartbeat every N seconds, and missing ones show in its health",
+    "D-6.1": "an error has a code, a message and data",
+    "D-6.2": "an unknown function is -32601",
+    "D-6.3": "malformed or missing input is -32602",
+    "D-6.4": "a tool that raises is -32000",
+    "D-6.5": "an agent that does not answer is -32001",
+    "D-7.1": "requests are signed or carry a bearer",
+    "D-7.2": "only agents that are for the caller can be called",
+    "D-7.3": "`agent.execute` without a task_id is refused",
+    "D-7.4": "the log has every call with its task, and what was answered",
+    "D-8.1": "an agent keeps nothing between calls that the platform would need",
+    "D-8.2": "a caller can ask which agents, functions and schemas there are for it",
+    "D-8.3": "an orchestrator runs graphs of tasks",
 }
 """What is promised, by id."""
 
-PENDING: frozenset[str] = frozenset()
+PENDING: frozenset[str] = frozenset(
+    {
+        *("D-2.1", "D-3.2.1", "D-3.2.2", "D-3.3.1", "D-4.1", "D-4.2", "D-4.3", "D-5.1", "D-5.2", "D-5.3"),
+        *("D-8.1", "D-8.3"),
+    }
+)
 """Rows that no test shows yet. It may only shrink."""
 
 

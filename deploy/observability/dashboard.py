@@ -83,6 +83,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "ops",
             {"{{reason}}": rate("pallas_calls_refused_total", "reason", of=_OF_AGENT)},
         ),
+        Panel("Requests at /rpc", "ops", {"{{method}} {{code}}": rate("pallas_rpc_requests_total", "method", "code")}),
         Panel("Events relayed", "ops", {_NAME: rate("pallas_events_relayed_total", "team", "agent", of=_OF_AGENT)}),
         Panel(
             "Calls joined, streams resumed, clients gone",

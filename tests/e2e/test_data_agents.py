@@ -13,9 +13,11 @@ from typing import Any
 import httpx
 import pytest
 from mcp import Client
-from tests.conformance import node
+from tests.conformance.node import HERE as PACKAGES
+from tests.conformance.node import install
 from tests.e2e.auth_stack import AuthStack
 from tests.e2e.stack import PALLAS, wait_until
+from tests.node import NODE
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 DEMO = {"news_fetcher", "feature_extractor", "data_cleaner", "binance_agent", "example_lib"}
@@ -95,8 +97,8 @@ async def test_the_agent_of_the_tutorial_in_python_answers(auth_stack: AuthStack
 
 
 async def test_the_agent_of_the_tutorial_in_javascript_answers(auth_stack: AuthStack) -> None:
-    node.install()
+    install()
     given, answer = {"text": "one two  three"}, {"words": 3}
     url = auth_stack.ready["data_pool"].replace("http", "ws") + "/rpc"
-    with running(auth_stack, "words", node.NODE, str(EXAMPLES / "words.js"), url, NODE_PATH=str(node.MODULES)):
+    with running(auth_stack, "words", NODE, str(EXAMPLES / "words.js"), url, NODE_PATH=str(PACKAGES / "node_modules")):
         assert await called_in_three_ways(auth_stack, "words", "count_words", given) == [answer] * 3

@@ -26,7 +26,7 @@ ALGORITHMS: dict[str, tuple[type[HTTPSignatureAlgorithm], SigningKey]] = {
     "ec": (ECDSA_P256_SHA256, CURVE),
 }
 SIGNERS: list[dict[str, Any]] = [
-    {"kid": "ed", **OKPAlgorithm.to_jwk(EDWARDS.public_key(), as_dict=True)},
+    {"kid": "ed", "alg": "ed25519", "use": "sig", **OKPAlgorithm.to_jwk(EDWARDS.public_key(), as_dict=True)},
     {"kid": "ec", **ECAlgorithm.to_jwk(CURVE.public_key(), as_dict=True)},
 ]
 COVERED = ("@method", "@target-uri", "content-digest")

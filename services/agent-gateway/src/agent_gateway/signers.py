@@ -53,7 +53,7 @@ def _signer(key: _Key) -> Signer:
     if "d" in (key.model_extra or {}):
         raise ValueError(f"key {key.kid!r} is a private key; give the public one")
     try:
-        return algorithm, PyJWK(key.model_dump()).key
+        return algorithm, PyJWK(key.model_dump(exclude={"alg"})).key
     except (PyJWTError, ValueError) as error:
         raise ValueError(f"key {key.kid!r} cannot be read: {error}") from None
 

@@ -1,5 +1,7 @@
 """The methods of data agents, which the pool answers: they register, send heartbeats and unregister."""
 
+from pydantic_core import PydanticSerializationError
+
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.agents import JsonObject
@@ -14,6 +16,7 @@ from pallas_jsonrpc.errors import (
     NOT_ALLOWED,
     UNREACHABLE,
     RpcError,
+    invalid_params,
 )
 from pallas_jsonrpc.serving import Answer
 
@@ -28,6 +31,8 @@ async def ask_pool(bus: Bus, caller: Principal, method: PoolMethod, params: Json
         return Answer((await ask(bus, ASK_POOL, PoolRequest(principal=caller, method=method, params=params))).result)
     except PallasError as error:
         raise _error(error, params) from None
+    except PydanticSerializationError:
+        raise invalid_params("params", "they are nested too deeply") from None
 
 
 def _error(error: PallasError, params: JsonObject) -> RpcError:

@@ -113,7 +113,7 @@ class Execute:
                 return await self.platform.calls.call(turn, limits, _Caller(limit))
         except TimeoutError:
             message = f"Timeout: the function did not answer within {asked.meta.timeout:g} s, as the call demands."
-            facts: JsonObject = {"code": "turn_timeout", "retryable": False}
+            facts: JsonObject = {"code": "turn_timeout", "retryable": turn.digest is not None}
             raise answers.error(UNREACHABLE, message, facts, turn_id=turn.turn_id) from None
 
 

@@ -72,6 +72,7 @@ class TurnPuller:
     take: Callable[[str, Delivery], bool]
     _sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
     _order: deque[str] = field(default_factory=deque[str])
+    _by_state: dict[_Pull, set[str]] = field(default_factory=lambda: {state: set() for state in _Pull})
     _stopped: bool = False
 
     async def start(self) -> None:
@@ -87,7 +88,7 @@ class TurnPuller:
         ]
         for source in late:
             log.warning("a pull request was lost", extra={"agent": source.agent})
-            source.state = _Pull.NONE
+            self._set(source, _Pull.NONE)
         if late:
             await self.refill()
 
@@ -102,6 +103,7 @@ class TurnPuller:
         source = _Source(key, consumer_name(team, agent), subscription, inbox)
         self._sources[key] = source
         self._order.append(key)
+        self._set(source, _Pull.NONE)
         await self.refill()
 
     def __contains__(self, key: str) -> bool:
@@ -112,7 +114,15 @@ class TurnPuller:
         """Stop pulling the turns of an agent; running turns go on."""
         if (source := self._sources.pop(key, None)) is not None:
             self._order.remove(key)
+            self._by_state[source.state].discard(key)
             await self.bus.unsubscribe(source.subscription)
+
+    def _set(self, source: _Source, state: _Pull) -> None:
+        """Note the state of the pull request to a source, which may have been removed or replaced meanwhile."""
+        if self._sources.get(source.agent) is source:
+            self._by_state[source.state].discard(source.agent)
+            self._by_state[state].add(source.agent)
+        source.state = state
 
     async def stop(self) -> None:
         """Stop pulling turns of all agents."""
@@ -124,8 +134,8 @@ class TurnPuller:
         """Pull turns for the free slots. Call this whenever a slot becomes free."""
         if self._stopped or not self.bus.connected:
             return
-        asked = sum(source.state is _Pull.ASKED for source in self._sources.values())
-        for key in list(self._order):
+        idle, asked = self._by_state[_Pull.NONE], len(self._by_state[_Pull.ASKED])
+        for key in [key for key in self._order if key in idle] if idle else ():
             source = self._sources.get(key)
             if source is None or source.state is not _Pull.NONE:
                 continue
@@ -135,7 +145,7 @@ class TurnPuller:
             await self._pull(source, wait=False)
 
     async def _pull(self, source: _Source, *, wait: bool) -> None:
-        source.state = _Pull.WAITING if wait else _Pull.ASKED
+        self._set(source, _Pull.WAITING if wait else _Pull.ASKED)
         source.number += 1
         source.answer_by = time.monotonic() + _LATE + (PULL_EXPIRES if wait else 0.0)
         await self.bus.send(
@@ -153,7 +163,7 @@ class TurnPuller:
             if status != "100" and message.subject.rpartition(".")[2] == str(source.number):
                 await self._nothing(source, status)
             return
-        source.state = _Pull.NONE
+        self._set(source, _Pull.NONE)
         delivery = _delivery(self.bus, message, headers)
         if self._stopped or not self.take(source.agent, delivery):
             await delivery.nak()
@@ -168,10 +178,10 @@ class TurnPuller:
         """The pull ended without a turn: wait for one while there is room, or retry later if the pull was refused."""
         if status not in PULL_ENDED:
             log.warning("a pull request was refused", extra={"agent": source.agent, "status": status})
-            source.state = _Pull.REFUSED
+            self._set(source, _Pull.REFUSED)
             self.bus.spawn(self._retry_later(source, source.number))
             return
-        source.state = _Pull.NONE
+        self._set(source, _Pull.NONE)
         if self.room(source.agent):
             await self._pull(source, wait=True)
         await self.refill()
@@ -179,12 +189,12 @@ class TurnPuller:
     async def _retry_later(self, source: _Source, number: int) -> None:
         await asyncio.sleep(_REFUSED_PAUSE)
         if source.number == number:
-            source.state = _Pull.NONE
+            self._set(source, _Pull.NONE)
             await self.refill()
 
     async def _reconnected(self) -> None:
         for source in self._sources.values():
-            source.state = _Pull.NONE
+            self._set(source, _Pull.NONE)
         await self.refill()
 
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 from tests.waiting import eventually, soon
-from websockets.asyncio.client import connect
+from websockets.asyncio import client
 from websockets.exceptions import InvalidStatus
 
 from pallas_runtime.http.listener import bind, listening
@@ -59,9 +59,9 @@ class Listener:
             await writer.drain()
         return reader, writer
 
-    def socket(self) -> connect:
+    def socket(self) -> client.connect:
         """A WebSocket, not yet connected."""
-        return connect(f"ws://127.0.0.1:{self._port}/", proxy=None, close_timeout=1)
+        return client.connect(f"ws://127.0.0.1:{self._port}/", proxy=None, close_timeout=1)
 
     def close(self) -> None:
         """Close what the test has opened."""

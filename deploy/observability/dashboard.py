@@ -112,6 +112,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _latency("Probes", "pallas_probe_duration_seconds", "kind"),
         Panel("Faults in team folders", "short", {"{{folder}}": level("pallas_team_folder_faults", "folder")}),
     ),
+    "Data agents": (
+        Panel("Connected agents", "short", {"{{instance}}": level("pallas_pool_connected_agents", "instance")}),
+        Panel("Heartbeats", "ops", {"heartbeats": rate("pallas_pool_heartbeats_total")}),
+        Panel("Answers that belong to no call", "ops", {"{{kind}}": rate("pallas_pool_stray_answers_total", "kind")}),
+    ),
     "Who may read what": (
         Panel("Bearers refused, by reason", "ops", {"{{reason}}": rate("mcp_auth_failures_total", "reason")}),
         _latency("Resolving a bearer, by what the cache had", "pallas_auth_resolve_seconds", "cache"),

@@ -48,6 +48,7 @@ class Foreign:
 
     async def execute(self, **params: Any) -> Any:
         """`agent.execute`."""
+        params = params.get("params", params)  # pjrpc passes all named parameters in one
         assert params["meta"]["task_id"]
         if params["function"] == "fail":
             data = {"agent_id": params["agent_id"]}

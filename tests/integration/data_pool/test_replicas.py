@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Followed
+from tests.integration.broker.guarded import start
 from tests.integration.data_pool.conftest import OWNED
 from tests.integration.data_pool.lab import Agent, Lab, a_pool, a_registration
 from tests.integration.processes import a_service
@@ -17,11 +18,12 @@ from tests.waiting import eventually, soon
 from websockets.exceptions import ConnectionClosed
 
 from pallas_bus.transport import kv
+from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import queue_state
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import AGENTS, DATA_TEAM, GATEWAY
+from pallas_contracts.catalog import AGENTS, DATA_TEAM, GATEWAY, POOL
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
 
@@ -203,3 +205,27 @@ async def test_an_agent_that_unregisters_leaves_nothing(lab: Lab) -> None:
     turn = await lab.call()
     await agent.double()
     assert (await turn.outcome()).status == "completed"
+
+
+async def test_the_rights_of_the_pool_are_enough_for_all_that_it_does(tmp_path: Path) -> None:
+    guarded = start(tmp_path)
+    try:
+        async with AsyncExitStack() as stack:
+            gateway = await stack.enter_async_context(connect(guarded.access(GATEWAY), GATEWAY))
+            await declare(gateway, *OWNED)
+            feeds = await stack.enter_async_context(follow_turns(gateway))
+            lab = Lab(gateway, feeds, guarded.server.url, stack)
+            pools = [await lab.pool(nats_seed=guarded.seed(POOL), pool_patience="0.2") for _ in range(2)]
+            await lab.post("server.register", a_registration(lab.agent, heartbeat_interval=60))
+            await lab.post("agent.heartbeat", {"agent_id": lab.agent, "status": "failed"})
+            agent = await lab.registered(pools[0])
+            turn = await lab.call(number=21, more="x" * 300_000)  # offloaded
+            await agent.double()
+            assert (await turn.outcome()).status == "completed"
+            await agent.socket.close()
+            await unreachable(await lab.call(), retryable=True)
+            await lab.post("server.unregister", {"agent_id": lab.agent})
+            assert await lab.definition() is None
+            assert guarded.violations == []
+    finally:
+        guarded.server.close()

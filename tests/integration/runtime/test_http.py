@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 from tests.waiting import eventually, soon
+from websockets.asyncio import client
+from websockets.exceptions import InvalidStatus
 
 from pallas_runtime.http.listener import bind, listening
 
@@ -24,10 +27,19 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.asked += 1
+        if scope["type"] == "websocket":
+            await _echo(WebSocket(scope, receive, send))
+            return
         if scope["method"] == "GET":
             await self.may_answer.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def _echo(socket: WebSocket) -> None:
+    await socket.accept()
+    async for text in socket.iter_text():
+        await socket.send_text(text)
 
 
 class Listener:
@@ -47,6 +59,10 @@ class Listener:
             await writer.drain()
         return reader, writer
 
+    def socket(self) -> client.connect:
+        """A WebSocket, not yet connected."""
+        return client.connect(f"ws://127.0.0.1:{self._port}/", proxy=None, close_timeout=1)
+
     def close(self) -> None:
         """Close what the test has opened."""
         for writer in self._writers:
@@ -54,9 +70,9 @@ class Listener:
 
 
 @asynccontextmanager
-async def a_listener(most: int = 100) -> AsyncGenerator[Listener]:
+async def a_listener(most: int = 100, *, websockets: bool = False) -> AsyncGenerator[Listener]:
     listener, app = bind("127.0.0.1", 0), App()
-    async with listening(app, listener, drain_seconds=1, most_connections=most):
+    async with listening(app, listener, drain_seconds=1, most_connections=most, websockets=websockets):
         made = Listener(app, listener.getsockname()[1])
         try:
             yield made
@@ -141,3 +157,24 @@ async def test_at_the_connection_limit_the_oldest_connection_without_a_request_i
         listener.app.may_answer.set()
         for connection in (busy, younger, newcomer):
             assert await answered(connection)
+
+
+@pytest.mark.usefixtures("short")
+async def test_websockets_count_as_connections_and_are_never_idle() -> None:
+    async with a_listener(most=3, websockets=True) as listener, listener.socket() as first, listener.socket() as second:
+        idle = await listener.connect()
+        newcomer = await listener.connect(REQUEST)
+        assert await ended(idle), "it was the only one without a request"
+        assert await ended(await listener.connect()), "all others are in use"
+        for socket in (first, second):
+            await socket.send("still there")
+            assert await soon(socket.recv()) == "still there"
+        listener.app.may_answer.set()
+        assert await answered(newcomer)
+
+
+async def test_websockets_are_refused_where_they_are_not_served() -> None:
+    async with a_listener() as listener:
+        listener.app.may_answer.set()
+        with pytest.raises(InvalidStatus):
+            await listener.socket()

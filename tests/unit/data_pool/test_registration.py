@@ -7,7 +7,13 @@ import pytest
 from pydantic import TypeAdapter
 
 from data_pool.registering.registrars import Registrars
-from data_pool.registering.registration import InvalidRegistration, Registration, check_schemas, read_registration
+from data_pool.registering.registration import (
+    MOST_FAULTS,
+    InvalidRegistration,
+    Registration,
+    check_schemas,
+    read_registration,
+)
 from pallas_contracts.agents import LARGEST_DEFINITION
 from pallas_contracts.errors import Denied, Rejected
 from pallas_contracts.turns import Principal
@@ -233,3 +239,8 @@ def test_registrars_are_types_teams_and_tokens() -> None:
             registrars.check(caller)
     with pytest.raises(Rejected, match="everybody"):
         Registrars(frozenset({"everybody"}))
+
+
+def test_an_answer_has_a_bounded_number_of_faults() -> None:
+    many = {f"field_{number}": "no type" for number in range(5000)}
+    assert len(faults({**FLAT, "schema": {"fetch_ohlcv": {"input": many, "output": {}}}})) == MOST_FAULTS

@@ -1,11 +1,8 @@
 """What becomes of an agent's answer: the result of the turn, or a failure if it does not fit its schema."""
 
-import asyncio
 import json
 
 from data_pool.reaching.link import Reply
-from pallas_contracts.agents import ToolDefinition
-from pallas_contracts.bounds import JsonObject
 from pallas_contracts.turns import Result
 from pallas_executor.agent_runtime import Completed, Failed, Outcome
 from pallas_jsonrpc.errors import RpcError
@@ -17,7 +14,7 @@ RPC_ERROR = "pallas/rpc-error"
 _MOST_FAULTS = 5
 
 
-async def outcome_of(reply: Reply, tool: ToolDefinition, *, wrapped: bool) -> Outcome:
+def outcome_of(reply: Reply, schema: ToolSchema, *, wrapped: bool) -> Outcome:
     """How the turn ends. With `wrapped`, callers over MCP get the answer as `{"result": answer}`."""
     if reply.error is not None:
         return Completed(_error(reply.error))
@@ -26,8 +23,7 @@ async def outcome_of(reply: Reply, tool: ToolDefinition, *, wrapped: bool) -> Ou
     structured = value if not wrapped or given else {"result": value}
     if not isinstance(structured, dict):
         return invalid_answer("it must be an object")
-    # In a thread: compiling the schema and checking a large answer take time.
-    if faults := await asyncio.to_thread(_faults, tool.output_schema or {}, structured):
+    if faults := schema.faults(structured):
         return invalid_answer("it does not fit its schema: " + "; ".join(faults[:_MOST_FAULTS]))
     text = {"type": "text", "text": json.dumps(value, ensure_ascii=False)}
     return Completed(Result(content=reply.content or (text,), structured=structured))
@@ -36,10 +32,6 @@ async def outcome_of(reply: Reply, tool: ToolDefinition, *, wrapped: bool) -> Ou
 def invalid_answer(reason: str) -> Failed:
     """The failure of a turn whose answer is malformed."""
     return Failed("invalid_answer", f"The agent's answer cannot be used: {reason}.")
-
-
-def _faults(schema: JsonObject, value: JsonObject) -> list[str]:
-    return ToolSchema(schema).faults(value)
 
 
 def _error(error: RpcError) -> Result:

@@ -19,6 +19,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
 from pallas_executor.agent_runtime import Emitter, Failed, Outcome, Turn
 from pallas_executor.steps import Steps
+from pallas_schemas import ToolSchema
 
 _PAUSE = 0.2
 """Seconds between two attempts to reach an agent."""
@@ -50,6 +51,13 @@ class DataRuntime:
     entry: DataAgent
     find: Callable[[DataAgent], Link | None]
     patience: float
+    _schemas: dict[str, ToolSchema] = field(default_factory=dict[str, ToolSchema], compare=False)
+
+    async def schema(self, tool: ToolDefinition) -> ToolSchema:
+        """The schema of a tool's answers. It is compiled once, in a thread."""
+        if tool.name not in self._schemas:
+            self._schemas[tool.name] = await asyncio.to_thread(ToolSchema, tool.output_schema or {})
+        return self._schemas[tool.name]
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -117,7 +125,8 @@ class _Attempt:
             except (NotSent, Broken, BadAnswer) as error:
                 self._failed(began, "invalid_answer" if isinstance(error, BadAnswer) else "agent_unreachable")
                 raise
-            outcome = await outcome_of(reply, self.tool, wrapped=tool in self.runtime.entry.wrapped)
+            schema = await self.runtime.schema(self.tool)
+            outcome = outcome_of(reply, schema, wrapped=tool in self.runtime.entry.wrapped)
             if isinstance(outcome, Failed):
                 self._failed(began, outcome.code)
             elif reply.error is not None:

@@ -119,7 +119,7 @@ class AgentSocket:
                 # A large message is read in a thread, so that other connections go on.
                 value = await asyncio.to_thread(read_requests, data) if len(data) > _LARGE else read_requests(data)
             except Unreadable as error:
-                self.calls.malformed(id_in(data), error.reason)
+                self.calls.malformed(await asyncio.to_thread(id_in, data), error.reason)
                 await self.calls.send(encode(unread(error)))
                 continue
             each = value if isinstance(value, list) else [value]

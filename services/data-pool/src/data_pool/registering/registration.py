@@ -24,6 +24,8 @@ from pallas_contracts.ids import is_token
 from pallas_schemas import ToolSchema
 
 MOST_TOOLS = 200
+MOST_FAULTS = 100
+"""Faults in one answer."""
 LONGEST_INTERVAL = 86_400.0
 USUAL_TIMEOUT = 60.0
 USUAL_CONCURRENCY = 64
@@ -92,13 +94,13 @@ class _Registration(_Given):
 
 
 class InvalidRegistration(Rejected):
-    """The registration has faults: `facts["faults"]` is `[{field, reason}]`."""
+    """The registration has faults: `facts["faults"]` is `[{field, reason}]`, the first `MOST_FAULTS`."""
 
     default_code = "invalid_params"
 
     def __init__(self, faults: list[dict[str, str]]) -> None:
         first = faults[0]
-        super().__init__(f"Invalid params: {first['field']}: {first['reason']}", faults=faults)
+        super().__init__(f"Invalid params: {first['field']}: {first['reason']}", faults=faults[:MOST_FAULTS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,10 @@ class Registrations:
         """
         self.registrars.check(caller)
         largest = min(LARGEST_DEFINITION, self.bus.max_payload) - _ENVELOPE
-        read = read_registration(params, utc_now(), one_at_a_time=one_at_a_time, largest=largest)
+        # In a thread: it may be large, and other agents must not notice.
+        read = await asyncio.to_thread(
+            read_registration, params, utc_now(), one_at_a_time=one_at_a_time, largest=largest
+        )
         wanted = _entry(caller, read, connects=connects)
         known = self.table.get(wanted.agent)
         if known is None or not _same(known, wanted):
@@ -112,11 +115,12 @@ class Registrations:
         Raises:
             Unavailable: the broker does not answer; the call may be repeated.
         """
-        (published, position), (stored, _) = self.published.entry(f"{DATA_TEAM}.{agent}"), self.table.entry(agent)
-        while not await self._publish(agent, published, position, stored):
+        while True:
             # In this order: whoever stores another registration later publishes later, too.
             published, position = await kv.get_entry(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
             stored, _ = await kv.get_entry(self.bus, DATA_AGENTS, agent=agent)
+            if await self._publish(agent, published, position, stored):
+                return
 
     async def _publish(
         self, agent: str, published: AgentDefinition | None, position: int, stored: DataAgent | None

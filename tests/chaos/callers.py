@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 from tests.chaos.evidence import Answer, CallerView
-from tests.chaos.script import ScriptedCall
+from tests.chaos.script import DATA_AGENTS, ScriptedCall
 from tests.e2e import wire
+
+from pallas_contracts.catalog import DATA_TEAM
 
 PATIENCE = 120.0
 """Seconds after which a call counts as never answered."""
@@ -68,7 +70,8 @@ class Callers:
     async def _once(self, call: ScriptedCall, view: CallerView, gateway: int) -> None:
         """One stream of the call. A cancel in the modern era closes it."""
         view.streams.append([])
-        url = f"http://127.0.0.1:{self.gateways[gateway % len(self.gateways)]}/teams/chaos/mcp/{call.agent}"
+        team = DATA_TEAM if call.agent in DATA_AGENTS else "chaos"
+        url = f"http://127.0.0.1:{self.gateways[gateway % len(self.gateways)]}/teams/{team}/mcp/{call.agent}"
         if view.last_event is not None:
             await self._follow(view, wire.resumed(self.http, url, view.last_event))
             return
@@ -150,6 +153,8 @@ def params_of(call: ScriptedCall) -> dict[str, Any]:
             tool, arguments = call.agent, {"message": _planned(call), "conversation_id": call.key}
         case "courier":
             tool, arguments = "carry", {"key": call.key, "seconds": round(call.seconds, 2), "steps": call.steps}
+        case "meter" | "gauge":
+            tool, arguments = "measure", {"key": call.key, "seconds": round(call.seconds, 2)}
         case "quick":
             tool, arguments = "answer", {"key": call.key}
         case _:

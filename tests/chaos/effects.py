@@ -28,11 +28,11 @@ class Effect:
         return self.key.partition("/")[2]
 
 
-def write_down(path: Path, key: str) -> None:
-    """Append an effect of which only the key is known; it is on the disk when this returns."""
+def write_down(path: Path, key: str, turn: str = "-", attempt: str = "-") -> None:
+    """Append an effect; it is on the disk when this returns."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(handle, f"{key} - -\n".encode())
+        os.write(handle, f"{key} {turn} {attempt}\n".encode())
         os.fsync(handle)
     finally:
         os.close(handle)

@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
+from tests.chaos.script import DATA_AGENTS
 from tests.embedded import NatsServer, free_port
 
 _READY_WITHIN = 60.0
@@ -105,8 +106,8 @@ class Part:
 
 
 class Stage:
-    """All parts: a broker, two gateways, three workers, and a redis where there is one; a downstream server and a
-    model, which record what they are asked.
+    """All parts: a broker, two gateways, three workers, two pools, and a redis where there is one; a downstream server,
+    a model and two data agents, which record what they are asked.
 
     `effects` is the file in which every effect is written down, `calls` that of the calls without an effect.
     """
@@ -134,12 +135,18 @@ class Stage:
             common["PALLAS_REDIS_URL"] = f"redis://127.0.0.1:{self.redis.port}"
         self.gateways = [_service("agent_gateway", number, folder, common) for number in (1, 2)]
         self.workers = [_service("agent_worker", number, folder, common) for number in (1, 2, 3)]
+        self.pools = [_service("data_pool", number, folder, common) for number in (1, 2)]
+        ports = [str(pool.port) for pool in self.pools]
+        self.data_agents = [
+            _data_agent(name, folder, file, ports)
+            for name, file in zip(DATA_AGENTS, (self.effects, self.calls), strict=True)
+        ]
 
     @property
     def parts(self) -> list[Part]:
         """Everything but the broker."""
         others = [self.counter, self.model, *([self.redis] if self.redis is not None else [])]
-        return [*others, *self.gateways, *self.workers]
+        return [*others, *self.gateways, *self.workers, *self.pools, *self.data_agents]
 
     async def start(self) -> None:
         """Start everything and wait until it can be used."""
@@ -157,7 +164,7 @@ class Stage:
 
     async def ready(self) -> None:
         """Wait until every service can be used."""
-        await asyncio.gather(*(part.ready() for part in (self.counter, self.model, *self.gateways, *self.workers)))
+        await asyncio.gather(*(part.ready() for part in self.parts if part is not self.redis))
 
     def close(self) -> None:
         """End everything."""
@@ -173,6 +180,10 @@ def _recording(module: str, folder: Path, *files: Path) -> Part:
 def _service(module: str, number: int, folder: Path, env: Mapping[str, str]) -> Part:
     name = f"{module.removeprefix('agent_')}-{number}"
     return Part(name, [sys.executable, "-m", module], folder, env, "readyz")
+
+
+def _data_agent(name: str, folder: Path, file: Path, pools: Sequence[str]) -> Part:
+    return Part(name, [sys.executable, "-m", "tests.chaos.data_agent", "{port}", name, str(file), *pools], folder, {})
 
 
 def _redis(folder: Path) -> Part | None:

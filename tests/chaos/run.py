@@ -12,7 +12,7 @@ import httpx
 from tests.chaos.callers import Callers
 from tests.chaos.checker import Violation, check
 from tests.chaos.collect import left_in_queue, read_log
-from tests.chaos.effects import read_effects
+from tests.chaos.effects import Effect, read_effects
 from tests.chaos.evidence import CallerView, Evidence, LoggedTurn
 from tests.chaos.parts import SECRET, Stage
 from tests.chaos.recovery import recoveries
@@ -79,11 +79,12 @@ async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, rep
     left = await _settled(bus)
     report(f"the queue is {'not ' if left else ''}empty after {time.monotonic() - began:.0f} s")
     turns, records = await read_log(bus)
-    by_key = _keys(calls, witness, turns)
+    effects = read_effects(stage.effects)
+    by_key = _keys(calls, witness, turns, effects)
     evidence = Evidence(
         turns,
         views,
-        read_effects(stage.effects),
+        effects,
         read_effects(stage.calls),
         frozenset(witness.accepted),
         by_key,
@@ -119,12 +120,17 @@ async def _settled(bus: Bus) -> list[str]:
     return left
 
 
-def _keys(calls: Sequence[ScriptedCall], witness: Witness, turns: dict[str, LoggedTurn]) -> dict[str, list[str]]:
-    """The turns of each caller's key, by what was requested and by what the log keeps of the key."""
+def _keys(
+    calls: Sequence[ScriptedCall], witness: Witness, turns: dict[str, LoggedTurn], effects: Sequence[Effect]
+) -> dict[str, list[str]]:
+    """The turns of each caller's key, by what was requested, by what the log keeps of the key, and by the effects."""
     by_hash = {turn.conversation: turn.turn for turn in turns.values()}
     found = {call.key: list(witness.by_key.get(call.key, ())) for call in calls}
     for key, known in found.items():
         logged = by_hash.get(LogKey(SECRET).conversation(key))
         if logged is not None and logged not in known:
             known.append(logged)
+    for effect in effects:
+        if effect.turn is not None and effect.turn not in found[effect.caller]:
+            found[effect.caller].append(effect.turn)
     return found

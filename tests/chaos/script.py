@@ -9,10 +9,14 @@ type Kind = Literal["plain", "keyed", "legacy", "cancelled", "legacy_cancelled"]
 """How a call is made: in the modern or the handshake era, and whether its caller cancels it. A keyed caller sends an
 idempotency key, and calls again with it when its stream breaks; one of the handshake era resumes its stream."""
 
-type Target = Literal["worker", "gateway", "nats", "redis"]
+type Target = Literal["worker", "gateway", "pool", "data agent", "nats", "redis"]
 type Manner = Literal["kill", "term", "stop"]
 
-_AGENTS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3), ("planner", 4), ("asker", 3), ("courier", 4))
+DATA_AGENTS = ("meter", "gauge")
+"""Agents of the team `data`. The first has effects that must not happen twice; the second has none."""
+
+_OF_WORKERS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3), ("planner", 4), ("asker", 3), ("courier", 4))
+_AGENTS = (*_OF_WORKERS, *((name, 3) for name in DATA_AGENTS))
 _KINDS: tuple[tuple[Kind, int], ...] = (
     ("plain", 6),
     ("keyed", 5),
@@ -26,6 +30,11 @@ _BLOWS: tuple[tuple[tuple[Target, Manner], int], ...] = (
     (("worker", "stop"), 4),
     (("gateway", "kill"), 2),
     (("gateway", "term"), 2),
+    (("pool", "kill"), 3),
+    (("pool", "term"), 2),
+    (("pool", "stop"), 2),
+    (("data agent", "kill"), 2),
+    (("data agent", "stop"), 1),
     (("nats", "kill"), 2),
     (("nats", "term"), 2),
     (("redis", "kill"), 1),

@@ -77,6 +77,10 @@ class Storm:
                 return self.stage.workers[blow.number % len(self.stage.workers)]
             case "gateway":
                 return self.stage.gateways[blow.number % len(self.stage.gateways)]
+            case "pool":
+                return self.stage.pools[blow.number % len(self.stage.pools)]
+            case "data agent":
+                return self.stage.data_agents[blow.number % len(self.stage.data_agents)]
             case _:
                 return self.stage.redis
 

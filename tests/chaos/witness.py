@@ -29,8 +29,9 @@ class Witness:
         request = TurnRequested.model_validate_json(message.data)
         self._requests[message.reply] = request.turn_id
         self._match(message.reply)
-        if request.correlation is not None:
-            turns = self.by_key.setdefault(request.correlation, [])
+        key = request.correlation or request.arguments.get("key")
+        if isinstance(key, str):
+            turns = self.by_key.setdefault(key, [])
             if request.turn_id not in turns:
                 turns.append(request.turn_id)
 

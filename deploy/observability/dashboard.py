@@ -100,7 +100,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Slots",
             "short",
-            {"slots": level("pallas_worker_slots"), "busy": level("pallas_worker_busy_slots")},
+            {
+                "slots {{job}}": level("pallas_worker_slots", "job"),
+                "busy {{job}}": level("pallas_worker_busy_slots", "job"),
+            },
         ),
         Panel("Workers by agent", "short", {_NAME: level("pallas_agent_workers", "team", "agent", of=_OF_AGENT)}),
         Panel(

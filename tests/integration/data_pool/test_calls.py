@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.integration.agent_worker.lab import Followed
 from tests.integration.data_pool.lab import Lab, Message, a_registration, nested
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from websockets.exceptions import ConnectionClosed
 
@@ -23,6 +24,7 @@ def result_of(turn: Followed) -> Result:
     return result
 
 
+@requirement("D-5.1")
 @pytest.mark.parametrize("form", [a_registration, nested])
 async def test_an_agent_registers_in_both_forms_and_executes(lab: Lab, form: Any) -> None:
     pool = await lab.pool(gateway_url="https://pallas.example/")
@@ -96,6 +98,7 @@ async def test_an_answer_that_is_no_object_is_wrapped(lab: Lab) -> None:
     assert definition.tools[0].meta == {"pallas/wrapped": True}
 
 
+@requirement("D-6.4")
 async def test_an_error_of_the_agent_is_a_tool_error_with_its_code(lab: Lab) -> None:
     agent = await lab.connect(await lab.pool())
     await agent.register(lab.agent)
@@ -155,6 +158,7 @@ async def test_answers_that_belong_to_no_call_are_counted_and_disturb_nobody(lab
     assert kinds == {"again": 1, "late": 0, "unknown": 3, "unreadable": 1}
 
 
+@requirement("D-4.3")
 async def test_a_call_that_takes_too_long_ends_and_the_agent_is_told(lab: Lab) -> None:
     pool = await lab.pool()
     agent = await lab.connect(pool)

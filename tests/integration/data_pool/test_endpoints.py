@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 from tests.integration.data_pool.lab import LOCAL, SCHEMA, Lab, Message, a_registration
+from tests.requirements import requirement
 from tests.waiting import soon
 
 from pallas_bus.turnlog.claims import request_cancel
@@ -171,6 +172,7 @@ async def test_a_call_at_an_endpoint_is_cut_off_with_its_turn(lab: Lab) -> None:
     await soon(gone.wait())
 
 
+@requirement("D-2.1")
 async def test_an_mcp_server_is_called_by_the_official_client_and_again_after_a_restart(lab: Lab) -> None:
     await lab.pool(pool_networks=LOCAL)
     schema: Message = {

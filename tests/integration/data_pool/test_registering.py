@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Connecting
 from tests.integration.data_pool.lab import Lab, Replica, a_registration, entry_of
 from tests.integration.real_parts import until
+from tests.requirements import requirement
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pallas_bus.transport import kv
@@ -107,6 +108,7 @@ async def test_a_socket_on_which_nobody_registers_is_closed(lab: Lab, monkeypatc
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "no agent has registered")
 
 
+@requirement("D-6.3")
 async def test_all_faults_of_a_registration_are_answered_with_their_fields(lab: Lab) -> None:
     agent = await lab.connect(await lab.pool())
     given = a_registration(lab.agent, heartbeat_interval=0, tools=["double", "half"])
@@ -126,6 +128,7 @@ async def test_all_faults_of_a_registration_are_answered_with_their_fields(lab: 
     assert await lab.definition() is None
 
 
+@requirement("D-6.1", "D-6.2")
 async def test_what_is_no_method_or_no_message_is_answered_as_json_rpc_says(lab: Lab) -> None:
     agent = await lab.connect(await lab.pool())
     await agent.register(lab.agent)
@@ -181,6 +184,7 @@ async def test_an_agent_that_registers_again_costs_no_write(lab: Lab, bus: Conne
     assert await lab.definition() != definition
 
 
+@requirement("D-5.3")
 async def test_missing_heartbeats_show_and_the_next_one_is_enough(lab: Lab) -> None:
     pool = await lab.pool()
     agent = await lab.registered(pool, heartbeat_interval=1)
@@ -195,6 +199,7 @@ async def test_missing_heartbeats_show_and_the_next_one_is_enough(lab: Lab) -> N
     assert pool.counted("pallas_pool_heartbeats_total") == 1
 
 
+@requirement("D-3.3.1")
 async def test_what_an_agent_says_of_itself_shows_at_once(lab: Lab) -> None:
     pool = await lab.pool()
     agent = await lab.registered(pool)

@@ -14,6 +14,7 @@ from tests.integration.data_pool.conftest import OWNED
 from tests.integration.data_pool.lab import Agent, Lab, a_pool, a_registration
 from tests.integration.processes import a_service
 from tests.integration.real_parts import until
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from websockets.exceptions import ConnectionClosed
 
@@ -47,6 +48,7 @@ async def test_a_turn_waits_for_an_agent_that_connects_again(lab: Lab) -> None:
     assert (await turn.outcome()).status == "completed"
 
 
+@requirement("D-6.5")
 async def test_turns_of_an_agent_that_stays_away_end_until_it_is_back(lab: Lab) -> None:
     pools = [await lab.pool(pool_patience="0.2") for _ in range(2)]
     agent = await lab.registered(pools[0])
@@ -66,6 +68,7 @@ async def test_turns_of_an_agent_that_stays_away_end_until_it_is_back(lab: Lab) 
         assert (await turn.outcome()).status == "completed"
 
 
+@requirement("D-8.1")
 async def test_an_agent_that_moves_is_called_where_it_is(lab: Lab) -> None:
     first, second = await lab.pool(), await lab.pool()
     agent = await lab.registered(first)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.requirements import requirement
 from tests.unit.data_pool.test_registration import FLAT, read
 
 from data_pool.hosting.heartbeats import silence, trouble_of
@@ -34,6 +35,7 @@ def a_beat(word: str = "active", at: float = 0.0) -> Heartbeat:
     return Heartbeat(agent="binance_agent", status=word, at=START + timedelta(seconds=at))
 
 
+@requirement("D-5.3")
 @pytest.mark.parametrize("beat_at", [0.0, 1000.0])
 @pytest.mark.parametrize(
     ("silent", "expected"),
@@ -53,6 +55,7 @@ def test_the_registration_counts_until_the_first_heartbeat() -> None:
     assert silence(an_agent(60), a_beat(at=-500), START + timedelta(seconds=7)) == 7
 
 
+@requirement("D-3.3.1")
 @pytest.mark.parametrize(
     ("word", "expected"),
     [

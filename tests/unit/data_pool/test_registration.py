@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
+from tests.requirements import requirement
 
 from data_pool.registering.registrars import Registrars
 from data_pool.registering.registration import (
@@ -64,6 +65,7 @@ def faults(params: dict[str, Any]) -> dict[str, str]:
     return {fault["field"]: fault["reason"] for fault in found}
 
 
+@requirement("D-3.2.1", "D-3.2.2")
 def test_the_nested_example_of_the_contract_is_an_agent() -> None:
     found = read(NESTED)
     [tool] = found.definition.tools
@@ -84,6 +86,7 @@ def test_the_nested_example_of_the_contract_is_an_agent() -> None:
     assert found.definition.facts["resources"] == ["ohlcv_source"]
 
 
+@requirement("D-4.2")
 def test_the_flat_example_of_the_contract_is_an_agent_with_its_limits() -> None:
     found = read(FLAT).definition
     assert (found.team, found.agent, found.kind, found.title) == ("data", "binance_agent", "data", "binance_agent")
@@ -147,6 +150,7 @@ def test_a_json_schema_is_taken_as_it_is(schema: dict[str, Any]) -> None:
     assert found.definition.tools[0].input_schema == found.definition.tools[0].output_schema == schema
 
 
+@requirement("D-4.1")
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -209,6 +213,7 @@ def test_every_fault_names_its_field(change: dict[str, Any], field: str) -> None
     assert "secret" not in str(found)
 
 
+@requirement("D-4.1")
 @pytest.mark.parametrize("field", ["agent_id", "tools", "schema"])
 def test_what_has_to_be_there_is_missed(field: str) -> None:
     assert field in faults({name: value for name, value in FLAT.items() if name != field})

@@ -41,6 +41,8 @@ from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
 
+_PULL_SECONDS = 60.0
+"""How long a pull waits for a turn. There is one for each agent, and most agents have nothing to do."""
 _PUBLISH_EVERY = 60.0
 _FORGET_EVERY = 600.0
 
@@ -76,7 +78,13 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         published, workers = await enter(watch(bus, AGENTS, team=DATA_TEAM)), await enter(watch(bus, WORKERS))
         http = await enter(guarded_client(GuardedTransport(settings.pool_networks)))
         turns = execute_turns(
-            bus, access, process, metrics.executor, slots=settings.slots, content_seconds=settings.content_seconds
+            bus,
+            access,
+            process,
+            metrics.executor,
+            slots=settings.slots,
+            content_seconds=settings.content_seconds,
+            pull_seconds=_PULL_SECONDS,
         )
         executor = await enter(turns)
         await executor.watch(DATA_TEAM)

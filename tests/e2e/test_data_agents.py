@@ -18,6 +18,7 @@ from tests.conformance.node import install
 from tests.e2e.auth_stack import AuthStack
 from tests.e2e.stack import PALLAS, wait_until
 from tests.node import NODE
+from tests.requirements import requirement
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 DEMO = {"news_fetcher", "feature_extractor", "data_cleaner", "binance_agent", "example_lib"}
@@ -78,6 +79,7 @@ def running(stack: AuthStack, agent: str, *command: str, **env: str) -> Generato
     ],
     ids=["object", "number"],
 )
+@requirement("D-5.2", "D-7.3")
 async def test_a_data_agent_of_the_demo_is_listed_and_called_and_its_turns_are_found_by_their_task(
     auth_stack: AuthStack, agent: str, function: str, given: dict[str, Any], over_mcp: object, result: object
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.requirements import requirement
 from tests.unit.data_agent_client.pool import SAMPLE, Pool, a_pool, a_program
 from tests.waiting import eventually, soon
 
@@ -78,6 +79,7 @@ async def test_calls_of_plain_functions_run_at_the_same_time(pool: Pool, tmp_pat
     assert [answer["result"] for answer in answers] == [None, None]
 
 
+@requirement("D-4.3")
 async def test_a_function_that_takes_too_much_memory_fails_and_the_next_call_does_not(pool: Pool) -> None:
     assert (await pool.call("eat", {"megabytes": 20}))["result"] == 20_000_000
     error = (await pool.call("eat", {"megabytes": 500}))["error"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from data_pool.hosting.heartbeats import Heartbeats, silence
 from data_pool.hosting.host_agents import HostAgents
 from data_pool.metrics import Metrics
-from data_pool.registering.registration import InvalidRegistration
+from data_pool.registering.registration import InvalidRegistration, invalid
 from data_pool.registering.registrations import Registrations
 from pallas_contracts.bounds import LONGEST_LINE, JsonObject
 from pallas_contracts.catalog import DATA_TEAM
@@ -150,4 +150,4 @@ def _agent_id(params: JsonObject) -> str:
 
 
 def _invalid(field: str, reason: str) -> InvalidRegistration:
-    return InvalidRegistration([{"field": field, "reason": reason}])
+    return invalid([{"field": field, "reason": reason}])

@@ -98,9 +98,12 @@ class InvalidRegistration(Rejected):
 
     default_code = "invalid_params"
 
-    def __init__(self, faults: list[dict[str, str]]) -> None:
-        first = faults[0]
-        super().__init__(f"Invalid params: {first['field']}: {first['reason']}", faults=faults[:MOST_FAULTS])
+
+def invalid(faults: list[dict[str, str]]) -> InvalidRegistration:
+    """The refusal of a registration with these faults. The message is about the first one."""
+    first = faults[0]
+    message = f"Invalid params: {first['field']}: {first['reason']}"
+    return InvalidRegistration(message, faults=faults[:MOST_FAULTS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +125,17 @@ def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool,
     """
     nested: Json = params.get("capabilities", {})
     if not isinstance(nested, dict):
-        raise InvalidRegistration([{"field": "capabilities", "reason": "must be an object"}])
+        raise invalid([{"field": "capabilities", "reason": "must be an object"}])
     capabilities = {name: value for name, value in nested.items() if name != "agent_id"}
     given = _Fields({**params, **capabilities}, frozenset(capabilities))
     faults, read = _read(given)
     schemas, shape_faults = _schemas(given)
     faults += shape_faults
     if faults or read is None:
-        raise InvalidRegistration(faults)
+        raise invalid(faults)
     definition = _definition(given, read, schemas, now, one_at_a_time=one_at_a_time)
     if len(definition.model_dump_json()) > largest:
-        raise InvalidRegistration([given.fault(("schema",), f"the definition of the agent exceeds {largest} bytes")])
+        raise invalid([given.fault(("schema",), f"the definition of the agent exceeds {largest} bytes")])
     both = [name for name, value in capabilities.items() if name in params and params[name] != value]
     return Registration(
         definition,
@@ -157,7 +160,7 @@ def check_schemas(definition: AgentDefinition) -> None:
             except Rejected as error:
                 faults.append({"field": f"schema.{tool.name}.{part}", "reason": error.message})
     if faults:
-        raise InvalidRegistration(faults)
+        raise invalid(faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +265,7 @@ def _definition(
         except ValidationError as error:
             faults += given.faults(error, "schema", name)
     if faults:
-        raise InvalidRegistration(faults)
+        raise invalid(faults)
     concurrency = 1 if one_at_a_time else constraints.max_concurrency or USUAL_CONCURRENCY
     try:
         return AgentDefinition(
@@ -283,4 +286,4 @@ def _definition(
             updated_at=now,
         )
     except ValidationError as error:
-        raise InvalidRegistration(given.faults(error)) from None
+        raise invalid(given.faults(error)) from None

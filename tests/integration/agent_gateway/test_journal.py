@@ -126,8 +126,8 @@ async def test_no_answered_call_is_repeated_when_a_worker_is_killed_in_a_call_of
     inner = note("c").replace("\\", "\\\\").replace('"', '\\"')
     calling = await stage.call("chief", f'/tool plain {{"message": "{inner}"}}\n/sleep 1\n/say done', era)
     await calling.until("chief step 3 (llm)")
+    await kill(doomed)  # at once: the model answers after a second
     await stage.worker()
-    await kill(doomed)
     result = await calling.result()
     assert "done" in str(result.content)
     assert stage.counted() == {"c": 1}

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
@@ -88,6 +89,16 @@ async def test_a_connection_that_is_away_can_be_closed_with_messages_pending(
     assert tester.client.is_closed
     assert tester.closed.is_set()
     assert tester.breaks == 2, "the client's clean-up ran to its end"
+
+
+@pytest.mark.parametrize("passes", range(6))
+async def test_a_connection_that_has_just_begun_to_reconnect_can_be_closed(passes: int) -> None:
+    async with played() as (_, bus):
+        await bus.client.force_reconnect()
+        for _ in range(passes):  # of the event loop; in one of them the reconnect waits for the old connection's end
+            await asyncio.sleep(0)
+        await bus.stop()
+        assert bus.client.is_closed
 
 
 async def test_nothing_is_lost_or_reordered_while_the_broker_does_not_read() -> None:

@@ -31,6 +31,15 @@ class _Transport(TcpTransport):
         if self._io_writer is not None:
             self._io_writer.transport.abort()
 
+    @override
+    async def wait_closed(self) -> None:
+        """Wait for the end of the connection.
+
+        Several tasks may wait. Without the shield, one that is cancelled would cancel what the others wait for, and
+        each of them would get a cancellation that nobody asked for.
+        """
+        await asyncio.shield(super().wait_closed())
+
     @property
     def is_behind(self) -> bool:
         """Whether the socket has not taken all that was written."""

@@ -24,8 +24,6 @@ MOST_BYTES = 16 * 2**20
 """The longest message."""
 
 _READY, _OUT_OF_MEMORY = b"ready", b""
-_LEAST_LEFT = 8 * 2**20
-"""Bytes that a memory limit has to leave for calls."""
 
 log = logging.getLogger("pallas_data_agent")
 _processes = multiprocessing.get_context("forkserver")
@@ -50,18 +48,13 @@ class Worker:
             ChildProcessError: it has ended.
         """
         self._connection, theirs = _processes.Pipe()
-        self._process = _processes.Process(target=_work, args=(theirs, functions, memory))
+        self.process = _processes.Process(target=_work, args=(theirs, functions, memory))
         with theirs:
-            self._process.start()
+            self.process.start()
         try:
             self._receive(None)
         except EOFError:
             raise ChildProcessError("a worker ended while it started; its standard error says why") from None
-
-    @property
-    def alive(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.is_alive()
 
     def ask(self, request: bytes, timeout: float | None) -> bytes:
         """Its answer to a request, within `timeout` seconds.
@@ -78,10 +71,10 @@ class Worker:
     def kill(self) -> None:
         """Kill it and the programs that it has started. Who waits for its answer gets an EOFError."""
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid or 0, signal.SIGKILL)
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
 
     def _receive(self, timeout: float | None) -> bytes:
-        readable = wait([self._connection, self._process.sentinel], timeout)
+        readable = wait([self._connection, self.process.sentinel], timeout)
         if not readable:
             raise TimeoutError
         if self._connection not in readable:
@@ -117,7 +110,7 @@ class Workers:
         return answered
 
     async def _ask(self, data: bytes) -> bytes:
-        self._idle = [each for each in self._idle if each.alive]
+        self._idle = [each for each in self._idle if each.process.is_alive()]
         worker = self._idle.pop() if self._idle else await asyncio.to_thread(Worker, *self._arguments)
         try:
             answered = await asyncio.to_thread(worker.ask, data, self.agent.timeout)
@@ -141,9 +134,9 @@ def _work(connection: Connection, functions: Mapping[str, Callable[..., Any]], m
     tools = {name: Tool(function) for name, function in functions.items()}
     _end_with_parent()
     if memory:
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (memory if hard == resource.RLIM_INFINITY else min(memory, hard), hard))
-        bytearray(_LEAST_LEFT)
+        with suppress(ValueError):  # there is a lower limit
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        bytearray(8 * 2**20)  # better no memory now than in each call
     connection.send_bytes(_READY)
     while True:
         try:

@@ -135,6 +135,8 @@ class Connection:
                     final = code in (INVALID_PARAMS, NOT_ALLOWED) and str(asked).startswith("server.register")
                     raise (Refused if final else ConnectionError)(f"the pool refuses {asked}: {message} ({code})")
                 case {"id": asked, "result": _} as answer:
+                    if str(asked).startswith("server.register"):
+                        log.info("the pool has accepted %s", asked)
                     for warning in answer["result"].get("warnings", ()):
                         log.warning("%s: %s", asked, warning)
                 case _:

@@ -137,14 +137,17 @@ def test_agents_are_loaded_from_a_file_and_from_a_module(tmp_path: Path, monkeyp
         ("agents", "write it as MODULE:AGENT"),
         ("nowhere.py:agent", "there is no file nowhere.py"),
         ("no_such_module.inside:agent", "there is no module 'no_such_module.inside'"),
+        ("json.py:agent", "there is another module 'json'"),
         ("refused_agents.py:three", "has no data agent"),
         ("refused_agents.py:mixed", "has no data agent"),
     ],
 )
 def test_what_is_no_agent_is_refused(name: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "refused_agents.py").write_text(AGENTS)
+    for file in ("refused_agents.py", "json.py"):
+        (tmp_path / file).write_text(AGENTS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "refused_agents", raising=False)
     with pytest.raises(Refused, match=reason):
         load_agents(name)
 

@@ -105,7 +105,7 @@ def crash(folder: str) -> None:
 @agent.tool
 def not_json() -> Any:
     """Return what has no JSON."""
-    return {1, 2}
+    return object()
 
 
 @agent.tool
@@ -127,7 +127,7 @@ def long(letters: int) -> str:
     return "x" * letters
 
 
-@hasty.tool(name="Wait", description="Wait.", input_schema={"seconds": "float"}, output_schema="null")
+@hasty.tool(name="Wait", description="Wait.")
 def wait(seconds: float) -> None:
     """Wait for some seconds."""
     time.sleep(seconds)

@@ -7,6 +7,8 @@ import pytest
 from tests.unit.data_agent_client.pool import SAMPLE, a_pool, a_program
 from tests.waiting import eventually, soon
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
 
 async def test_agents_register_as_the_contract_says() -> None:
     async with a_pool() as pool, a_program(str(SAMPLE), pool.url, "a-bearer"):
@@ -19,14 +21,27 @@ async def test_agents_register_as_the_contract_says() -> None:
         "heartbeat_interval": 0.05,
     }
     assert sample["constraints"] == {"timeout": 30, "memory": "128MB", "max_concurrency": 8}
-    assert sample["schema"]["double"] == {"input": {"number": "int"}, "output": "int"}
+    assert sample["schema"]["double"]["output"] == {"$schema": DIALECT, "type": "integer"}
     assert sample["descriptions"]["double"] == "Double a number."
     assert hasty == {
         "agent_id": "hasty",
         "tools": ["Wait"],
-        "schema": {"Wait": {"input": {"seconds": "float"}, "output": "null"}},
+        "schema": {
+            "Wait": {
+                "input": {
+                    "$schema": DIALECT,
+                    "type": "object",
+                    "properties": {"seconds": {"type": "number"}},
+                    "required": ["seconds"],
+                    "additionalProperties": False,
+                },
+                "output": {"$schema": DIALECT, "type": "null"},
+            }
+        },
         "descriptions": {"Wait": "Wait."},
         "constraints": {"timeout": 0.2, "max_concurrency": 1},
+        "resources": [],
+        "heartbeat_interval": None,
     }
 
 
@@ -48,14 +63,14 @@ async def test_a_refused_registration_ends_the_program_and_says_why(code: int) -
         async with a_program(str(SAMPLE), pool.url) as program:
             _, errors = await soon(program.communicate())
     assert program.returncode == 2
-    assert f"the pool refuses sample: it belongs to somebody else ({code})" in errors.decode()
+    assert f"the pool refuses server.register sample: it belongs to somebody else ({code})" in errors.decode()
 
 
 async def test_an_address_without_a_pool_ends_the_program_and_says_so() -> None:
     async with a_pool() as pool, a_program(str(SAMPLE), f"{pool.url}/elsewhere") as program:
         _, errors = await soon(program.communicate())
     assert program.returncode == 2
-    assert "/elsewhere answers with HTTP status 404" in errors.decode()
+    assert "/elsewhere: server rejected WebSocket connection: HTTP 404" in errors.decode()
 
 
 async def test_a_program_that_is_told_to_end_finishes_what_runs_and_takes_nothing_new(tmp_path: Path) -> None:

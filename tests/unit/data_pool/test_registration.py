@@ -18,6 +18,7 @@ from data_pool.registering.registration import (
 from pallas_contracts.agents import LARGEST_DEFINITION
 from pallas_contracts.errors import Denied, Rejected
 from pallas_contracts.turns import Principal
+from pallas_schemas import ToolSchema
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
@@ -136,6 +137,15 @@ def test_an_output_that_is_no_object_is_wrapped(output: Any) -> None:
     assert found.wrapped == ("fetch_ohlcv",)
     assert found.definition.tools[0].output_schema is not None
     assert list(found.definition.tools[0].output_schema["properties"]) == ["result"]
+
+
+def test_an_output_that_is_wrapped_may_refer_to_its_definitions() -> None:
+    output = {"$schema": "x", "type": "array", "items": {"$ref": "#/$defs/Row"}, "$defs": {"Row": {"type": "integer"}}}
+    found = read({**FLAT, "schema": {"fetch_ohlcv": {"input": {}, "output": output}}})
+    check_schemas(found.definition)
+    schema = ToolSchema(found.definition.tools[0].output_schema or {})
+    assert schema.faults({"result": [1]}) == []
+    assert schema.faults({"result": ["x"]}) != []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Loads data agents from a module."""
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,20 +30,18 @@ def load_agents(name: str) -> list[DataAgent]:
 
 
 def _module(place: str) -> ModuleType:
-    if not place.endswith(".py"):
-        sys.path.insert(0, str(Path.cwd()))
-        try:
-            return importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-                raise
-            raise Refused(f"there is no module {place!r}") from error
+    """The module. Workers import it by its name, too, so its folder is added to the path."""
     path = Path(place).resolve()
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if place.endswith(".py") and not path.is_file():
         raise Refused(f"there is no file {place}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
+    folder, name = (path.parent, path.stem) if place.endswith(".py") else (Path.cwd(), place)
+    sys.path.insert(0, str(folder))
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise Refused(f"there is no module {name!r}") from error
+    if place.endswith(".py") and module.__file__ != str(path):
+        raise Refused(f"{place}: there is another module {name!r}; choose another name for the file")
     return module

@@ -1,92 +1,72 @@
 """A data agent: its functions, its limits, and what it registers with (`data-agent-pool.md`, sections 3.2 and 4)."""
 
-import re
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from inspect import getdoc
+from pickle import PicklingError
 from typing import Any, TypeVar, overload
 
-from pallas_data_agent.calls import Tool
-from pallas_data_agent.hosting import host
-from pallas_data_agent.shapes import object_shape, parameters_of, result_of, shape_of
+from pydantic import ByteSize, TypeAdapter
 
+from pallas_data_agent.connection import Refused, stay_connected
+from pallas_data_agent.tools import Tool
+from pallas_data_agent.workers import Workers, prepare_workers
+
+log = logging.getLogger("pallas_data_agent")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TOKEN = re.compile(r"[a-z0-9_-]{1,64}")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?(B|[KMG]i?B)")
-_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
-
+@dataclass
 class DataAgent:
-    """An agent whose tools are Python functions.
+    """An agent whose tools are functions at the top level of a module.
 
-    Functions run in child processes, each call in a context of its own. Keep nothing in globals but caches: the next
-    call may run in another process.
+    They run in worker processes, which import the module. Keep nothing in globals but caches: the next call may run in
+    another process.
+
+    Raises:
+        ValueError: `memory` cannot be read.
     """
 
-    def __init__(
-        self,
-        agent_id: str,
-        *,
-        title: str | None = None,
-        description: str | None = None,
-        timeout: float | None = None,
-        memory: str | None = None,
-        max_concurrency: int = 8,
-        idempotent: bool = False,
-        policy: str | None = None,
-        resources: Sequence[str] = (),
-        heartbeat: float | None = 60,
-        allow: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        """`timeout` and `heartbeat` are in seconds; with `heartbeat=None` none are sent.
+    agent_id: str
+    _: KW_ONLY
+    title: str | None = None
+    description: str | None = None
+    timeout: float | None = None
+    """Seconds after which a call is killed."""
+    memory: str | None = None
+    """The address space of each worker, such as "128MB"."""
+    max_concurrency: int = 8
+    """Calls at the same time, each in a worker."""
+    idempotent: bool = False
+    """A call whose end is unknown may be made again."""
+    policy: str | None = None
+    resources: Sequence[str] = ()
+    heartbeat: float | None = 60
+    """Seconds between heartbeats; None: none are sent."""
+    allow: Mapping[str, Sequence[str]] | None = None
+    """Who may call the agent: `types`, `teams`, `tokens`. Default: everybody."""
 
-        `memory` is the address space of each child process, such as "128MB". With `idempotent` a call whose end is
-        unknown may be made again. `allow` lists who may call the agent: `types`, `teams`, `tokens`; default: everybody.
+    tools: dict[str, Tool] = field(default_factory=dict[str, Tool], init=False)
+    memory_bytes: int = field(default=0, init=False)
 
-        Raises:
-            ValueError: a value is invalid.
-        """
-        if not _TOKEN.fullmatch(agent_id):
-            raise ValueError(f"agent_id {agent_id!r}: use 1 to 64 of the characters a-z 0-9 _ -")
-        self.agent_id = agent_id
-        self.timeout = timeout
-        self.max_concurrency = max_concurrency
-        self.memory, self.memory_limit = _memory(memory) if memory is not None else (0, "")
-        self.heartbeat = heartbeat
-        self.tools: dict[str, Tool] = {}
-        self._facts = {"title": title, "description": description, "resources": list(resources), "allow": allow}
-        self._constraints = {"timeout": timeout, "memory": memory, "policy": policy}
-        self._constraints |= {"max_concurrency": max_concurrency, "idempotent": idempotent or None}
+    def __post_init__(self) -> None:
+        if self.memory is not None:
+            self.memory_bytes = TypeAdapter(ByteSize).validate_python(self.memory)
 
     @overload
     def tool(self, function: F, /) -> F: ...
 
     @overload
-    def tool(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        input_schema: Any = None,
-        output_schema: Any = None,
-    ) -> Callable[[F], F]: ...
+    def tool(self, /, *, name: str | None = None, description: str | None = None) -> Callable[[F], F]: ...
 
     def tool(
-        self,
-        function: F | None = None,
-        /,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        input_schema: Any = None,
-        output_schema: Any = None,
+        self, function: F | None = None, /, *, name: str | None = None, description: str | None = None
     ) -> F | Callable[[F], F]:
-        """Make a function, plain or async, a tool. Without a name, description or schema it has those of the function:
-        its docstring describes it, its type hints are its schemas.
+        """Make a function, plain or async, a tool: its docstring describes it, its type hints are its JSON Schemas.
 
         Raises:
-            TypeError: a type hint has no shape; give the schema.
+            TypeError, pydantic.errors.PydanticUserError: the parameters or a type hint have no schema.
             ValueError: there is a tool of this name.
         """
 
@@ -94,10 +74,7 @@ class DataAgent:
             known = name or function.__name__
             if known in self.tools:
                 raise ValueError(f"{self.agent_id} has two tools {known!r}")
-            fields, open_ = parameters_of(function)
-            takes = object_shape(fields) if input_schema is None else input_schema
-            gives = shape_of(result_of(function)) if output_schema is None else output_schema
-            self.tools[known] = Tool(function, fields, open_, takes, gives, description or getdoc(function) or "")
+            self.tools[known] = Tool(function, description or getdoc(function) or "")
             return function
 
         return add if function is None else add(function)
@@ -105,17 +82,16 @@ class DataAgent:
     @property
     def registration(self) -> dict[str, Any]:
         """The parameters of `server.register`."""
-        schema = {name: {"input": each.input_schema, "output": each.output_schema} for name, each in self.tools.items()}
-        described = {name: each.description for name, each in self.tools.items() if each.description}
-        return _given(
-            agent_id=self.agent_id,
-            tools=list(self.tools),
-            schema=schema,
-            descriptions=described,
-            constraints=_given(**self._constraints),
-            heartbeat_interval=self.heartbeat,
-            **self._facts,
-        )
+        constraints = _given(self, "timeout", "memory", "max_concurrency", "idempotent", "policy")
+        return {
+            **_given(self, "agent_id", "title", "description", "allow"),
+            "tools": list(self.tools),
+            "schema": {name: {"input": it.input_schema, "output": it.output_schema} for name, it in self.tools.items()},
+            "descriptions": {name: it.description for name, it in self.tools.items()},
+            "resources": list(self.resources),
+            "constraints": constraints,
+            "heartbeat_interval": self.heartbeat,
+        }
 
     def run(self, url: str, token: str | None = None) -> None:
         """Connect to the pool at `url`, register, and answer calls until SIGTERM or SIGINT: see `run_agents`."""
@@ -125,22 +101,32 @@ class DataAgent:
 def run_agents(agents: Sequence[DataAgent], url: str, token: str | None = None) -> None:
     """Connect to the pool at `url`, register the agents, and answer calls until SIGTERM or SIGINT.
 
-    A lost connection is opened again. Calls that run at the end are finished first; a second signal ends at once. This
-    process is forked, so call this in the main thread, before other threads are started.
+    A lost connection is opened again. Calls that run at the end are finished first; a second signal ends at once. Call
+    this in the main thread, behind `if __name__ == "__main__"`.
 
     Raises:
-        SystemExit: the pool refuses the bearer or a registration (exit code 2; the message says why).
-        ValueError: an agent has no tools, or a memory limit is less than what the program takes.
+        SystemExit: the pool refuses the bearer or a registration (exit code 2; the log says why).
+        ValueError: an agent has no tools, or its worker does not start: a function is not at the top level of a module,
+            or `memory` is too little.
     """
-    host({agent.agent_id: agent for agent in agents}, url, token)
+    if without := [agent.agent_id for agent in agents if not agent.tools]:
+        raise ValueError(f"{without[0]} has no tools")
+    hosted = dict[str, Workers]()
+    try:
+        prepare_workers({tool.function.__module__ for agent in agents for tool in agent.tools.values()})
+        for agent in agents:
+            try:
+                hosted[agent.agent_id] = Workers(agent)
+            except (AttributeError, ChildProcessError, PicklingError) as error:
+                raise ValueError(f"{agent.agent_id}: {error}") from error
+        stay_connected(hosted, url, token)
+    except Refused as refused:
+        log.error("%s", refused)
+        raise SystemExit(2) from None
+    finally:
+        for each in hosted.values():
+            each.kill()
 
 
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value not in (None, [], {})}
-
-
-def _memory(text: str) -> tuple[int, str]:
-    """The bytes that a text means, and the text as it is shown."""
-    if (found := _MEMORY.fullmatch(text)) is None:
-        raise ValueError(f'memory {text!r}: write it as "128MB" or "1.5 GiB"')
-    return int(float(found[1]) * _UNITS[found[2]]), f"{found[1]} {found[2]}"
+def _given(agent: DataAgent, *names: str) -> dict[str, Any]:
+    return {name: value for name in names if (value := getattr(agent, name)) not in (None, False)}

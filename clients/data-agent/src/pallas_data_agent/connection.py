@@ -1,147 +1,156 @@
-"""The connection to the pool: one WebSocket on which agents register, send heartbeats and are called.
-
-Messages are JSON-RPC 2.0 in both directions.
-"""
+"""The connection to the pool: a WebSocket on which agents register, send heartbeats and are called by JSON-RPC 2.0."""
 
 import asyncio
 import json
 import logging
+import random
+import signal
 from collections.abc import Mapping
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus, InvalidURI, WebSocketException
 
-from pallas_data_agent.calls import AGENT_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_ALLOWED, UNREACHABLE, failure
-from pallas_data_agent.children import Children
-
-if TYPE_CHECKING:
-    from pallas_data_agent.agent import DataAgent
+from pallas_data_agent.tools import INVALID_PARAMS, METHOD_NOT_FOUND, NOT_ALLOWED, UNREACHABLE, failure
+from pallas_data_agent.workers import MOST_BYTES, Workers
 
 log = logging.getLogger("pallas_data_agent")
 
-MOST_BYTES = 16 * 2**20
-"""The longest message."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+_WORTH_ANOTHER_TRY = (408, 429)
+"""The client errors of HTTP that may pass."""
 
-_ANSWER_WITHIN = 30.0
+_jitter = random.SystemRandom()
 
 
 class Refused(Exception):
     """The pool refuses the bearer or a registration. Trying again would not help."""
 
 
+def stay_connected(hosted: Mapping[str, Workers], url: str, token: str | None) -> None:
+    """Answer calls until SIGTERM or SIGINT, by agent.
+
+    Raises:
+        Refused: there is no pool at `url`, or it refuses the bearer or an agent.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell may have made a background process ignore it
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        asyncio.run(_connect_again_and_again(hosted, _socket_url(url), token))
+    except KeyboardInterrupt:
+        log.info("stopped")
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    signal.raise_signal(signal.SIGINT)  # asyncio.run cancels its task then
+
+
+async def _connect_again_and_again(hosted: Mapping[str, Workers], url: str, token: str | None) -> None:
+    threads = ThreadPoolExecutor(1 + sum(each.agent.max_concurrency for each in hosted.values()))
+    asyncio.get_running_loop().set_default_executor(threads)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    pause = _SHORTEST_PAUSE
+    while True:
+        since = monotonic()
+        try:
+            async with connect(url, additional_headers=headers, max_size=MOST_BYTES) as socket:
+                await Connection(socket, hosted).serve()
+        except (OSError, ValueError, WebSocketException) as error:
+            if _is_final(error):
+                raise Refused(f"{url}: {error}") from error
+            log.warning("no connection to %s (%s); trying again", url, error)
+        if monotonic() - since > _LONGEST_PAUSE:
+            pause = _SHORTEST_PAUSE
+        await asyncio.sleep(_jitter.uniform(pause / 2, pause))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _is_final(error: Exception) -> bool:
+    status = error.response.status_code if isinstance(error, InvalidStatus) else 0
+    return isinstance(error, InvalidURI) or (400 <= status < 500 and status not in _WORTH_ANOTHER_TRY)
+
+
+def _socket_url(url: str) -> str:
+    """The address of the pool's WebSocket; `url` may begin with http and have no path."""
+    parts = urlsplit(url)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    return parts._replace(scheme=scheme, path=parts.path.rstrip("/") or "/rpc").geturl()
+
+
 class Connection:
     """One connection, until it breaks."""
 
-    def __init__(
-        self, socket: ClientConnection, agents: Mapping[str, "DataAgent"], children: Mapping[str, Children]
-    ) -> None:
-        self._socket = socket
-        self._agents = agents
-        self._children = children
+    def __init__(self, socket: ClientConnection, hosted: Mapping[str, Workers]) -> None:
+        self._socket, self._hosted, self._stopping = socket, hosted, False
         self._calls: dict[int | str, asyncio.Task[None]] = {}
-        self._asked: dict[int | str, asyncio.Future[dict[str, Any]]] = {}
-        self._numbers = count(1)
-        self._stopping = False
 
     async def serve(self) -> None:
         """Register and answer calls. When cancelled, it first finishes those that run.
 
         Raises:
             Refused: the pool refuses a registration.
-            OSError, WebSocketException: the connection broke.
+            OSError, ValueError, WebSocketException: the connection broke, or what came is no JSON.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._receive(tasks))
-                for agent in self._agents.values():
-                    await self._register(agent)
-                    if agent.heartbeat:
-                        tasks.create_task(self._beat(agent.agent_id, agent.heartbeat))
+                for agent_id in self._hosted:
+                    tasks.create_task(self._register(agent_id))
                 try:
                     await asyncio.Event().wait()
-                except asyncio.CancelledError:
-                    await self._finish()
-                    raise
+                finally:
+                    self._stopping = True
+                    if self._calls:
+                        await asyncio.wait(list(self._calls.values()))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         except asyncio.CancelledError:
             await self._socket.close()
             raise
 
-    async def _register(self, agent: "DataAgent") -> None:
-        answer = await self._ask("server.register", agent.registration)
-        if error := answer.get("error"):
-            if error["code"] in (INVALID_PARAMS, NOT_ALLOWED):
-                raise Refused(f"the pool refuses {agent.agent_id}: {error['message']} ({error['code']})")
-            raise ConnectionError(f"{agent.agent_id} could not be registered: {error['message']}")
-        for warning in answer["result"].get("warnings", ()):
-            log.warning("%s: %s", agent.agent_id, warning)
-        log.info("%s is registered, functions: %d", agent.agent_id, len(agent.tools))
+    async def _register(self, agent_id: str) -> None:
+        agent = self._hosted[agent_id].agent
+        await self._ask("server.register", agent_id, agent.registration)
+        while agent.heartbeat:
+            await asyncio.sleep(agent.heartbeat)
+            await self._ask("agent.heartbeat", agent_id, {"agent_id": agent_id, "status": "active"})
 
-    async def _beat(self, agent_id: str, interval: float) -> None:
-        while True:
-            await asyncio.sleep(interval)
-            answer = await self._ask("agent.heartbeat", {"agent_id": agent_id, "status": "active"})
-            if error := answer.get("error"):
-                raise ConnectionError(f"the pool refuses a heartbeat of {agent_id}: {error['message']}")
-
-    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        number = next(self._numbers)
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        try:
-            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            await self._socket.send(json.dumps(request))
-            async with asyncio.timeout(_ANSWER_WITHIN):
-                return await self._asked[number]
-        finally:
-            del self._asked[number]
+    async def _ask(self, method: str, agent_id: str, params: dict[str, Any]) -> None:
+        request = {"jsonrpc": "2.0", "id": f"{method} {agent_id}", "method": method, "params": params}
+        await self._socket.send(json.dumps(request))
 
     async def _receive(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             data = await self._socket.recv(decode=False)
-            try:
-                message = json.loads(data)
-            except ValueError as error:
-                raise ConnectionError("the pool sent what is no JSON") from error
-            match message:
+            match json.loads(data):
                 case {"method": "agent.execute", "id": number, "params": {"agent_id": _}} as request:
                     self._calls[number] = tasks.create_task(self._answer(request, data))
                 case {"method": "agent.cancel", "params": {"id": number}}:
                     if number in self._calls:
                         self._calls[number].cancel()
-                case {"id": number} as answer if number in self._asked:
-                    self._asked[number].set_result(answer)
+                case {"id": asked, "error": {"code": code, "message": message}}:
+                    final = code in (INVALID_PARAMS, NOT_ALLOWED) and str(asked).startswith("server.register")
+                    raise (Refused if final else ConnectionError)(f"the pool refuses {asked}: {message} ({code})")
+                case {"id": asked, "result": _} as answer:
+                    if str(asked).startswith("server.register"):
+                        log.info("the pool has accepted %s", asked)
+                    for warning in answer["result"].get("warnings", ()):
+                        log.warning("%s: %s", asked, warning)
                 case _:
                     log.warning("a message of the pool was not understood")
 
     async def _answer(self, request: dict[str, Any], data: bytes) -> None:
+        agent_id = request["params"]["agent_id"]
         try:
-            await self._socket.send(await self._answer_of(request, data), text=True)
+            if self._stopping:
+                answer = failure(request, UNREACHABLE, f"{agent_id} is stopping")
+            elif agent_id not in self._hosted:
+                answer = failure(request, METHOD_NOT_FOUND, f"Method not found: {agent_id}")
+            else:
+                answer = await self._hosted[agent_id].execute(request, data)
+            await self._socket.send(answer, text=True)
         finally:
             del self._calls[request["id"]]
-
-    async def _answer_of(self, request: dict[str, Any], data: bytes) -> bytes:
-        agent_id, function = (request["params"].get(name) for name in ("agent_id", "function"))
-        if self._stopping:
-            return failure(request, UNREACHABLE, f"{agent_id} is stopping")
-        if agent_id not in self._agents:
-            return failure(request, METHOD_NOT_FOUND, f"Method not found: {agent_id}")
-        agent = self._agents[agent_id]
-        try:
-            answer = await self._children[agent_id].execute(data, agent.timeout)
-        except TimeoutError:
-            return failure(request, UNREACHABLE, f"{function} timed out after {agent.timeout:g} s")
-        except MemoryError:
-            return failure(request, AGENT_ERROR, f"memory limit {agent.memory_limit}")
-        except (EOFError, OSError):
-            log.exception("the process of %s ended", function)
-            return failure(request, AGENT_ERROR, f"{function} failed")
-        if len(answer) > MOST_BYTES:
-            return failure(request, AGENT_ERROR, f"the answer of {function} exceeds {MOST_BYTES >> 20} MiB")
-        return answer
-
-    async def _finish(self) -> None:
-        self._stopping = True
-        if self._calls:
-            await asyncio.wait(list(self._calls.values()))

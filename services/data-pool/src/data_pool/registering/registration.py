@@ -242,8 +242,9 @@ def _schema(shapes: Mapping[str, Json], part: str) -> JsonObject:
 def _tool(name: str, text: str, given: JsonObject, answered: JsonObject, *, idempotent: bool) -> ToolDefinition:
     wrapped = answered.get("type") != "object"
     if wrapped:
-        inner = {key: value for key, value in answered.items() if key != "$schema"}
-        answered = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+        inner = {key: value for key, value in answered.items() if key not in ("$schema", "$defs")}
+        shared = {key: answered[key] for key in ("$defs",) if key in answered}  # references name them from the root
+        answered = {"type": "object", "properties": {"result": inner}, "required": ["result"], **shared}
     return ToolDefinition(
         name=name,
         description=text,

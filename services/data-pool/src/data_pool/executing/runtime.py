@@ -13,7 +13,7 @@ from data_pool.executing.answers import invalid_answer, outcome_of
 from data_pool.reaching.link import BadAnswer, Broken, Call, Link, NotSent
 from pallas_contracts.agents import AgentRead, ToolDefinition
 from pallas_contracts.bounds import JsonObject
-from pallas_contracts.data_agents import DataAgent
+from pallas_contracts.data_agents import WRAPPED, DataAgent
 from pallas_contracts.errors import NotFound
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
@@ -126,7 +126,7 @@ class _Attempt:
                 self._failed(began, "invalid_answer" if isinstance(error, BadAnswer) else "agent_unreachable")
                 raise
             schema = await self.runtime.schema(self.tool)
-            outcome = outcome_of(reply, schema, wrapped=tool in self.runtime.entry.wrapped)
+            outcome = outcome_of(reply, schema, wrapped=self.tool.meta == WRAPPED)
             if isinstance(outcome, Failed):
                 self._failed(began, outcome.code)
             elif reply.error is not None:

@@ -18,7 +18,7 @@ from data_pool.registering.shapes import ShapeFault, schema_of, shape_of
 from pallas_contracts.agents import AgentDefinition, Allow, Limits, ToolDefinition
 from pallas_contracts.bounds import Json, JsonObject, Line, Text
 from pallas_contracts.catalog import DATA_TEAM
-from pallas_contracts.data_agents import Endpoint
+from pallas_contracts.data_agents import WRAPPED, Endpoint
 from pallas_contracts.errors import Rejected
 from pallas_contracts.ids import is_token
 from pallas_schemas import ToolSchema
@@ -29,9 +29,6 @@ MOST_FAULTS = 100
 LONGEST_INTERVAL = 86_400.0
 USUAL_TIMEOUT = 60.0
 USUAL_CONCURRENCY = 64
-
-WRAPPED: JsonObject = {"pallas/wrapped": True}
-"""Marks a tool whose answer is no object: it is `{"result": answer}` in MCP."""
 
 _OURS: Mapping[str | int, str] = {"input_schema": "input", "output_schema": "output"}
 """Fields of a `ToolDefinition`, as registrations call them."""
@@ -113,7 +110,6 @@ class Registration:
     definition: AgentDefinition
     endpoint: Endpoint | None
     heartbeat_interval: float | None
-    wrapped: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -141,7 +137,6 @@ def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool,
         definition,
         read.endpoint,
         read.heartbeat_interval,
-        tuple(tool.name for tool in definition.tools if tool.meta == WRAPPED),
         tuple(f"{name} is given twice: that in capabilities counts" for name in both),
     )
 

@@ -163,7 +163,6 @@ def _entry(caller: Principal, read: Registration, *, connects: bool) -> DataAgen
         endpoint=read.endpoint,
         connects=connects,
         heartbeat_interval=read.heartbeat_interval,
-        wrapped=read.wrapped,
         registered_at=definition.updated_at,
     )
 

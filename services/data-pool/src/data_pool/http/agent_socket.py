@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from data_pool.methods import AgentMethods, Connection
+from data_pool.methods import AgentMethods
 from data_pool.reaching.link import NotSent
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink, id_in
 from pallas_contracts.bounds import Json
@@ -41,7 +41,6 @@ class AgentSocket:
     caller: Principal
     methods: AgentMethods
     check_caller: Callable[[], Awaitable[None]]
-    links: dict[str, SocketLink] = field(default_factory=dict[str, SocketLink])
     _requests: asyncio.Queue[Json] = field(default_factory=lambda: asyncio.Queue(_MOST_REQUESTS))
     _tasks: list[asyncio.Task[None]] = field(default_factory=list["asyncio.Task[None]"])
 
@@ -58,8 +57,8 @@ class AgentSocket:
         finally:
             for task in self._tasks:
                 task.cancel()
-            for agent, link in self.links.items():
-                self.methods.hosting.disconnect(agent, link)
+            for agent in list(self.calls.agents):
+                self.methods.hosting.disconnect(agent, self.calls)
             self.calls.close()
         with suppress(TimeoutError, RuntimeError, WebSocketDisconnect):
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -98,7 +97,7 @@ class AgentSocket:
     async def _watch(self) -> None:
         """Close a connection on which no agent registers, or whose bearer is not accepted any more."""
         await asyncio.sleep(REGISTER_SECONDS)
-        if not self.links:
+        if not self.calls.agents:
             self.close(POLICY, "no agent has registered")
         while True:
             await asyncio.sleep(CHECK_SECONDS)
@@ -146,28 +145,13 @@ class AgentSocket:
                 await self.calls.send(answer)
 
     async def _handle(self, request: Request) -> Answer:
-        link = SocketLink(self.calls, request.strict, request.numbered)
-
-        def attach(agent: str) -> None:
-            self._attach(agent, link)
-
-        connection = Connection(request.numbered, frozenset(self.links), attach, self._detach)
-        params = request.named
+        link, params = SocketLink(self.calls, request.strict, request.numbered), request.named
         try:
-            if len(self.links) >= MOST_AGENTS and request.method == "server.register":
+            if len(self.calls.agents) >= MOST_AGENTS and request.method == "server.register":
                 raise Denied(f"A connection has at most {MOST_AGENTS} agents.", code="too_many_agents")
-            return Answer(await self.methods.call(self.caller, request.method, params, connection))
+            return Answer(await self.methods.call(self.caller, request.method, params, link))
         except PallasError as error:
             raise _rpc_error(error, params.get("agent_id")) from error
-
-    def _attach(self, agent: str, link: SocketLink) -> None:
-        replaced, self.links[agent] = self.methods.hosting.links.get(agent), link
-        self.methods.hosting.connect(agent, link)
-        if isinstance(replaced, SocketLink) and replaced.calls is not self.calls:
-            replaced.calls.cut()
-
-    def _detach(self, agent: str) -> None:
-        self.methods.hosting.disconnect(agent, self.links.pop(agent))
 
 
 def _rpc_error(error: PallasError, agent: object) -> RpcError:

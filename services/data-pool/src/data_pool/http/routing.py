@@ -31,7 +31,7 @@ class AgentHttp:
     @property
     def connected(self) -> int:
         """How many agents are connected."""
-        return sum(len(socket.links) for socket in self._sockets)
+        return sum(len(socket.calls.agents) for socket in self._sockets)
 
     async def finish(self) -> None:
         """Refuse new connections, and close each of the others as soon as no call over it is under way."""
@@ -50,9 +50,9 @@ class AgentHttp:
         if isinstance(made, Response):
             await socket.send_denial_response(made)
             return
-        await socket.accept()
         self._sockets.add(made)
         try:
+            await socket.accept()
             await made.serve()
         finally:
             self._sockets.discard(made)
@@ -61,8 +61,6 @@ class AgentHttp:
         """The connection, or the refusal of its handshake."""
         if socket.url.path.rstrip("/") != PATH:
             return _refusal(socket.scope)
-        if self._stopping:
-            return problem(503, "The service is shutting down. Connect again.", "stopping")
         # Browsers send an Origin, and let any page open a WebSocket.
         checked = Request({**socket.scope, "type": "http", "method": "GET"})
         if (refused := await self._security.validate_request(checked)) is not None:
@@ -75,6 +73,8 @@ class AgentHttp:
             return _denied(error)
         except PallasError:
             return problem(503, "The bearer cannot be checked right now. Connect again shortly.", "unavailable")
+        if self._stopping:  # last, so that `finish` knows every connection that is accepted
+            return problem(503, "The service is shutting down. Connect again.", "stopping")
         return AgentSocket(socket, caller, self._methods, partial(self._check, socket, bearer))
 
     async def _check(self, socket: WebSocket, bearer: str | None) -> None:

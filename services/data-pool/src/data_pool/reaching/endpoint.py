@@ -1,13 +1,12 @@
 """Calls of an agent at its endpoint by JSON-RPC 2.0: `agent.execute` in a POST."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 import httpx2
 
-from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Call, NotSent, Reply
-from pallas_contracts.bounds import Json
+from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Link, NotSent, Reply
+from pallas_contracts.bounds import Json, JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.errors import RpcError
 from pallas_jsonrpc.messages import VERSION, Response, read_message
@@ -21,19 +20,15 @@ _HEADERS = {"content-type": "application/json", "accept": "application/json", "a
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointLink:
+class EndpointLink(Link):
     """An agent at `url`. Cancelling a call closes its connection, by which the agent can notice it."""
 
     http: httpx2.AsyncClient
     url: str
 
-    def reserved(self) -> AbstractAsyncContextManager[None]:
-        """Calls do not wait for each other."""
-        return nullcontext()
-
-    async def call(self, call: Call) -> Reply:
+    async def call(self, params: JsonObject) -> Reply:
         """Call the agent (see `Link`)."""
-        request = encode({"jsonrpc": VERSION, "id": _NUMBER, "method": "agent.execute", "params": call.params})
+        request = encode({"jsonrpc": VERSION, "id": _NUMBER, "method": "agent.execute", "params": params})
         try:
             async with self.http.stream("POST", self.url, content=request, headers=_HEADERS) as answer:
                 body = await _body(answer)

@@ -11,7 +11,6 @@ from mcp.server.transport_security import TransportSecuritySettings
 from data_pool.hosting.forget_silent import forget_silent
 from data_pool.hosting.heartbeats import Heartbeats
 from data_pool.hosting.host_agents import HostAgents
-from data_pool.http.bearers import Bearers
 from data_pool.http.routing import AgentHttp
 from data_pool.methods import AgentMethods
 from data_pool.metrics import make_metrics
@@ -40,6 +39,7 @@ from pallas_contracts.catalog import (
     WORKERS,
 )
 from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
 

@@ -40,7 +40,7 @@ class AgentSocket:
     socket: WebSocket
     caller: Principal
     methods: AgentMethods
-    check_caller: Callable[[], Awaitable[None]]
+    check_caller: Callable[[], Awaitable[Principal]]
     _requests: asyncio.Queue[Json] = field(default_factory=lambda: asyncio.Queue(_MOST_REQUESTS))
     _tasks: list[asyncio.Task[None]] = field(default_factory=list["asyncio.Task[None]"])
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_gateway.rpc.execution import Execution
+from agent_gateway.rpc.read_execution import Execution
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import JsonObject, ToolDefinition
 from pallas_contracts.bounds import Json

@@ -4,7 +4,7 @@ import re
 from importlib.metadata import version
 
 from agent_gateway.rpc.agents import CallableAgents
-from agent_gateway.rpc.described import DISCOVERY, EXECUTION, POOL
+from agent_gateway.rpc.openrpc import DISCOVERY, EXECUTION, POOL
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.bounds import Json
 from pallas_contracts.catalog import DATA_TEAM

@@ -12,11 +12,12 @@ from data_pool.methods import AgentMethods
 from data_pool.reaching.link import NotSent
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink, id_in
 from pallas_contracts.bounds import Json
-from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected, Unavailable
+from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
-from pallas_jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_ALLOWED, RpcError, Unreadable
+from pallas_jsonrpc.errors import Unreadable, refused
 from pallas_jsonrpc.messages import Request, Response, read_message
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
+from pallas_jsonrpc.strict_json import read_apart
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +29,7 @@ CHECK_SECONDS = 60.0
 MOST_AGENTS = 200
 _MOST_REQUESTS = 50
 """Requests that may wait; the peer's next messages are not read meanwhile."""
-_LARGE = 1024 * 1024
 _CLOSE_SECONDS = 2.0
-_CODES = {Rejected: INVALID_PARAMS, NotFound: METHOD_NOT_FOUND, Denied: NOT_ALLOWED}
 
 
 @dataclass(eq=False)
@@ -115,8 +114,7 @@ class AgentSocket:
                 return
             data: str = message.get("text") or message.get("bytes", b"").decode("utf-8", "replace")
             try:
-                # A large message is read in a thread, so that other connections go on.
-                value = await asyncio.to_thread(read_requests, data) if len(data) > _LARGE else read_requests(data)
+                value = await read_apart(read_requests, data)
             except Unreadable as error:
                 self.calls.malformed(await asyncio.to_thread(id_in, data), error.reason)
                 await self.calls.send(encode(unread(error)))
@@ -151,13 +149,4 @@ class AgentSocket:
                 raise Denied(f"A connection has at most {MOST_AGENTS} agents.", code="too_many_agents")
             return Answer(await self.methods.call(self.caller, request.method, params, link))
         except PallasError as error:
-            raise _rpc_error(error, params.get("agent_id")) from error
-
-
-def _rpc_error(error: PallasError, agent: object) -> RpcError:
-    """The error as it is sent (`data-agent-pool.md`, section 6)."""
-    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), INTERNAL_ERROR)
-    facts = {name: error.facts[name] for name in ("faults",) if name in error.facts}
-    named = {"agent_id": agent} if isinstance(agent, str) else {}
-    retry = {"retryable": True} if isinstance(error, Unavailable) else {}
-    return RpcError(code, error.message, {**named, "code": error.code, **facts, **retry})
+            raise refused(error, params) from error

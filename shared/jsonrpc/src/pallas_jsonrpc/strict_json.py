@@ -11,6 +11,7 @@ from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Rejected
 
 _LARGE = 64 * 1024
+"""Bytes or characters that are read at once."""
 
 
 async def read_apart[T](read: Callable[[bytes | str], T], data: bytes | str) -> T:

@@ -145,7 +145,8 @@ class AgentSocket:
     async def _handle(self, request: Request) -> Answer:
         link, params = SocketLink(self.calls, request.strict, request.numbered), request.named
         try:
-            if len(self.calls.agents) >= MOST_AGENTS and request.method == "server.register":
+            agents = self.calls.agents | {str(params.get("agent_id"))}
+            if request.method == "server.register" and len(agents) > MOST_AGENTS:
                 raise Denied(f"A connection has at most {MOST_AGENTS} agents.", code="too_many_agents")
             return Answer(await self.methods.call(self.caller, request.method, params, link))
         except PallasError as error:

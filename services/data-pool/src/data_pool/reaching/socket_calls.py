@@ -155,7 +155,7 @@ def id_in(text: str) -> RequestId:
 
 @dataclass(frozen=True, slots=True)
 class SocketLink(Link):
-    """An agent on a WebSocket. `strict`: it speaks JSON-RPC 2.0; `numbered`: it gives ids to its messages."""
+    """An agent on a WebSocket. `strict`: it speaks JSON-RPC 2.0; `numbered`: its requests have an `id`."""
 
     calls: SocketCalls
     strict: bool

@@ -14,8 +14,11 @@ from tests.integration.real_parts import until
 from tests.requirements import requirement
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from data_pool.registering import registrations
 from pallas_bus.transport import kv
 from pallas_bus.transport.ask import answer, answering
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.queue import delete_consumer
 from pallas_contracts.auth import ResolveBearer, Resolved
 from pallas_contracts.catalog import AGENTS, DATA_AGENTS, DATA_TEAM, HEARTBEATS, POOL, RESOLVE, RESOLVER
 from pallas_contracts.data_agents import Heartbeat
@@ -182,6 +185,27 @@ async def test_an_agent_that_registers_again_costs_no_write(lab: Lab, bus: Conne
     assert await kv.get_entry(await bus(POOL), DATA_AGENTS, agent=lab.agent) == stored
     await agent.register(lab.agent, heartbeat_interval=61)
     assert await lab.definition() != definition
+
+
+async def test_an_agent_that_registers_while_it_is_removed_is_called(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = await lab.pool(), await lab.pool()
+    leaving, coming = await lab.registered(first), await lab.connect(second)
+
+    async def remove(bus: Bus, team: str, agent: str) -> None:
+        await coming.register(lab.agent)
+        await lab.listed(second)
+        await delete_consumer(bus, team, agent)
+
+    monkeypatch.setattr(registrations, "delete_consumer", remove)
+    assert "result" in await leaving.ask("server.unregister", {"agent_id": lab.agent})
+    await until(lambda: _is_published(lab))
+    turn = await lab.call()
+    await coming.double()
+    assert (await turn.outcome()).status == "completed"
+
+
+async def _is_published(lab: Lab) -> bool:
+    return await lab.definition() is not None
 
 
 @requirement("D-5.3")

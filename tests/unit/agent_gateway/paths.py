@@ -275,7 +275,7 @@ async def gateway(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Paths]:
     )
     endpoints.changed("red.harper", agent_definition("red", tools=(TOOL, ROUTED)))
     metrics = make_metrics(CollectorRegistry())
-    http = GatewayHttp(endpoints, Callers("off", _resolve, metrics), _cancel_call, metrics)
+    http = GatewayHttp(endpoints, Callers("off", _resolve, metrics.auth_failures, metrics), _cancel_call, metrics)
     yield Paths(http, calls, monkeypatch)
     for task in tasks:
         task.cancel()

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 
 from agent_gateway.rpc.answers import Answers
-from agent_gateway.rpc.execution import Execution, read_execution
+from agent_gateway.rpc.read_execution import Execution, read_execution
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import ToolDefinition
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnError

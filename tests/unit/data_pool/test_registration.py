@@ -82,7 +82,7 @@ def test_the_nested_example_of_the_contract_is_an_agent() -> None:
         "properties": {"features": {"type": "array", "items": {"type": "number"}}},
         "required": ["features"],
     }
-    assert (found.heartbeat_interval, found.wrapped, found.warnings) == (60, (), ())
+    assert (found.heartbeat_interval, tool.meta, found.warnings) == (60, None, ())
     assert found.definition.facts is not None
     assert found.definition.facts["resources"] == ["ohlcv_source"]
 
@@ -134,7 +134,7 @@ def test_an_agent_without_ids_is_called_one_call_at_a_time() -> None:
 def test_an_output_that_is_no_object_is_wrapped(output: Any) -> None:
     schema: dict[str, Any] = {"fetch_ohlcv": {"input": {}, "output": output}}
     found = read({**FLAT, "schema": schema})
-    assert found.wrapped == ("fetch_ohlcv",)
+    assert found.definition.tools[0].meta == {"pallas/wrapped": True}
     assert found.definition.tools[0].output_schema is not None
     assert list(found.definition.tools[0].output_schema["properties"]) == ["result"]
 

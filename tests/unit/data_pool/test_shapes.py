@@ -125,13 +125,13 @@ def test_types_are_these_json_schemas(text: str, schema: dict[str, Any]) -> None
 def test_what_is_no_type_is_refused_with_the_column(text: Any, reason: str) -> None:
     with pytest.raises(ShapeFault) as fault:
         shape_of(text)
-    assert fault.value.faults == {"": reason}
+    assert fault.value.faults == {(): reason}
 
 
 def test_all_faults_of_an_object_are_found() -> None:
     with pytest.raises(ShapeFault) as fault:
         shape_of({"a": "int", "b": {"c": "flot", "d": 1}, "e": "list["})
-    assert list(fault.value.faults) == [".b.c", ".b.d", ".e"]
+    assert list(fault.value.faults) == [("b", "c"), ("b", "d"), ("e",)]
 
 
 def test_an_object_may_not_be_nested_without_end() -> None:

@@ -112,7 +112,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
                 platform, _security(settings), _state_security(settings), settings.max_body_bytes, bus.spawn
             )
             catalogue.on_change(endpoints.changed)
-            callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics)
+            callers = Callers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures, metrics)
             signatures = Signatures(read_signers(settings.signers) if settings.signers else {}, settings.public_url)
             http = GatewayHttp(
                 endpoints, callers, partial(cancel_call, bus), metrics, settings.trusted_proxies, signatures

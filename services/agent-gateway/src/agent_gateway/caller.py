@@ -1,7 +1,5 @@
 """The caller of a request, as turns and the log name it."""
 
-from collections.abc import Iterable
-
 from starlette.types import Scope
 
 from pallas_contracts.turns import Principal
@@ -24,15 +22,6 @@ def identify(scope: Scope, caller: Principal | None) -> Principal:
     if caller is not None:
         scope[_IDENTIFIED] = caller
     return principal_of(scope)
-
-
-def bearer_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The bearer of a request: None without an `Authorization` header, empty when the header is not one bearer."""
-    given = [value for name, value in headers if name == b"authorization"]
-    if not given:
-        return None
-    scheme, _, bearer = given[0].partition(b" ")
-    return bearer.strip().decode("latin-1") if scheme.lower() == b"bearer" and len(given) == 1 else ""
 
 
 def _peer(scope: Scope) -> Principal:

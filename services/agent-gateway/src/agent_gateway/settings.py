@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from agent_gateway.signers import check_signers
-from pallas_runtime.auth_mode import AuthMode, open_on_loopback_only
+from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
 from pallas_runtime.settings import Names, Networks, Ports, Settings
 
 

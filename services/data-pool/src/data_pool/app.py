@@ -8,13 +8,14 @@ from functools import partial
 
 from mcp.server.transport_security import TransportSecuritySettings
 
+from data_pool.hosting.forget_silent import forget_silent
 from data_pool.hosting.heartbeats import Heartbeats
 from data_pool.hosting.host_agents import HostAgents
-from data_pool.http.bearers import Bearers
 from data_pool.http.routing import AgentHttp
 from data_pool.methods import AgentMethods
 from data_pool.metrics import make_metrics
 from data_pool.reaching.guard import GuardedTransport, guarded_client
+from data_pool.reaching.links import Links
 from data_pool.registering.registrars import Registrars
 from data_pool.registering.registrations import Registrations
 from data_pool.settings import PoolSettings
@@ -38,6 +39,7 @@ from pallas_contracts.catalog import (
     WORKERS,
 )
 from pallas_executor.executor import Executor, Troubles, execute_turns
+from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
 
@@ -89,16 +91,17 @@ async def build(settings: PoolSettings, process: Process) -> AsyncGenerator[Pool
         executor = await enter(turns)
         await executor.watch(DATA_TEAM)
         heartbeats = Heartbeats(bus, beats)
-        hosting = HostAgents(executor, registered, heartbeats, http, settings.pool_networks, settings.pool_patience)
-        stack.push_async_callback(hosting.close)
+        links = Links(bus, http, settings.pool_networks)
+        stack.push_async_callback(links.close)
+        hosting = HostAgents(executor, registered, heartbeats, links, settings.pool_patience)
         registered.on_change(hosting.on_registered)
         workers.on_change(hosting.on_presence)
         await enter(process.running(hosting.run(), "hosting of agents"))
         registrations = Registrations(bus, registrars, registered, published)
-        methods = AgentMethods(registrations, heartbeats, hosting, metrics, settings.gateway_url)
+        methods = AgentMethods(registrations, hosting, metrics, settings.gateway_url)
         bus.spawn(poll_now(registrations.publish_missing))
         await enter(polling(bus, registrations.publish_missing, _PUBLISH_EVERY))
-        forget = partial(methods.forget_silent, settings.pool_forget_hours * 3600)
+        forget = partial(forget_silent, registrations, hosting, settings.pool_forget_hours * 3600)
         await enter(polling(bus, forget, _FORGET_EVERY))
         presence = executor.send_presence(Troubles(agents=hosting.troubles))
         await enter(process.running(presence, "presence"))

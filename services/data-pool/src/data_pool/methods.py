@@ -4,13 +4,11 @@ They come over WebSockets, and by the question `pool.ask` from gateways, which f
 """
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
-from data_pool.hosting.heartbeats import Heartbeats, silence
 from data_pool.hosting.host_agents import HostAgents
 from data_pool.metrics import Metrics
+from data_pool.reaching.socket_calls import SocketLink
 from data_pool.registering.registration import InvalidRegistration, invalid
 from data_pool.registering.registrations import Registrations
 from pallas_contracts.bounds import LONGEST_LINE, JsonObject
@@ -23,25 +21,11 @@ from pallas_contracts.turns import Principal
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """The WebSocket over which a method was called. `numbered`: the request had an `id`.
-
-    `agents` are those that have registered on it; `attach` makes one callable over it, `detach` ends that.
-    """
-
-    numbered: bool
-    agents: frozenset[str]
-    attach: Callable[[str], None]
-    detach: Callable[[str], None]
-
-
 @dataclass(frozen=True)
 class AgentMethods:
     """The methods, for identified callers."""
 
     registrations: Registrations
-    heartbeats: Heartbeats
     hosting: HostAgents
     metrics: Metrics
     gateway_url: str | None
@@ -50,10 +34,8 @@ class AgentMethods:
         """Answer the question of a gateway (see `PoolAnswer` for the errors)."""
         return PoolAnswer(result=await self.call(request.principal, request.method, request.params, None))
 
-    async def call(
-        self, caller: Principal, method: str, params: JsonObject, connection: Connection | None
-    ) -> JsonObject:
-        """Call a method; returns its `result`.
+    async def call(self, caller: Principal, method: str, params: JsonObject, link: SocketLink | None) -> JsonObject:
+        """Call a method; returns its `result`. An agent that calls over a WebSocket can be called over the `link`.
 
         Raises:
             Rejected: a parameter is wrong (`invalid_params`, with `faults`).
@@ -69,23 +51,23 @@ class AgentMethods:
         if method not in methods:
             raise NotFound(f"There is no method {method[:64]!r}.", code="unknown_method")
         try:
-            return await methods[method](caller, params, connection)
+            return await methods[method](caller, params, link)
         except InvalidRegistration:
             raise
         except Rejected as error:
             log.warning("the broker refused what a method needs", extra={"method": method, "reason": error.message})
             raise Unavailable("This cannot be done right now. Try again shortly.") from error
 
-    async def _register(self, caller: Principal, params: JsonObject, connection: Connection | None) -> JsonObject:
-        one_at_a_time = connection is not None and not connection.numbered
+    async def _register(self, caller: Principal, params: JsonObject, link: SocketLink | None) -> JsonObject:
+        one_at_a_time = link is not None and not link.numbered
         entry, warnings = await self.registrations.register(
-            caller, params, connects=connection is not None, one_at_a_time=one_at_a_time
+            caller, params, connects=link is not None, one_at_a_time=one_at_a_time
         )
-        agent, last = entry.agent, self.heartbeats.last(entry.agent)
-        if connection is not None:
-            connection.attach(agent)
+        agent, last = entry.agent, self.hosting.heartbeats.last(entry.agent)
+        if link is not None:
+            self.hosting.connect(agent, link)
         if entry.heartbeat_interval is not None or (last is not None and last.status != "active"):
-            await self._beat(entry, "active", connection)
+            await self._beat(entry, "active", link)
         gateway = self.gateway_url.rstrip("/") if self.gateway_url else None
         return {
             "agent_id": agent,
@@ -97,49 +79,31 @@ class AgentMethods:
             **({"warnings": list(warnings)} if warnings else {}),
         }
 
-    async def _heartbeat(self, caller: Principal, params: JsonObject, connection: Connection | None) -> JsonObject:
+    async def _heartbeat(self, caller: Principal, params: JsonObject, link: SocketLink | None) -> JsonObject:
         agent, status = _agent_id(params), params.get("status")
         if not isinstance(status, str) or not 1 <= len(status) <= LONGEST_LINE:
             raise _invalid("status", f"must be a text of 1 to {LONGEST_LINE} characters")
         entry = await self.registrations.owned(caller, agent)
         self.metrics.heartbeats.inc()
-        await self._beat(entry, status, connection)
+        await self._beat(entry, status, link)
         return {"agent_id": agent, "status": status, "next_within": entry.heartbeat_interval}
 
-    async def _beat(self, entry: DataAgent, status: str, connection: Connection | None) -> None:
-        """Take a heartbeat, and report at once what has changed by it."""
-        before = self.hosting.trouble(entry.agent)
+    async def _beat(self, entry: DataAgent, status: str, link: SocketLink | None) -> None:
+        """Take a heartbeat. Over a WebSocket it needs no broker: it came to the replica that reports the agent."""
         try:
-            await self.heartbeats.came(entry.agent, status, shared=connection is None or entry.endpoint is not None)
+            await self.hosting.heard(entry, status, shared=link is None or entry.endpoint is not None)
         except Unavailable:
-            if connection is None:
+            if link is None:
                 raise
-        after = self.hosting.trouble(entry.agent)
-        if (before and before.status) != (after and after.status):
-            self.hosting.executor.presence_changed.set()
 
-    async def _unregister(self, caller: Principal, params: JsonObject, connection: Connection | None) -> JsonObject:
+    async def _unregister(self, caller: Principal, params: JsonObject, link: SocketLink | None) -> JsonObject:
         agent = _agent_id(params)
         await self.registrations.owned(caller, agent)
         await self.registrations.remove(agent)
         log.info("unregistered", extra={"team": DATA_TEAM, "agent": agent})
-        if connection is not None and agent in connection.agents:
-            connection.detach(agent)
+        if link is not None:
+            self.hosting.disconnect(agent, link.calls)
         return {"agent_id": agent, "unregistered": True}
-
-    async def forget_silent(self, seconds: float) -> None:
-        """Remove the agents that should send heartbeats, have not for `seconds`, and are not connected.
-
-        Raises:
-            Unavailable: the broker does not answer; the call may be repeated.
-        """
-        for agent, entry in self.registrations.table.items():
-            silent = silence(entry, self.heartbeats.last(agent), self.heartbeats.now())
-            connected = entry.endpoint is None and self.hosting.reachable(agent)
-            if entry.heartbeat_interval is not None and silent > seconds and not connected:
-                log.info("forgotten", extra={"team": DATA_TEAM, "agent": agent, "silent": round(silent)})
-                with suppress(NotFound):
-                    await self.registrations.remove(agent)
 
 
 def _agent_id(params: JsonObject) -> str:

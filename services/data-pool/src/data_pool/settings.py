@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from pallas_runtime.auth_mode import AuthMode, open_on_loopback_only
+from pallas_runtime.http.auth_mode import AuthMode, open_on_loopback_only
 from pallas_runtime.settings import Names, Networks, Settings
 
 

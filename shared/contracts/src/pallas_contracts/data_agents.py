@@ -5,15 +5,19 @@ A registered agent is an `AgentDefinition` of the team `data`. What only the poo
 
 from typing import Literal
 
-from pydantic import Field
-
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.bounds import MANY, JsonObject, Line, Moment, Name, Seconds, Url
+from pallas_contracts.bounds import JsonObject, Line, Moment, Seconds, Url
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
 from pallas_contracts.turns import Principal
 
 type PoolMethod = Literal["server.register", "agent.heartbeat", "server.unregister"]
+
+WRAPPED: JsonObject = {"pallas/wrapped": True}
+"""The `meta` of a tool whose answers are no objects: MCP has them as `{"result": answer}`."""
+
+RPC_ERROR = "pallas/rpc-error"
+"""The key in the `meta` of a tool error under which the error object is that the agent answered."""
 
 
 class Endpoint(Message):
@@ -28,8 +32,7 @@ class DataAgent(Message):
 
     Only its `owner` may replace or remove it. Without an `endpoint` the agent is called over the WebSocket on which it
     registered, if it `connects`; otherwise it cannot be called. `heartbeat_interval` is in seconds; without one its
-    heartbeats are not monitored. `wrapped` are the functions whose answers are no objects: MCP has them as
-    `{"result": ...}`.
+    heartbeats are not monitored.
     """
 
     agent: Token
@@ -38,7 +41,6 @@ class DataAgent(Message):
     endpoint: Endpoint | None = None
     connects: bool = False
     heartbeat_interval: Seconds | None = None
-    wrapped: tuple[Name, ...] = Field(default=(), max_length=MANY)
     registered_at: Moment
 
 

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pallas_contracts.bounds import JsonObject
+from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected, Unavailable
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -57,3 +58,16 @@ def invalid_params(field: str, reason: str) -> RpcError:
     return RpcError(
         INVALID_PARAMS, f"Invalid params: {field}: {reason}", {"faults": [{"field": field, "reason": reason}]}
     )
+
+
+_CODES = {Rejected: INVALID_PARAMS, NotFound: METHOD_NOT_FOUND, Denied: NOT_ALLOWED, Unavailable: INTERNAL_ERROR}
+
+
+def refused(error: PallasError, params: JsonObject) -> RpcError:
+    """The error for a method of the pool that was called with these parameters and refused."""
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)
+    named = {"agent_id": params["agent_id"]} if isinstance(params.get("agent_id"), str) else {}
+    facts = {"faults": error.facts["faults"]} if "faults" in error.facts else {}
+    retry = {"retryable": True} if isinstance(error, Unavailable) else {}
+    message = error.message if code is not None else "Internal error"
+    return RpcError(code or INTERNAL_ERROR, message, {**named, "code": error.code, **facts, **retry})

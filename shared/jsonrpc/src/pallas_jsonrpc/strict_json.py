@@ -1,12 +1,22 @@
 """JSON that means the same to every reader (RFC 8259): no duplicate keys, no NaN, no lone surrogates."""
 
+import asyncio
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import NoReturn
 
 from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Rejected
+
+_LARGE = 64 * 1024
+"""Bytes or characters that are read at once."""
+
+
+async def read_apart[T](read: Callable[[bytes | str], T], data: bytes | str) -> T:
+    """`read(data)`, in a thread if the data are large, so that others do not wait."""
+    return await asyncio.to_thread(read, data) if len(data) > _LARGE else read(data)
 
 
 def loads(data: bytes | str) -> Json:

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_gateway.answers.refusals import refuse, refuse_caller
-from agent_gateway.caller import bearer_of, identify, principal_of
+from agent_gateway.caller import identify, principal_of
 from agent_gateway.dedicated_port import is_released
 from agent_gateway.handshake.event_stream import SCOPE_KEY, EventStream
 from agent_gateway.handshake.resumption import LAST_EVENT_ID, Resumption
@@ -37,6 +37,7 @@ from agent_gateway.rpc.methods import Methods
 from pallas_contracts.errors import PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
+from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import declares_more
 from pallas_runtime.telemetry import tracing
 
@@ -122,8 +123,6 @@ class GatewayHttp:
         if self._under_way.stopping:
             await _refuse_stopping(send, rpc=rpc)
             return
-        # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
-        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         name_caller(scope, self.trusted_proxies)
         sending = CoalescedSend(send)
         try:

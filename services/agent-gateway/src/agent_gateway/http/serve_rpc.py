@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from agent_gateway.answers.refusals import Headers as Fields
 from agent_gateway.answers.refusals import refuse, refuse_caller
-from agent_gateway.caller import bearer_of, identify
+from agent_gateway.caller import identify
 from agent_gateway.connected import disconnected, while_connected
 from agent_gateway.http.bodies import read_body
 from agent_gateway.http.identify_caller import Callers
@@ -21,6 +21,7 @@ from agent_gateway.rpc.methods import Methods
 from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
+from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import declares_more
 
 _JSON = re.compile(r"application/(json|json-rpc|jsonrequest|[\w.+-]+\+json)", re.IGNORECASE)
@@ -110,7 +111,7 @@ class RpcHttp:
         try:
             return self.signatures.verify(scope, body)
         except Denied:
-            self.callers.metrics.auth_failures.labels(SIGNATURE).inc()
+            self.callers.failures.labels(SIGNATURE).inc()
             raise
 
     async def _answer(self, body: bytes, caller: RpcCaller, send: Send) -> None:

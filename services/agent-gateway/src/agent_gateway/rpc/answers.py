@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent_gateway.rpc.execution import Execution
+from agent_gateway.rpc.read_execution import Execution
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_contracts.agents import JsonObject, ToolDefinition
 from pallas_contracts.bounds import Json
+from pallas_contracts.data_agents import RPC_ERROR, WRAPPED
 from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, Result, TurnOutcome
 from pallas_jsonrpc.errors import (
     AGENT_ERROR,
@@ -17,12 +18,6 @@ from pallas_jsonrpc.errors import (
     RpcError,
 )
 from pallas_jsonrpc.serving import Answer
-
-RPC_ERROR_META = "pallas/rpc-error"
-"""The key in a result's `meta` under which a data agent's own error is."""
-
-WRAPPED_META = "pallas/wrapped"
-"""The key in a tool's `meta` that says that its answers are no objects: MCP has them as `{"result": ...}`."""
 
 _OWN_CODES = (METHOD_NOT_FOUND, INVALID_PARAMS, AGENT_ERROR, UNREACHABLE)
 """Codes of an agent's own errors that the contract knows (section 6.2). Others are sent as -32000."""
@@ -112,7 +107,7 @@ class Answers:
 
     def _tool_error(self, answer: Result, outcome: TurnOutcome) -> RpcError:
         """The error that the function has answered with: a data agent's own, or a tool error of MCP."""
-        match (answer.meta or {}).get(RPC_ERROR_META):
+        match (answer.meta or {}).get(RPC_ERROR):
             case {"code": int(code), "message": str(message), **rest}:
                 return self._own_error(code, message, rest.get("data"), outcome)
             case _:
@@ -137,7 +132,7 @@ class Answers:
 def _result(answer: Result, tool: ToolDefinition) -> Json:
     """The function's value: structured content, or else the only text, or else all content blocks."""
     match answer.structured:
-        case {"result": value} if (tool.meta or {}).get(WRAPPED_META):
+        case {"result": value} if tool.meta == WRAPPED:
             return value
         case None:
             pass

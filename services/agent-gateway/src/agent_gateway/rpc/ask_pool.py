@@ -7,17 +7,9 @@ from pallas_bus.transport.connection import Bus
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import ASK_POOL
 from pallas_contracts.data_agents import PoolMethod, PoolRequest
-from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected, Unavailable
+from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.turns import Principal
-from pallas_jsonrpc.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    NOT_ALLOWED,
-    UNREACHABLE,
-    RpcError,
-    invalid_params,
-)
+from pallas_jsonrpc.errors import UNREACHABLE, RpcError, invalid_params, refused
 from pallas_jsonrpc.serving import Answer
 
 
@@ -36,18 +28,11 @@ async def ask_pool(bus: Bus, caller: Principal, method: PoolMethod, params: Json
 
 
 def _error(error: PallasError, params: JsonObject) -> RpcError:
-    agent_id = params.get("agent_id")
-    data: JsonObject = {"agent_id": agent_id if isinstance(agent_id, str) else None, "code": error.code}
+    found = refused(error, params)
     match error:
         case Unavailable(code="no_responders"):
-            return RpcError(UNREACHABLE, "No data-agent pool is running.", data)
+            return RpcError(UNREACHABLE, "No data-agent pool is running.", found.data)
         case Unavailable():
-            return RpcError(UNREACHABLE, "The data-agent pool does not answer. Try again shortly.", data)
-        case Rejected():
-            return RpcError(INVALID_PARAMS, error.message, data | error.facts)
-        case NotFound():
-            return RpcError(METHOD_NOT_FOUND, error.message, data | error.facts)
-        case Denied():
-            return RpcError(NOT_ALLOWED, error.message, data | error.facts)
+            return RpcError(UNREACHABLE, "The data-agent pool does not answer. Try again shortly.", found.data)
         case _:
-            return RpcError(INTERNAL_ERROR, "Internal error", data)
+            return found

@@ -4,11 +4,11 @@ import re
 from importlib.metadata import version
 
 from agent_gateway.rpc.agents import CallableAgents
-from agent_gateway.rpc.answers import WRAPPED_META
-from agent_gateway.rpc.described import DISCOVERY, EXECUTION, POOL
+from agent_gateway.rpc.openrpc import DISCOVERY, EXECUTION, POOL
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.bounds import Json
 from pallas_contracts.catalog import DATA_TEAM
+from pallas_contracts.data_agents import WRAPPED
 
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
@@ -61,7 +61,7 @@ def _function(tool: ToolDefinition, key: str, schemas: JsonObject) -> JsonObject
             where = f"#/components/schemas/{key}.{part}"
             schemas[f"{key}.{part}"] = _moved({"type": "object"} | schema, where)
             function[part] = {"$ref": where}
-    if (tool.meta or {}).get(WRAPPED_META) and "output" in function:
+    if tool.meta == WRAPPED and "output" in function:
         function["output"] = {"$ref": f"{function['output']['$ref']}/properties/result"}
     return function
 

@@ -13,7 +13,7 @@ from agent_gateway.mcp.server import AgentServer
 from agent_gateway.rpc.agents import CallableAgents, UnknownAgent
 from agent_gateway.rpc.answers import Answers
 from agent_gateway.rpc.caller import RpcCaller
-from agent_gateway.rpc.execution import Execution, read_execution
+from agent_gateway.rpc.read_execution import Execution, read_execution
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.model import Call, Refusal, TurnEnd
 from pallas_calls.observer import Observer
@@ -58,7 +58,7 @@ class Execute:
         Raises:
             RpcError: the parameters are not valid, the call is refused, or it failed.
         """
-        asked = _read(params)
+        asked = read_execution(params)
         answers = Answers(asked)
         server = self._find(asked, answers)
         tool, arguments = await self._check(server, asked, answers)
@@ -115,15 +115,6 @@ class Execute:
             message = f"Timeout: the function did not answer within {asked.meta.timeout:g} s, as the call demands."
             facts: JsonObject = {"code": "turn_timeout", "retryable": turn.digest is not None}
             raise answers.error(UNREACHABLE, message, facts, turn_id=turn.turn_id) from None
-
-
-def _read(params: JsonObject) -> Execution:
-    try:
-        return read_execution(params)
-    except RpcError as error:
-        agent_id = params.get("agent_id")
-        named: JsonObject = {"agent_id": agent_id} if isinstance(agent_id, str) else {}
-        raise RpcError(error.code, error.message, named | (error.data or {}), meta={"status": "error"}) from None
 
 
 def _not_found(answers: Answers, reason: str, known: list[str]) -> RpcError:

@@ -1,6 +1,5 @@
 """The methods of `/rpc`. The requests of a batch run at the same time, each as if it had been sent alone."""
 
-import asyncio
 from dataclasses import dataclass
 from itertools import count
 from typing import get_args
@@ -12,20 +11,18 @@ from agent_gateway.rpc.ask_pool import ask_pool
 from agent_gateway.rpc.caller import RpcCaller
 from agent_gateway.rpc.discover import discover
 from agent_gateway.rpc.execute import Execute
-from agent_gateway.rpc.execution import EXECUTE
+from agent_gateway.rpc.read_execution import EXECUTE
 from pallas_contracts.bounds import Json
 from pallas_contracts.catalog import DATA_TEAM
 from pallas_contracts.data_agents import PoolMethod
 from pallas_jsonrpc.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError, Unreadable
 from pallas_jsonrpc.messages import Request
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
+from pallas_jsonrpc.strict_json import read_apart
 
 DISCOVER = "rpc.discover"
 POOL_METHODS: dict[str, PoolMethod] = {method: method for method in get_args(PoolMethod.__value__)}
 METHODS = (EXECUTE, DISCOVER, *POOL_METHODS)
-
-_QUICKLY_READ = 64 * 1024
-"""Bytes of a body that are read at once; a longer one is read in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ async def _read(body: bytes, caller: RpcCaller) -> Json:
     Raises:
         Unreadable: it is none, or one that this caller may not send.
     """
-    value = read_requests(body) if len(body) <= _QUICKLY_READ else await asyncio.to_thread(read_requests, body)
+    value = await read_apart(read_requests, body)
     if isinstance(value, list) and caller.key is not None:
         raise Unreadable(INVALID_REQUEST, "in a batch, send meta.idempotency_key instead of the header Idempotency-Key")
     if caller.principal.type == "turn" and isinstance(value, list):

@@ -3,13 +3,11 @@
 import json
 
 from data_pool.reaching.link import Reply
+from pallas_contracts.data_agents import RPC_ERROR
 from pallas_contracts.turns import Result
 from pallas_executor.agent_runtime import Completed, Failed, Outcome
 from pallas_jsonrpc.errors import RpcError
 from pallas_schemas import ToolSchema
-
-RPC_ERROR = "pallas/rpc-error"
-"""In the `meta` of a tool error: the error object that the agent answered."""
 
 _MOST_FAULTS = 5
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from data_pool.executing.answers import invalid_answer, outcome_of
-from data_pool.reaching.link import BadAnswer, Broken, Call, Link, NotSent
+from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent
 from pallas_contracts.agents import AgentRead, ToolDefinition
 from pallas_contracts.bounds import JsonObject
-from pallas_contracts.data_agents import DataAgent
+from pallas_contracts.data_agents import WRAPPED, DataAgent
 from pallas_contracts.errors import NotFound
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted
@@ -49,7 +49,7 @@ class DataRuntime:
     """Calls one agent. `find` returns how, None while there is no way; a turn waits `patience` seconds for one."""
 
     entry: DataAgent
-    find: Callable[[DataAgent], Link | None]
+    find: Callable[[str], Link | None]
     patience: float
     _schemas: dict[str, ToolSchema] = field(default_factory=dict[str, ToolSchema], compare=False)
 
@@ -94,7 +94,7 @@ class _Attempt:
         give_up = time.monotonic() + self.runtime.patience
         while True:
             async with self.steps.under_way(safe=True):  # a turn whose call has not begun is given back by a drain
-                link = self.runtime.find(self.runtime.entry)
+                link = self.runtime.find(self.turn.agent)
             why = f"The agent {self.turn.agent!r} is not connected."
             try:
                 if link is not None:
@@ -121,12 +121,12 @@ class _Attempt:
             await self.steps.tool_starting(ToolStarted(call=_ONLY_CALL, server=agent, tool=tool, safe=self._safe))
             began = time.perf_counter()
             try:
-                reply = await link.call(Call(tool, self._params()))
+                reply = await link.call(self._params())
             except (NotSent, Broken, BadAnswer) as error:
                 self._failed(began, "invalid_answer" if isinstance(error, BadAnswer) else "agent_unreachable")
                 raise
             schema = await self.runtime.schema(self.tool)
-            outcome = outcome_of(reply, schema, wrapped=tool in self.runtime.entry.wrapped)
+            outcome = outcome_of(reply, schema, wrapped=self.tool.meta == WRAPPED)
             if isinstance(outcome, Failed):
                 self._failed(began, outcome.code)
             elif reply.error is not None:

@@ -41,7 +41,7 @@ class Heartbeats:
         return max(known, key=lambda beat: beat.at, default=None)
 
     async def came(self, agent: str, status: str, *, shared: bool) -> None:
-        """A heartbeat has come. One that other replicas have to know (`shared`), or that says something new, is stored.
+        """Keep a heartbeat. It is stored if other replicas need it (`shared`), or if it says something new.
 
         Raises:
             Unavailable: the broker does not answer.

@@ -7,22 +7,18 @@ one can reach it again.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import httpx2
-
 from data_pool.executing.runtime import DataRuntime, UnreachableRuntime
 from data_pool.hosting.heartbeats import Heartbeats, trouble_of
-from data_pool.reaching.endpoint import EndpointLink
-from data_pool.reaching.guard import Network
-from data_pool.reaching.link import Link
-from data_pool.reaching.mcp_endpoint import McpLink
+from data_pool.reaching.links import Links
+from data_pool.reaching.socket_calls import SocketCalls, SocketLink
 from pallas_bus.transport.kv import Table
 from pallas_contracts.agents import Trouble, WorkerPresence
 from pallas_contracts.catalog import DATA_TEAM
-from pallas_contracts.data_agents import DataAgent, Endpoint
+from pallas_contracts.data_agents import DataAgent
 from pallas_contracts.errors import PallasError
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor
@@ -35,31 +31,41 @@ _RETRY = 1.0
 
 @dataclass
 class HostAgents:
-    """Made by `app`. `links` are the agents on WebSockets of this replica."""
+    """Made by `app`. `patience` is in seconds."""
 
     executor: Executor
     registered: Table[DataAgent]
     heartbeats: Heartbeats
-    http: httpx2.AsyncClient
-    networks: Sequence[Network]
+    links: Links
     patience: float
-    links: dict[str, Link] = field(default_factory=dict[str, Link])
-    _endpoints: dict[str, tuple[Endpoint, Link]] = field(default_factory=dict[str, tuple[Endpoint, Link]])
     _elsewhere: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     _missing: dict[str, float] = field(default_factory=dict[str, float])
     _changed: dict[str, None] = field(default_factory=dict[str, None])
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def connect(self, agent: str, link: Link) -> None:
+    def connect(self, agent: str, link: SocketLink) -> None:
         """An agent can be called over this link from now on, and not over an earlier one."""
-        self.links[agent] = link
+        self.links.connect(agent, link)
         self.look_at([agent])
 
-    def disconnect(self, agent: str, link: Link) -> None:
-        """A link has gone, unless another one has replaced it."""
-        if self.links.get(agent) == link:
-            del self.links[agent]
-            self.look_at([agent])
+    def disconnect(self, agent: str, calls: SocketCalls) -> None:
+        """An agent is no longer on this WebSocket."""
+        self.links.disconnect(agent, calls)
+        self.look_at([agent])
+
+    async def heard(self, entry: DataAgent, status: str, *, shared: bool) -> None:
+        """A heartbeat has come (see `Heartbeats.came`). What changes by it is published at once.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        before = self.trouble(entry.agent)
+        try:
+            await self.heartbeats.came(entry.agent, status, shared=shared)
+        finally:
+            after = self.trouble(entry.agent)
+            if (before and before.status) != (after and after.status):
+                self.executor.presence_changed.set()
 
     def look_at(self, agents: Iterable[str]) -> None:
         """Something about these agents has changed: decide anew whether they are hosted here."""
@@ -70,7 +76,7 @@ class HostAgents:
         """Follow the bucket `data_agents`."""
         if entry is None:
             self.heartbeats.forget(agent)
-            self._close_endpoint(agent)
+        self.links.follow(agent, entry.endpoint if entry is not None else None)
         self.look_at([agent])
 
     def on_presence(self, worker: str, presence: WorkerPresence | None) -> None:
@@ -140,8 +146,8 @@ class HostAgents:
         entry, due = self.registered.get(agent), self._missing.pop(agent, None)
         if entry is None:
             return None
-        if agent in self.links or entry.endpoint is not None:
-            return HostedAgent(entry.definition, DataRuntime(entry, self.link, self.patience))
+        if self.links.find(agent) is not None:
+            return HostedAgent(entry.definition, DataRuntime(entry, self.links.find, self.patience))
         if self._is_elsewhere(agent):
             return None
         if not entry.connects:
@@ -158,26 +164,3 @@ class HostAgents:
 
     def _is_elsewhere(self, agent: str) -> bool:
         return any(agent in there for there in self._elsewhere.values())
-
-    def link(self, entry: DataAgent) -> Link | None:
-        """How to call an agent now: at its endpoint if it has one, else over its WebSocket, if that is here."""
-        if entry.endpoint is None:
-            return self.links.get(entry.agent)
-        known = self._endpoints.get(entry.agent)
-        if known is None or known[0] != entry.endpoint:
-            self._close_endpoint(entry.agent)
-            url = entry.endpoint.url
-            made = McpLink(url, self.networks) if entry.endpoint.protocol == "mcp" else EndpointLink(self.http, url)
-            self._endpoints[entry.agent] = known = (entry.endpoint, made)
-        return known[1]
-
-    def _close_endpoint(self, agent: str) -> None:
-        match self._endpoints.pop(agent, None):
-            case (_, McpLink() as link):
-                self.executor.bus.spawn(link.close())
-            case _:
-                pass
-
-    async def close(self) -> None:
-        """End the sessions with endpoints."""
-        await asyncio.gather(*(link.close() for _, link in self._endpoints.values() if isinstance(link, McpLink)))

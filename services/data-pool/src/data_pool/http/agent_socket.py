@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from data_pool.methods import AgentMethods, Connection
+from data_pool.methods import AgentMethods
 from data_pool.reaching.link import NotSent
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink, id_in
 from pallas_contracts.bounds import Json
-from pallas_contracts.errors import Denied, NotFound, PallasError, Rejected, Unavailable
+from pallas_contracts.errors import Denied, PallasError
 from pallas_contracts.turns import Principal
-from pallas_jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_ALLOWED, RpcError, Unreadable
+from pallas_jsonrpc.errors import Unreadable, refused
 from pallas_jsonrpc.messages import Request, Response, read_message
 from pallas_jsonrpc.serving import Answer, encode, read_requests, serve, unread
+from pallas_jsonrpc.strict_json import read_apart
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +29,7 @@ CHECK_SECONDS = 60.0
 MOST_AGENTS = 200
 _MOST_REQUESTS = 50
 """Requests that may wait; the peer's next messages are not read meanwhile."""
-_LARGE = 1024 * 1024
 _CLOSE_SECONDS = 2.0
-_CODES = {Rejected: INVALID_PARAMS, NotFound: METHOD_NOT_FOUND, Denied: NOT_ALLOWED}
 
 
 @dataclass(eq=False)
@@ -40,8 +39,7 @@ class AgentSocket:
     socket: WebSocket
     caller: Principal
     methods: AgentMethods
-    check_caller: Callable[[], Awaitable[None]]
-    links: dict[str, SocketLink] = field(default_factory=dict[str, SocketLink])
+    check_caller: Callable[[], Awaitable[Principal]]
     _requests: asyncio.Queue[Json] = field(default_factory=lambda: asyncio.Queue(_MOST_REQUESTS))
     _tasks: list[asyncio.Task[None]] = field(default_factory=list["asyncio.Task[None]"])
 
@@ -58,8 +56,8 @@ class AgentSocket:
         finally:
             for task in self._tasks:
                 task.cancel()
-            for agent, link in self.links.items():
-                self.methods.hosting.disconnect(agent, link)
+            for agent in list(self.calls.agents):
+                self.methods.hosting.disconnect(agent, self.calls)
             self.calls.close()
         with suppress(TimeoutError, RuntimeError, WebSocketDisconnect):
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -98,7 +96,7 @@ class AgentSocket:
     async def _watch(self) -> None:
         """Close a connection on which no agent registers, or whose bearer is not accepted any more."""
         await asyncio.sleep(REGISTER_SECONDS)
-        if not self.links:
+        if not self.calls.agents:
             self.close(POLICY, "no agent has registered")
         while True:
             await asyncio.sleep(CHECK_SECONDS)
@@ -116,8 +114,7 @@ class AgentSocket:
                 return
             data: str = message.get("text") or message.get("bytes", b"").decode("utf-8", "replace")
             try:
-                # A large message is read in a thread, so that other connections go on.
-                value = await asyncio.to_thread(read_requests, data) if len(data) > _LARGE else read_requests(data)
+                value = await read_apart(read_requests, data)
             except Unreadable as error:
                 self.calls.malformed(await asyncio.to_thread(id_in, data), error.reason)
                 await self.calls.send(encode(unread(error)))
@@ -146,34 +143,11 @@ class AgentSocket:
                 await self.calls.send(answer)
 
     async def _handle(self, request: Request) -> Answer:
-        link = SocketLink(self.calls, request.strict, request.numbered)
-
-        def attach(agent: str) -> None:
-            self._attach(agent, link)
-
-        connection = Connection(request.numbered, frozenset(self.links), attach, self._detach)
-        params = request.named
+        link, params = SocketLink(self.calls, request.strict, request.numbered), request.named
         try:
-            if len(self.links) >= MOST_AGENTS and request.method == "server.register":
+            agents = self.calls.agents | {str(params.get("agent_id"))}
+            if request.method == "server.register" and len(agents) > MOST_AGENTS:
                 raise Denied(f"A connection has at most {MOST_AGENTS} agents.", code="too_many_agents")
-            return Answer(await self.methods.call(self.caller, request.method, params, connection))
+            return Answer(await self.methods.call(self.caller, request.method, params, link))
         except PallasError as error:
-            raise _rpc_error(error, params.get("agent_id")) from error
-
-    def _attach(self, agent: str, link: SocketLink) -> None:
-        replaced, self.links[agent] = self.methods.hosting.links.get(agent), link
-        self.methods.hosting.connect(agent, link)
-        if isinstance(replaced, SocketLink) and replaced.calls is not self.calls:
-            replaced.calls.cut()
-
-    def _detach(self, agent: str) -> None:
-        self.methods.hosting.disconnect(agent, self.links.pop(agent))
-
-
-def _rpc_error(error: PallasError, agent: object) -> RpcError:
-    """The error as it is sent (`data-agent-pool.md`, section 6)."""
-    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), INTERNAL_ERROR)
-    facts = {name: error.facts[name] for name in ("faults",) if name in error.facts}
-    named = {"agent_id": agent} if isinstance(agent, str) else {}
-    retry = {"retryable": True} if isinstance(error, Unavailable) else {}
-    return RpcError(code, error.message, {**named, "code": error.code, **facts, **retry})
+            raise refused(error, params) from error

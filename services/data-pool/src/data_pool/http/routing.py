@@ -10,9 +10,10 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from data_pool.http.agent_socket import AgentSocket
-from data_pool.http.bearers import Bearers
 from data_pool.methods import AgentMethods
 from pallas_contracts.errors import Denied, PallasError
+from pallas_contracts.turns import Principal
+from pallas_runtime.http.bearers import Bearers, bearer_of
 from pallas_runtime.http.problems import problem
 
 PATH = "/rpc"
@@ -31,7 +32,7 @@ class AgentHttp:
     @property
     def connected(self) -> int:
         """How many agents are connected."""
-        return sum(len(socket.links) for socket in self._sockets)
+        return sum(len(socket.calls.agents) for socket in self._sockets)
 
     async def finish(self) -> None:
         """Refuse new connections, and close each of the others as soon as no call over it is under way."""
@@ -43,16 +44,14 @@ class AgentHttp:
         if scope["type"] == "http":
             await _refusal(scope)(scope, receive, send)
             return
-        # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
-        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         socket = WebSocket(scope, receive, send)
         made = await self._admit(socket)
         if isinstance(made, Response):
             await socket.send_denial_response(made)
             return
-        await socket.accept()
         self._sockets.add(made)
         try:
+            await socket.accept()
             await made.serve()
         finally:
             self._sockets.discard(made)
@@ -61,24 +60,26 @@ class AgentHttp:
         """The connection, or the refusal of its handshake."""
         if socket.url.path.rstrip("/") != PATH:
             return _refusal(socket.scope)
-        if self._stopping:
-            return problem(503, "The service is shutting down. Connect again.", "stopping")
         # Browsers send an Origin, and let any page open a WebSocket.
         checked = Request({**socket.scope, "type": "http", "method": "GET"})
         if (refused := await self._security.validate_request(checked)) is not None:
             return refused
         try:
-            bearer = self._bearers.bearer_of(socket)
-            caller = await self._bearers.identify(socket, bearer)
+            bearer = self._bearers.check_bearer(bearer_of(socket.scope["headers"]))
+            caller = await self._identify(socket, bearer)
             self._methods.registrations.registrars.check(caller)
         except Denied as error:
             return _denied(error)
         except PallasError:
             return problem(503, "The bearer cannot be checked right now. Connect again shortly.", "unavailable")
-        return AgentSocket(socket, caller, self._methods, partial(self._check, socket, bearer))
+        if self._stopping:  # last, so that `finish` knows every connection that is accepted
+            return problem(503, "The service is shutting down. Connect again.", "stopping")
+        return AgentSocket(socket, caller, self._methods, partial(self._identify, socket, bearer))
 
-    async def _check(self, socket: WebSocket, bearer: str | None) -> None:
-        await self._bearers.identify(socket, bearer)
+    async def _identify(self, socket: WebSocket, bearer: str | None) -> Principal:
+        if bearer is not None:
+            return await self._bearers.identify_caller(bearer)
+        return Principal(id=socket.client.host if socket.client else "unknown")
 
 
 def _refusal(scope: Scope) -> Response:

@@ -1,39 +1,32 @@
 """Calls of an agent at its endpoint by JSON-RPC 2.0: `agent.execute` in a POST."""
 
-import asyncio
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 import httpx2
 
-from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Call, NotSent, Reply
-from pallas_contracts.bounds import Json
+from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Link, NotSent, Reply
+from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.errors import RpcError
 from pallas_jsonrpc.messages import VERSION, Response, read_message
 from pallas_jsonrpc.serving import encode
-from pallas_jsonrpc.strict_json import loads
+from pallas_jsonrpc.strict_json import loads, read_apart
 
-LARGE = 1024 * 1024
 _NUMBER = 1
 """The id of the only request in a POST."""
 _HEADERS = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointLink:
+class EndpointLink(Link):
     """An agent at `url`. Cancelling a call closes its connection, by which the agent can notice it."""
 
     http: httpx2.AsyncClient
     url: str
 
-    def reserved(self) -> AbstractAsyncContextManager[None]:
-        """Calls do not wait for each other."""
-        return nullcontext()
-
-    async def call(self, call: Call) -> Reply:
+    async def call(self, params: JsonObject) -> Reply:
         """Call the agent (see `Link`)."""
-        request = encode({"jsonrpc": VERSION, "id": _NUMBER, "method": "agent.execute", "params": call.params})
+        request = encode({"jsonrpc": VERSION, "id": _NUMBER, "method": "agent.execute", "params": params})
         try:
             async with self.http.stream("POST", self.url, content=request, headers=_HEADERS) as answer:
                 body = await _body(answer)
@@ -42,7 +35,7 @@ class EndpointLink:
         except httpx2.TransportError as error:
             raise Broken("the connection broke during the call") from error
         try:
-            response = read_message(await _value(body))
+            response = read_message(await read_apart(loads, body))
         except (Rejected, RpcError) as error:
             raise BadAnswer(_what(answer, error.message)) from None
         if not isinstance(response, Response) or (response.numbered and response.id not in (_NUMBER, None)):
@@ -59,11 +52,6 @@ async def _body(answer: httpx2.Response) -> bytes:
         if len(body) > LARGEST_ANSWER:
             raise BadAnswer(f"it is larger than {LARGEST_ANSWER} bytes")
     return bytes(body)
-
-
-async def _value(body: bytes) -> Json:
-    """The value of a body. A large one is read in a thread, so that other calls go on."""
-    return await asyncio.to_thread(loads, body) if len(body) > LARGE else loads(body)
 
 
 def _what(answer: httpx2.Response, reason: str) -> str:

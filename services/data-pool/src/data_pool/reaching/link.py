@@ -1,6 +1,6 @@
 """One way to call an agent, and what can become of a call."""
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,14 +8,6 @@ from pallas_contracts.bounds import Json, JsonObject
 from pallas_jsonrpc.errors import RpcError
 
 LARGEST_ANSWER = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a function. `params` are those of `agent.execute` (`data-agent-pool.md`, section 3.1)."""
-
-    function: str
-    params: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +36,12 @@ class Link(Protocol):
 
     def reserved(self) -> AbstractAsyncContextManager[None]:
         """Wait until a call may be sent, which is then made inside the block."""
-        ...
+        return nullcontext()
 
-    async def call(self, call: Call) -> Reply:
-        """Send a call and wait for its answer. When this is cancelled, the agent is told to stop, if it can be.
+    async def call(self, params: JsonObject) -> Reply:
+        """Send `agent.execute` with these params and wait for its answer (`data-agent-pool.md`, section 3.1).
+
+        When this is cancelled, the agent is told to stop, if it can be.
 
         Raises:
             NotSent: the agent cannot be reached.
@@ -55,3 +49,6 @@ class Link(Protocol):
             BadAnswer: the answer is malformed.
         """
         ...
+
+    async def close(self) -> None:
+        """End what stands between two calls. The link can still be used."""

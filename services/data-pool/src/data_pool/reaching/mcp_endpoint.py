@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult
 
 from data_pool.reaching.guard import CONNECT_SECONDS, GuardedTransport, Network, guarded_client
-from data_pool.reaching.link import LARGEST_ANSWER, Broken, Call, NotSent, Reply
+from data_pool.reaching.link import LARGEST_ANSWER, Broken, Link, NotSent, Reply
+from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.errors import AGENT_ERROR, RpcError
 from pallas_jsonrpc.strict_json import loads
@@ -52,7 +53,7 @@ class _Contained(GuardedTransport):
 
 
 @dataclass(eq=False)
-class McpLink:
+class McpLink(Link):
     """An agent at `url`. `owner` is the task in which the session is opened and closed, as the SDK demands."""
 
     url: str
@@ -61,16 +62,12 @@ class McpLink:
     _client: asyncio.Future[Client] | None = None
     _end: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def reserved(self) -> AbstractAsyncContextManager[None]:
-        """Calls do not wait for each other."""
-        return nullcontext()
-
-    async def call(self, call: Call) -> Reply:
+    async def call(self, params: JsonObject) -> Reply:
         """Call the agent (see `Link`). A session that the server has forgotten is remade; it has not made the call."""
         for last in (False, True):
             client = await self._connected()
             try:
-                return _reply(await client.call_tool(call.function, call.params["input"]))
+                return _reply(await client.call_tool(params["function"], params["input"]))
             except MCPError as error:
                 if _SESSION_GONE.search(error.message) and not last:
                     await self.close()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Counter
 
-from data_pool.reaching.link import BadAnswer, Broken, Call, NotSent, Reply
+from data_pool.reaching.link import BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.bounds import Json, JsonObject
 from pallas_jsonrpc.errors import RequestId
 from pallas_jsonrpc.messages import VERSION, Response
@@ -28,7 +28,7 @@ _REMEMBERED = 1000
 
 @dataclass(eq=False)
 class SocketCalls:
-    """The calls over one WebSocket. `cut` closes the connection without waiting.
+    """The calls over one WebSocket, on which `agents` have registered. `cut` closes the connection without waiting.
 
     `write` sends a text. It waits while the peer does not read, and raises `NotSent` when the connection is closed.
     """
@@ -36,6 +36,7 @@ class SocketCalls:
     write: Callable[[str], Awaitable[None]]
     cut: Callable[[], None]
     stray: Counter
+    agents: set[str] = field(default_factory=set[str])
     closed: bool = False
     _last: int = 0
     _pending: dict[RequestId, asyncio.Future[Response]] = field(
@@ -153,8 +154,8 @@ def id_in(text: str) -> RequestId:
 
 
 @dataclass(frozen=True, slots=True)
-class SocketLink:
-    """An agent on a WebSocket. `strict`: it speaks JSON-RPC 2.0; `numbered`: it gives ids to its messages."""
+class SocketLink(Link):
+    """An agent on a WebSocket. `strict`: it speaks JSON-RPC 2.0; `numbered`: its requests have an `id`."""
 
     calls: SocketCalls
     strict: bool
@@ -164,9 +165,9 @@ class SocketLink:
         """Wait until the agent may be called."""
         return nullcontext() if self.numbered else self.calls.one_at_a_time()
 
-    async def call(self, call: Call) -> Reply:
+    async def call(self, params: JsonObject) -> Reply:
         """Call the agent (see `Link`)."""
-        response = await self.calls.call(call.params, strict=self.strict, numbered=self.numbered)
+        response = await self.calls.call(params, strict=self.strict, numbered=self.numbered)
         return Reply(value=response.result, error=response.error)
 
 

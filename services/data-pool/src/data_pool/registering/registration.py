@@ -12,15 +12,15 @@ from datetime import datetime
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from data_pool.registering.shapes import ShapeFault, schema_of, shape_of
 from pallas_contracts.agents import AgentDefinition, Allow, Limits, ToolDefinition
 from pallas_contracts.bounds import Json, JsonObject, Line, Text
 from pallas_contracts.catalog import DATA_TEAM
-from pallas_contracts.data_agents import Endpoint
+from pallas_contracts.data_agents import WRAPPED, Endpoint
 from pallas_contracts.errors import Rejected
-from pallas_contracts.ids import is_token
 from pallas_schemas import ToolSchema
 
 MOST_TOOLS = 200
@@ -30,34 +30,60 @@ LONGEST_INTERVAL = 86_400.0
 USUAL_TIMEOUT = 60.0
 USUAL_CONCURRENCY = 64
 
-WRAPPED: JsonObject = {"pallas/wrapped": True}
-"""Marks a tool whose answer is no object: it is `{"result": answer}` in MCP."""
-
 _OURS: Mapping[str | int, str] = {"input_schema": "input", "output_schema": "output"}
 """Fields of a `ToolDefinition`, as registrations call them."""
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
-_MEMORY = re.compile(r"\d+(\.\d+)? ?(B|KB|KiB|MB|MiB|GB|GiB)")
+
+def _text(pattern: str, reason: str) -> AfterValidator:
+    """The rule that a text fits a pattern."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(reason)
+        return value
+
+    return AfterValidator(check)
 
 
-def _agent_id(value: str) -> str:
-    if not is_token(value) or "__" in value:
-        raise ValueError("must be 1 to 64 characters of a-z, 0-9, '_' and '-', without two '_' in a row")
-    return value
+type _AgentId = Annotated[
+    str,
+    _text(r"(?!.*__)[a-z0-9_-]{1,64}", "must be 1 to 64 characters of a-z, 0-9, '_' and '-', without two '_' in a row"),
+]
+type _ToolName = Annotated[
+    str,
+    _text(r"[A-Za-z0-9_./-]{1,128}", "must be 1 to 128 characters of A-Z, a-z, 0-9, '_', '.', '/' and '-'"),
+    _text(r"(?!get_health$).*", "every agent has a tool of that name"),
+]
+type _Memory = Annotated[
+    str,
+    _text(
+        r"\d+(\.\d+)? ?(B|KB|KiB|MB|MiB|GB|GiB)",
+        "must be a number and a unit, such as 128MB (B, KB, KiB, MB, MiB, GB, GiB)",
+    ),
+]
 
 
-def _tool_name(value: str) -> str:
-    if not _TOOL_NAME.fullmatch(value):
-        raise ValueError("must be 1 to 128 characters of A-Z, a-z, 0-9, '_', '.', '/' and '-'")
-    if value == "get_health":
-        raise ValueError("every agent has a tool of that name")
-    return value
+def _schema(value: Json) -> JsonObject:
+    """The JSON Schema of a type, which may be given as one."""
+    match value:
+        case {"$schema": str()} | {"type": "object", "properties": dict()} as schema:
+            return schema
+        case _:
+            pass
+    try:
+        return schema_of(shape_of(value))
+    except ShapeFault as fault:
+        errors = [
+            InitErrorDetails(type=PydanticCustomError("shape", "{reason}", {"reason": reason}), loc=where, input=None)
+            for where, reason in fault.faults.items()
+        ]
+        raise ValidationError.from_exception_data("type", errors) from None
 
 
-def _memory(value: str) -> str:
-    if not _MEMORY.fullmatch(value):
-        raise ValueError("must be a number and a unit, such as 128MB (B, KB, KiB, MB, MiB, GB, GiB)")
-    return value
+def _of_objects(schema: JsonObject) -> JsonObject:
+    if schema.get("type") != "object":
+        raise ValueError("must be an object of types")
+    return schema
 
 
 def _reachable(endpoint: Endpoint) -> Endpoint:
@@ -73,17 +99,22 @@ class _Given(BaseModel):
 
 class _Constraints(_Given):
     timeout: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] | None = None
-    memory: Annotated[str, AfterValidator(_memory)] | None = None
+    memory: _Memory | None = None
     max_concurrency: Annotated[int, Field(ge=1, le=1000)] | None = None
     idempotent: bool = False
     policy: Json = None
 
 
+class _Function(_Given):
+    input: Annotated[JsonObject, PlainValidator(_schema), AfterValidator(_of_objects)]
+    output: Annotated[JsonObject, PlainValidator(_schema)]
+
+
 class _Registration(_Given):
-    agent_id: Annotated[str, AfterValidator(_agent_id)]
-    tools: Annotated[list[Annotated[str, AfterValidator(_tool_name)]], Field(min_length=1, max_length=MOST_TOOLS)]
+    agent_id: _AgentId
+    tools: Annotated[list[_ToolName], Field(min_length=1, max_length=MOST_TOOLS)]
     resources: Annotated[list[Line], Field(max_length=MOST_TOOLS)] = []
-    shapes: dict[str, dict[str, Json]] = Field(alias="schema")
+    functions: dict[str, _Function] = Field(alias="schema")
     constraints: _Constraints = _Constraints()
     heartbeat_interval: Annotated[float, Field(ge=1, le=LONGEST_INTERVAL)] | None = None
     endpoint: Annotated[Endpoint, AfterValidator(_reachable)] | None = None
@@ -113,7 +144,6 @@ class Registration:
     definition: AgentDefinition
     endpoint: Endpoint | None
     heartbeat_interval: float | None
-    wrapped: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -128,12 +158,14 @@ def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool,
         raise invalid([{"field": "capabilities", "reason": "must be an object"}])
     capabilities = {name: value for name, value in nested.items() if name != "agent_id"}
     given = _Fields({**params, **capabilities}, frozenset(capabilities))
-    faults, read = _read(given)
-    schemas, shape_faults = _schemas(given)
-    faults += shape_faults
-    if faults or read is None:
+    faults = _mismatches(given)
+    try:
+        read = _Registration.model_validate(dict(given.values))
+    except ValidationError as error:
+        raise invalid([*given.faults(error), *faults]) from None
+    if faults:
         raise invalid(faults)
-    definition = _definition(given, read, schemas, now, one_at_a_time=one_at_a_time)
+    definition = _definition(given, read, now, one_at_a_time=one_at_a_time)
     if len(definition.model_dump_json()) > largest:
         raise invalid([given.fault(("schema",), f"the definition of the agent exceeds {largest} bytes")])
     both = [name for name, value in capabilities.items() if name in params and params[name] != value]
@@ -141,7 +173,6 @@ def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool,
         definition,
         read.endpoint,
         read.heartbeat_interval,
-        tuple(tool.name for tool in definition.tools if tool.meta == WRAPPED),
         tuple(f"{name} is given twice: that in capabilities counts" for name in both),
     )
 
@@ -181,14 +212,6 @@ class _Fields:
         return [self.fault((*path, *(_OURS.get(part, part) for part in each["loc"])), each["msg"]) for each in found]
 
 
-def _read(given: _Fields) -> tuple[list[dict[str, str]], _Registration | None]:
-    """Everything but the shapes of the tools, or the faults in it."""
-    try:
-        return _mismatches(given), _Registration.model_validate(dict(given.values))
-    except ValidationError as error:
-        return [*given.faults(error), *_mismatches(given)], None
-
-
 def _mismatches(given: _Fields) -> list[dict[str, str]]:
     """Where the tools that are listed are not those that are described; other faults are not looked at."""
     listed, schema = given.values.get("tools"), given.values.get("schema")
@@ -201,42 +224,6 @@ def _mismatches(given: _Fields) -> list[dict[str, str]]:
         *(given.fault(("schema", name), "is missing") for name in names if name not in schema),
         *(given.fault(("schema", name), "is of no listed tool") for name in schema if name not in names),
     ]
-
-
-type _Schemas = dict[str, dict[str, JsonObject]]
-"""The schemas of `input` and `output` of each tool."""
-
-
-def _schemas(given: _Fields) -> tuple[_Schemas, list[dict[str, str]]]:
-    """The schemas of the tools, as far as they can be read, and the faults in the others."""
-    schemas, faults = dict[str, dict[str, JsonObject]](), list[dict[str, str]]()
-    described = given.values.get("schema")
-    for name, shapes in described.items() if isinstance(described, dict) else ():
-        if not isinstance(shapes, dict):
-            continue  # this has been found before
-        schemas[name] = {}
-        for part in ("input", "output"):
-            try:
-                schemas[name][part] = _schema(shapes, part)
-            except ShapeFault as fault:
-                for where, reason in fault.faults.items():
-                    found = given.fault(("schema", name, part), reason)
-                    faults.append({**found, "field": found["field"] + where[:200]})
-    return schemas, faults
-
-
-def _schema(shapes: Mapping[str, Json], part: str) -> JsonObject:
-    """The JSON Schema of an input or output, which may be given as one."""
-    if part not in shapes:
-        raise ShapeFault("is missing")
-    match shapes[part]:
-        case {"$schema": str()} | {"type": "object", "properties": dict()} as schema:
-            pass
-        case value:
-            schema = schema_of(shape_of(value))
-    if part == "input" and schema.get("type") != "object":
-        raise ShapeFault("must be an object of types")
-    return schema
 
 
 def _tool(name: str, text: str, given: JsonObject, answered: JsonObject, *, idempotent: bool) -> ToolDefinition:
@@ -255,14 +242,12 @@ def _tool(name: str, text: str, given: JsonObject, answered: JsonObject, *, idem
     )
 
 
-def _definition(
-    given: _Fields, read: _Registration, schemas: _Schemas, now: datetime, *, one_at_a_time: bool
-) -> AgentDefinition:
+def _definition(given: _Fields, read: _Registration, now: datetime, *, one_at_a_time: bool) -> AgentDefinition:
     tools, faults, constraints = list[ToolDefinition](), list[dict[str, str]](), read.constraints
     for name in read.tools:
-        text, parts = read.descriptions.get(name, ""), schemas[name]
+        text, function = read.descriptions.get(name, ""), read.functions[name]
         try:
-            tools.append(_tool(name, text, parts["input"], parts["output"], idempotent=constraints.idempotent))
+            tools.append(_tool(name, text, function.input, function.output, idempotent=constraints.idempotent))
         except ValidationError as error:
             faults += given.faults(error, "schema", name)
     if faults:

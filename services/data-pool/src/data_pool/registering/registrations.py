@@ -6,6 +6,7 @@ missing one. When two write at the same time, the definition of the entry that i
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from data_pool.registering.registrars import Registrars
@@ -104,10 +105,21 @@ class Registrations:
         await kv.delete(self.bus, DATA_AGENTS, agent=agent)
         await kv.delete(self.bus, AGENTS, team=DATA_TEAM, agent=agent)
         await kv.delete(self.bus, HEARTBEATS, agent=agent)
+        # Not cancelled with the connection over which the agent is removed.
+        await asyncio.shield(self.bus.spawn(self._remove_queue(agent)))
+
+    async def _remove_queue(self, agent: str) -> None:
+        """Remove an agent's queue. If it has registered again meanwhile, its replicas have to make another one."""
         try:
             await delete_consumer(self.bus, DATA_TEAM, agent)
         except Unavailable as error:
             log.debug("the queue of a removed agent was not there", extra={"agent": agent, "reason": error.message})
+        entry, position = await kv.get_entry(self.bus, DATA_AGENTS, agent=agent)
+        if entry is not None:
+            again = entry.model_copy(update={"registered_at": utc_now()})
+            with suppress(Conflict):  # a still newer registration: its replicas make the queue
+                await kv.put(self.bus, DATA_AGENTS, again, after=position, agent=agent)
+            await self.publish(agent)
 
     async def publish(self, agent: str) -> None:
         """Make the published definition that of the stored registration; none if there is none.
@@ -163,7 +175,6 @@ def _entry(caller: Principal, read: Registration, *, connects: bool) -> DataAgen
         endpoint=read.endpoint,
         connects=connects,
         heartbeat_interval=read.heartbeat_interval,
-        wrapped=read.wrapped,
         registered_at=definition.updated_at,
     )
 

@@ -52,18 +52,13 @@ class Shape:
     of: tuple["Shape", ...] = ()
     names: tuple[str, ...] = ()
 
-    @property
-    def is_object(self) -> bool:
-        """Whether all its values are objects."""
-        return self.word in ("object", "map", "fields")
-
 
 class ShapeFault(Exception):
-    """A type that cannot be read. `faults` are reasons by the path inside a type that is an object (`.bars.high`)."""
+    """A type that cannot be read. `faults` are reasons by the path inside a type that is an object."""
 
-    def __init__(self, reason: str, *, inside: Mapping[str, str] | None = None) -> None:
+    def __init__(self, reason: str, *, inside: Mapping[tuple[str, ...], str] | None = None) -> None:
         super().__init__(reason)
-        self.faults = {"": reason} if inside is None else inside
+        self.faults = {(): reason} if inside is None else inside
 
 
 def shape_of(value: Json, level: int = 0) -> Shape:
@@ -78,12 +73,12 @@ def shape_of(value: Json, level: int = 0) -> Shape:
         raise ShapeFault("must be a type, such as string or list[float]")
     if level == MOST_LEVELS:
         raise ShapeFault(f"has more than {MOST_LEVELS} levels")
-    inner, faults = list[Shape](), dict[str, str]()
+    inner, faults = list[Shape](), dict[tuple[str, ...], str]()
     for name, each in value.items():
         try:
             inner.append(shape_of(each, level + 1))
         except ShapeFault as fault:
-            faults |= {f".{name}{where}": reason for where, reason in fault.faults.items()}
+            faults |= {(name, *where): reason for where, reason in fault.faults.items()}
     if faults:
         raise ShapeFault("has faults", inside=faults)
     return Shape("fields", tuple(inner), tuple(value))

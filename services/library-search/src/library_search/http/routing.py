@@ -49,8 +49,6 @@ class Http:
                 pass
 
     async def _serve_mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The space around a value is not part of it (RFC 9110, 5.5); httptools leaves it there.
-        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         received = await self._receive(scope, receive)
         if isinstance(received, Response):
             await received(scope, receive, send)

@@ -51,6 +51,9 @@ class _Connection(HttpToolsProtocol):
             self._expect()
         super().data_received(data)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value.strip(b" \t"))  # the space around it is not part of it (RFC 9110, section 5.5)
+
     def on_headers_complete(self) -> None:
         self._forget()
         super().on_headers_complete()

@@ -60,7 +60,9 @@ def read_execution(params: JsonObject) -> Execution:
     except ValidationError as error:
         faults = [_fault(each["loc"], each["msg"]) for each in error.errors(include_input=False, include_url=False)]
         sentence = "; ".join(f"{fault['field']}: {fault['reason']}" for fault in faults)
-        raise RpcError(INVALID_PARAMS, f"Invalid params: {sentence}", {"faults": faults}) from None
+        named: JsonObject = {"agent_id": params["agent_id"]} if isinstance(params.get("agent_id"), str) else {}
+        data = {**named, "faults": faults}
+        raise RpcError(INVALID_PARAMS, f"Invalid params: {sentence}", data, meta={"status": "error"}) from None
 
 
 def _fault(where: tuple[int | str, ...], reason: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent_gateway.rpc.execution import LONGEST_ID
+from agent_gateway.rpc.read_execution import LONGEST_ID
 from pallas_contracts.agents import JsonObject
 from pallas_jsonrpc.errors import (
     AGENT_ERROR,

@@ -1,0 +1,61 @@
+"""How each agent is called from here: at its endpoint if it has one, else over its WebSocket, if that is here."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import httpx2
+
+from data_pool.reaching.endpoint import EndpointLink
+from data_pool.reaching.guard import Network
+from data_pool.reaching.link import Link
+from data_pool.reaching.mcp_endpoint import McpLink
+from data_pool.reaching.socket_calls import SocketCalls, SocketLink
+from pallas_bus.transport.connection import Bus
+from pallas_contracts.data_agents import Endpoint
+
+
+@dataclass
+class Links:
+    """The links by agent: those to endpoints, and those over the WebSockets of this replica."""
+
+    bus: Bus
+    http: httpx2.AsyncClient
+    networks: Sequence[Network]
+    _endpoints: dict[str, tuple[Endpoint, Link]] = field(default_factory=dict[str, tuple[Endpoint, Link]])
+    _sockets: dict[str, SocketLink] = field(default_factory=dict[str, SocketLink])
+
+    def find(self, agent: str) -> Link | None:
+        """How to call an agent now; None if it cannot be called from here."""
+        _, link = self._endpoints.get(agent, (None, None))
+        return link or self._sockets.get(agent)
+
+    def follow(self, agent: str, endpoint: Endpoint | None) -> None:
+        """The agent has this endpoint from now on, or none."""
+        known, link = self._endpoints.get(agent, (None, None))
+        if known == endpoint:
+            return
+        if link is not None:
+            del self._endpoints[agent]
+            self.bus.spawn(link.close())
+        if endpoint is not None:
+            url = endpoint.url
+            made = McpLink(url, self.networks) if endpoint.protocol == "mcp" else EndpointLink(self.http, url)
+            self._endpoints[agent] = (endpoint, made)
+
+    def connect(self, agent: str, link: SocketLink) -> None:
+        """The agent has registered on a WebSocket. One on which it has been before is closed."""
+        replaced, self._sockets[agent] = self._sockets.get(agent), link
+        link.calls.agents.add(agent)
+        if replaced is not None and replaced.calls is not link.calls:
+            replaced.calls.cut()
+
+    def disconnect(self, agent: str, calls: SocketCalls) -> None:
+        """The agent is no longer on this WebSocket; it may be on another one."""
+        calls.agents.discard(agent)
+        if (link := self._sockets.get(agent)) is not None and link.calls is calls:
+            del self._sockets[agent]
+
+    async def close(self) -> None:
+        """End the sessions with endpoints."""
+        await asyncio.gather(*(link.close() for _, link in self._endpoints.values()))

@@ -35,7 +35,7 @@ _RETRY = 1.0
 
 @dataclass
 class HostAgents:
-    """Made by `app`. `links` are the agents on WebSockets of this replica."""
+    """Made by `app`. `links` are the WebSockets of each agent at this replica: the last one is used."""
 
     executor: Executor
     registered: Table[DataAgent]
@@ -43,7 +43,7 @@ class HostAgents:
     http: httpx2.AsyncClient
     networks: Sequence[Network]
     patience: float
-    links: dict[str, Link] = field(default_factory=dict[str, Link])
+    links: dict[str, list[Link]] = field(default_factory=dict[str, list[Link]])
     _endpoints: dict[str, tuple[Endpoint, Link]] = field(default_factory=dict[str, tuple[Endpoint, Link]])
     _elsewhere: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     _missing: dict[str, float] = field(default_factory=dict[str, float])
@@ -51,15 +51,16 @@ class HostAgents:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def connect(self, agent: str, link: Link) -> None:
-        """An agent can be called over this link from now on, and not over an earlier one."""
-        self.links[agent] = link
+        """An agent is called over this link from now on. Earlier ones finish their calls, and stand by."""
+        self.links[agent] = [*(known for known in self.links.get(agent, ()) if known != link), link]
         self.look_at([agent])
 
     def disconnect(self, agent: str, link: Link) -> None:
-        """A link has gone, unless another one has replaced it."""
-        if self.links.get(agent) == link:
-            del self.links[agent]
-            self.look_at([agent])
+        """A link has gone. The newest of the others is used."""
+        rest = [known for known in self.links.pop(agent, ()) if known != link]
+        if rest:
+            self.links[agent] = rest
+        self.look_at([agent])
 
     def look_at(self, agents: Iterable[str]) -> None:
         """Something about these agents has changed: decide anew whether they are hosted here."""
@@ -162,7 +163,7 @@ class HostAgents:
     def link(self, entry: DataAgent) -> Link | None:
         """How to call an agent now: at its endpoint if it has one, else over its WebSocket, if that is here."""
         if entry.endpoint is None:
-            return self.links.get(entry.agent)
+            return self.links[entry.agent][-1] if entry.agent in self.links else None
         known = self._endpoints.get(entry.agent)
         if known is None or known[0] != entry.endpoint:
             self._close_endpoint(entry.agent)

@@ -129,8 +129,10 @@ class AgentSocket:
 
     def _take_answer(self, value: Json) -> bool:
         """Take the answer of a call; False if it is none."""
-        if not isinstance(value, dict) or "method" in value or not ("result" in value or "error" in value):
+        if not isinstance(value, dict) or "method" in value:
             return False
+        if "result" not in value and "error" not in value:
+            return self.calls.empty(value.get("id"))
         try:
             read = read_message(value)
         except Unreadable as error:
@@ -161,10 +163,11 @@ class AgentSocket:
             raise _rpc_error(error, params.get("agent_id")) from error
 
     def _attach(self, agent: str, link: SocketLink) -> None:
-        replaced, self.links[agent] = self.methods.hosting.links.get(agent), link
+        before = self.links.get(agent, link)
+        self.links[agent] = link
         self.methods.hosting.connect(agent, link)
-        if isinstance(replaced, SocketLink) and replaced.calls is not self.calls:
-            replaced.calls.cut()
+        if before != link:  # it speaks another form of messages now
+            self.methods.hosting.disconnect(agent, before)
 
     def _detach(self, agent: str) -> None:
         self.methods.hosting.disconnect(agent, self.links.pop(agent))

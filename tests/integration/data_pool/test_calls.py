@@ -124,8 +124,20 @@ async def test_an_error_of_the_agent_is_a_tool_error_with_its_code(lab: Lab) -> 
         ('{"jsonrpc":"2.0","id":1,"result":{"doubled":"\\ud800"}}', "lone surrogate"),
         ('{"jsonrpc":"1.0","id":1,"result":{"doubled":2}}', 'jsonrpc must be "2.0"'),
         ('{"jsonrpc":"2.0","id":1}', "neither a result nor an error"),
+        ('{"jsonrpc":"2.0","id":1,"result":' + '{"a":' * 200 + "1" + "}" * 201, "nested too deeply"),
     ],
-    ids=["unfitting", "no object", "both", "bad error", "duplicate key", "nan", "surrogate", "version", "neither"],
+    ids=[
+        "unfitting",
+        "no object",
+        "both",
+        "bad error",
+        "duplicate key",
+        "nan",
+        "surrogate",
+        "version",
+        "empty",
+        "deep",
+    ],
 )
 async def test_a_malformed_answer_fails_its_call_with_the_reason(lab: Lab, answer: str, reason: str) -> None:
     agent = await lab.connect(await lab.pool())

@@ -114,7 +114,7 @@ async def test_a_registration_that_is_too_large_for_the_broker_is_refused(rpc: R
 async def test_a_registration_that_is_nested_too_deeply_is_refused(rpc: Rpc, pool: Pool) -> None:
     body = b'{"method": "server.register", "params": {"x": ' + b"[" * 2000 + b"]" * 2000 + b"}}"
     response = await rpc.http.post(rpc.url, content=body, headers={"content-type": "application/json"})
-    assert response.json()["error"]["code"] == -32602
+    assert response.json()["error"]["data"] == {"reason": "it is nested too deeply"}
     assert pool.asked == []
 
 

@@ -123,8 +123,21 @@ async def test_an_error_of_the_agent_is_a_tool_error_with_its_code(lab: Lab) -> 
         ('{"jsonrpc":"2.0","id":1,"result":{"doubled":NaN}}', "NaN is not JSON"),
         ('{"jsonrpc":"2.0","id":1,"result":{"doubled":"\\ud800"}}', "lone surrogate"),
         ('{"jsonrpc":"1.0","id":1,"result":{"doubled":2}}', 'jsonrpc must be "2.0"'),
+        ('{"jsonrpc":"2.0","id":1}', "neither a result nor an error"),
+        ('{"jsonrpc":"2.0","id":1,"result":' + '{"a":' * 200 + "1" + "}" * 201, "nested too deeply"),
     ],
-    ids=["unfitting", "no object", "both", "bad error", "duplicate key", "nan", "surrogate", "version"],
+    ids=[
+        "unfitting",
+        "no object",
+        "both",
+        "bad error",
+        "duplicate key",
+        "nan",
+        "surrogate",
+        "version",
+        "empty",
+        "deep",
+    ],
 )
 async def test_a_malformed_answer_fails_its_call_with_the_reason(lab: Lab, answer: str, reason: str) -> None:
     agent = await lab.connect(await lab.pool())
@@ -221,18 +234,21 @@ async def test_an_idempotent_agent_is_called_again_when_it_is_back(lab: Lab) -> 
     assert [message.safe for message in started] == [True, True]
 
 
-async def test_a_new_socket_replaces_the_old_one_and_its_calls_fail(lab: Lab) -> None:
+async def test_of_two_programs_of_an_agent_the_newer_is_called_and_the_older_finishes_and_stands_by(lab: Lab) -> None:
     pool = await lab.pool()
     old = await lab.registered(pool)
-    turn = await lab.call()
-    await old.hear()
+    under_way = await lab.call()
+    call = await old.hear()
     new = await lab.connect(pool)
     await new.register(lab.agent)
-    assert (await turn.outcome()).code == "agent_unreachable"
-    with pytest.raises(ConnectionClosed):
-        await old.hear()
     turn = await lab.call()
     await new.double()
+    assert (await turn.outcome()).status == "completed"
+    await old.answer(call, doubled=42)
+    assert (await under_way.outcome()).status == "completed"
+    await new.socket.close()
+    turn = await lab.call()
+    await old.double()
     assert (await turn.outcome()).status == "completed"
 
 

@@ -41,6 +41,17 @@ async def test_an_agent_is_found_by_its_name_alone_while_no_other_team_has_it(en
     assert found.agent.definition.team == "blue"
 
 
+async def test_a_data_agent_does_not_hide_the_agent_of_a_team_that_has_its_name(endpoints: Endpoints) -> None:
+    add(endpoints, "data")
+    found = endpoints.find_unique("harper")
+    assert isinstance(found, Endpoint)
+    assert found.agent.definition.team == "data"
+    add(endpoints, "red")
+    found = endpoints.find_unique("harper")
+    assert isinstance(found, Endpoint)
+    assert found.agent.definition.team == "red"
+
+
 async def test_a_very_long_agent_name_is_cut_in_the_refusal(endpoints: Endpoints) -> None:
     assert len(str(endpoints.find_unique("x" * 5000))) < 100
 

@@ -108,7 +108,13 @@ def test_json_is_the_whole_response_on_one_line(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
-    [(("a", "b", "[]"), 2, "must be a JSON object"), (("a", "b", "{"), 2, "the input is not JSON")],
+    [
+        (("a", "b", "[]"), 2, "must be a JSON object"),
+        (("a", "b", "{"), 2, "the input is not JSON"),
+        (("a", "b", '{"c": NaN}'), 2, "the input is not JSON: NaN is not JSON"),
+        (("a", "b", '{"c": "\\ud800"}'), 2, "the input is not JSON: a text has a lone surrogate"),
+        (("a", "b", '{"c": 1, "c": 2}'), 2, "the input is not JSON: an object has the key 'c' twice"),
+    ],
 )
 def test_input_that_is_no_object_is_not_sent(gateway: Gateway, words: tuple[str, ...], code: int, reason: str) -> None:
     ended, said = rpc(gateway, *words)

@@ -107,6 +107,25 @@ def test_what_is_given_twice_counts_as_in_capabilities_with_a_warning() -> None:
     assert found.definition.limits.turn_timeout == 9
 
 
+def test_a_field_that_is_not_known_is_ignored_with_a_warning() -> None:
+    misspelt = {"heartbeat": 5, "constraints": {"time_limit": 5}, "allow": {"token": ["t-1"]}}
+    assert read({**FLAT, **misspelt}).warnings == (
+        "heartbeat is not known and has no effect",
+        "constraints.time_limit is not known and has no effect",
+        "allow.token is not known and has no effect",
+    )
+
+
+@pytest.mark.parametrize("url", ["http://x:99999/", "http://x:0/", "http://x:y/", "http://a b/"])
+def test_an_endpoint_has_an_address_that_can_be_one(url: str) -> None:
+    assert list(faults({**FLAT, "endpoint": {"url": url}})) == ["endpoint"]
+
+
+def test_a_value_of_the_wrong_kind_is_named_in_words_of_json() -> None:
+    wrong: dict[str, Any] = {"constraints": [], "tools": "f", "endpoint": "http://x", "schema": {"f": 5}}
+    assert set(faults({**FLAT, **wrong}).values()) == {"must be an object", "must be a list"}
+
+
 def test_our_own_fields_are_read() -> None:
     own = {
         "title": "Candles",

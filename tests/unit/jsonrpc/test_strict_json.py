@@ -32,12 +32,19 @@ from pallas_jsonrpc.strict_json import loads
         (b"{} {}", "Extra data"),
         (b"[" * 200_000, "it is nested too deeply"),
         (b'{"a":' * 200_000, "it is nested too deeply"),
+        (b"[" * 129 + b"]" * 129, "it is nested too deeply"),
+        (b'{"a":' * 129 + b"1" + b"}" * 129, "it is nested too deeply"),
     ],
     ids=lambda value: repr(value)[:30],
 )
 def test_an_ambiguous_text_is_refused_with_the_reason(text: bytes, reason: str) -> None:
     with pytest.raises(Rejected, match=reason.replace("(", r"\(")):
         loads(text)
+
+
+def test_a_text_may_have_128_levels_and_any_number_of_brackets() -> None:
+    loads(b"[" * 128 + b"]" * 128)
+    assert loads(b"[" + b"[]," * 300 + b'"[[["]') == [*([[]] * 300), "[[["]
 
 
 def test_a_pair_of_surrogates_is_one_character() -> None:

@@ -1,6 +1,6 @@
 """Calls a function of an agent by JSON-RPC, at a gateway (`data-agent-pool.md`, section 3.1)."""
 
-import json
+import os
 import sys
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 
 from pallas_cli.refused import Refused
+from pallas_contracts.errors import Rejected
+from pallas_jsonrpc.strict_json import loads
 
 _CONNECT_SECONDS = 30.0
 
@@ -16,15 +18,15 @@ def read_input(text: str) -> dict[str, Any]:
     """The function's input: a JSON object, or `-` for the one on standard input.
 
     Raises:
-        Refused: it is no JSON object.
+        Refused: it is no JSON object, by the strict rules of `/rpc`.
     """
     try:
-        value = json.loads(sys.stdin.read() if text == "-" else text)
-    except ValueError as error:
-        raise Refused(f"the input is not JSON: {error}") from error
+        value = loads(sys.stdin.buffer.read() if text == "-" else os.fsencode(text))
+    except Rejected as error:
+        raise Refused(f"the input is not JSON: {error.message}") from error
     if not isinstance(value, dict):
         raise Refused("the input must be a JSON object")
-    return {**value}
+    return value
 
 
 def execute(

@@ -1,4 +1,4 @@
-"""JSON that means the same to every reader (RFC 8259): no duplicate keys, no NaN, no lone surrogates."""
+"""JSON that means the same to every reader (RFC 8259): no duplicate keys, no NaN, no lone surrogates, not too deep."""
 
 import asyncio
 import json
@@ -9,6 +9,9 @@ from typing import NoReturn
 
 from pallas_contracts.bounds import Json
 from pallas_contracts.errors import Rejected
+
+DEEPEST = 128
+"""Levels of arrays and objects. Messages of the log and of MCP have some more, and are read to 200 levels."""
 
 _LARGE = 64 * 1024
 """Bytes or characters that are read at once."""
@@ -40,7 +43,18 @@ def loads(data: bytes | str) -> Json:
         raise Rejected(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except ValueError:
         raise Rejected("a number has too many digits") from None
+    if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
+        raise Rejected("it is nested too deeply")
     return value
+
+
+def is_too_deep(value: Json) -> bool:
+    """Whether a value has more than `DEEPEST` levels."""
+    level: list[list[Json] | dict[str, Json]] = [value] if isinstance(value, list | dict) else []
+    for _ in range(DEEPEST):
+        inner = (part for each in level for part in (each.values() if isinstance(each, dict) else each))
+        level = [part for part in inner if isinstance(part, list | dict)]
+    return level != []
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

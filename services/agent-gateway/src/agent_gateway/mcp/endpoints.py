@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from agent_gateway.mcp.platform import Platform
 from agent_gateway.mcp.server import AgentServer
 from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import DATA_TEAM
 
 log = logging.getLogger(__name__)
 
@@ -127,8 +128,13 @@ class Endpoints:
         return {team: endpoint for (team, _, name), endpoint in keys if name == agent}
 
     def find_unique(self, agent: str) -> Endpoint | str:
-        """The endpoint of the only agent of that name, or why there is none."""
+        """The endpoint of the only agent of that name, or why there is none.
+
+        A data agent does not count while a team has one: whoever may register data agents must not hide it.
+        """
         found = self.named(agent)
+        if len(found) > 1:
+            found.pop(DATA_TEAM, None)
         match list(found.values()):
             case [endpoint]:
                 return endpoint

@@ -126,8 +126,10 @@ class AgentSocket:
 
     def _take_answer(self, value: Json) -> bool:
         """Take the answer of a call; False if it is none."""
-        if not isinstance(value, dict) or "method" in value or not ("result" in value or "error" in value):
+        if not isinstance(value, dict) or "method" in value:
             return False
+        if "result" not in value and "error" not in value:
+            return self.calls.empty(value.get("id"))
         try:
             read = read_message(value)
         except Unreadable as error:

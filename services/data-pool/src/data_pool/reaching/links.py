@@ -23,12 +23,12 @@ class Links:
     http: httpx2.AsyncClient
     networks: Sequence[Network]
     _endpoints: dict[str, tuple[Endpoint, Link]] = field(default_factory=dict[str, tuple[Endpoint, Link]])
-    _sockets: dict[str, SocketLink] = field(default_factory=dict[str, SocketLink])
+    _sockets: dict[str, list[SocketLink]] = field(default_factory=dict[str, list[SocketLink]])
 
     def find(self, agent: str) -> Link | None:
         """How to call an agent now; None if it cannot be called from here."""
         _, link = self._endpoints.get(agent, (None, None))
-        return link or self._sockets.get(agent)
+        return link or next(reversed(self._sockets.get(agent, ())), None)
 
     def follow(self, agent: str, endpoint: Endpoint | None) -> None:
         """The agent has this endpoint from now on, or none."""
@@ -44,17 +44,20 @@ class Links:
             self._endpoints[agent] = (endpoint, made)
 
     def connect(self, agent: str, link: SocketLink) -> None:
-        """The agent has registered on a WebSocket. One on which it has been before is closed."""
-        replaced, self._sockets[agent] = self._sockets.get(agent), link
+        """The agent is called over this WebSocket from now on. Others that have it finish their calls and stand by."""
+        self._sockets[agent] = [*self._others(agent, link.calls), link]
         link.calls.agents.add(agent)
-        if replaced is not None and replaced.calls is not link.calls:
-            replaced.calls.cut()
 
     def disconnect(self, agent: str, calls: SocketCalls) -> None:
-        """The agent is no longer on this WebSocket; it may be on another one."""
+        """The agent is no longer on this WebSocket. If it is on others, the newest of them is used."""
         calls.agents.discard(agent)
-        if (link := self._sockets.get(agent)) is not None and link.calls is calls:
-            del self._sockets[agent]
+        if others := self._others(agent, calls):
+            self._sockets[agent] = others
+        else:
+            self._sockets.pop(agent, None)
+
+    def _others(self, agent: str, calls: SocketCalls) -> list[SocketLink]:
+        return [known for known in self._sockets.get(agent, ()) if known.calls is not calls]
 
     async def close(self) -> None:
         """End the sessions with endpoints."""

@@ -15,11 +15,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult
 
 from data_pool.reaching.guard import CONNECT_SECONDS, GuardedTransport, Network, guarded_client
-from data_pool.reaching.link import LARGEST_ANSWER, Broken, Link, NotSent, Reply
+from data_pool.reaching.link import LARGEST_ANSWER, BadAnswer, Broken, Link, NotSent, Reply
 from pallas_contracts.bounds import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_jsonrpc.errors import AGENT_ERROR, RpcError
-from pallas_jsonrpc.strict_json import loads
+from pallas_jsonrpc.strict_json import is_too_deep, loads
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +122,8 @@ def _ended(owner: asyncio.Task[None]) -> None:
 
 def _reply(result: CallToolResult) -> Reply:
     content = tuple(block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content)
+    if is_too_deep([result.structured_content, *content]):
+        raise BadAnswer("it is nested too deeply")
     text = "\n".join(block["text"] for block in content if block["type"] == "text")
     if result.is_error:
         return Reply(error=RpcError(AGENT_ERROR, text))

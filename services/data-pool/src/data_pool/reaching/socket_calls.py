@@ -130,6 +130,13 @@ class SocketCalls:
         else:
             self.stray.labels("unreadable").inc()
 
+    def empty(self, number: Json) -> bool:
+        """A message has arrived that has an id and nothing else. If a call has the id, that fails; otherwise False."""
+        if not isinstance(number, int) or isinstance(number, bool) or number not in self._pending:
+            return False
+        self.malformed(number, "it has neither a result nor an error")
+        return True
+
     async def until_idle(self) -> None:
         """Wait until no call is under way."""
         while self._pending:

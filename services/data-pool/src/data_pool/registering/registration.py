@@ -33,6 +33,9 @@ USUAL_CONCURRENCY = 64
 _OURS: Mapping[str | int, str] = {"input_schema": "input", "output_schema": "output"}
 """Fields of a `ToolDefinition`, as registrations call them."""
 
+_KINDS = {"model_type": "must be an object", "dict_type": "must be an object", "list_type": "must be a list"}
+"""What pydantic would say with the names of our classes, or in words of Python."""
+
 
 def _text(pattern: str, reason: str) -> AfterValidator:
     """The rule that a text fits a pattern."""
@@ -90,6 +93,10 @@ def _reachable(endpoint: Endpoint) -> Endpoint:
     parts = urlsplit(endpoint.url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ValueError("url must be an http or https address without user and password")
+    if re.search(r"\s", endpoint.url):
+        raise ValueError("url must not have blanks")
+    if parts.port == 0:  # reading a port that is none raises a ValueError
+        raise ValueError("url has no port to connect to")
     return endpoint
 
 
@@ -173,7 +180,10 @@ def read_registration(params: JsonObject, now: datetime, *, one_at_a_time: bool,
         definition,
         read.endpoint,
         read.heartbeat_interval,
-        tuple(f"{name} is given twice: that in capabilities counts" for name in both),
+        (
+            *(f"{name} is given twice: that in capabilities counts" for name in both),
+            *(f"{name} is not known and has no effect" for name in given.unknown()),
+        ),
     )
 
 
@@ -209,7 +219,20 @@ class _Fields:
     def faults(self, error: ValidationError, *path: str) -> list[dict[str, str]]:
         """The faults of the fields below `path`."""
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        return [self.fault((*path, *(_OURS.get(part, part) for part in each["loc"])), each["msg"]) for each in found]
+        return [
+            self.fault((*path, *(_OURS.get(part, part) for part in each["loc"])), _KINDS.get(each["type"], each["msg"]))
+            for each in found
+        ]
+
+    def unknown(self) -> list[str]:
+        """The fields that a registration does not have; they may be misspelt."""
+        known = {field.alias or name for name, field in _Registration.model_fields.items()} | {"capabilities"}
+        found = [name for name in self.values if name not in known]
+        for part, model in (("constraints", _Constraints), ("allow", Allow), ("endpoint", Endpoint)):
+            value = self.values.get(part)
+            names = value if isinstance(value, dict) else ()
+            found += [f"{part}.{name}" for name in names if name not in model.model_fields]
+        return [name[:64] for name in found[:MOST_FAULTS]]
 
 
 def _mismatches(given: _Fields) -> list[dict[str, str]]:

@@ -38,12 +38,22 @@ def found(agents: CallableAgents, agent_id: str, team: str | None = None) -> str
         return f"{error.reason}: {error.known}"
 
 
-async def test_an_agent_of_the_team_data_comes_first_then_the_only_one_of_its_name(agents: CallableAgents) -> None:
-    add(agents, "red")
-    assert found(agents, "news") == "red"
+async def test_the_only_one_of_a_name_is_found_and_a_data_agent_takes_no_name_from_a_team(
+    agents: CallableAgents,
+) -> None:
     add(agents, "data")
     assert found(agents, "news") == "data"
-    assert found(agents, "red/news") == "red"
+    add(agents, "red")
+    assert found(agents, "news") == "red"
+    assert found(agents, "data/news") == "data"
+    agents.endpoints.changed("red.news", None)
+    assert found(agents, "news") == "data"
+
+
+async def test_what_a_caller_may_not_use_keeps_its_name_before_data_agents(agents: CallableAgents) -> None:
+    add(agents, "data")
+    add(agents, "red", allow=HIDDEN)
+    assert found(agents, "news") == "unknown agent: ['data/news']"
 
 
 async def test_a_name_that_several_teams_have_needs_the_team(agents: CallableAgents) -> None:
@@ -81,7 +91,7 @@ async def test_every_listed_id_finds_its_agent(agents: CallableAgents) -> None:
     for team, agent in (("data", "news"), ("red", "news"), ("red", "chief"), ("blue", "chief"), ("blue", "only")):
         add(agents, team, agent)
     listed = agents.by_id()
-    assert set(listed) == {"news", "red/news", "red/chief", "blue/chief", "only"}
+    assert set(listed) == {"news", "data/news", "red/chief", "blue/chief", "only"}
     assert {agent_id: agents.find(agent_id).definition for agent_id in listed} == listed
 
 

@@ -79,19 +79,24 @@ class Endpoints:
     max_body_bytes: int
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     _endpoints: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
+    _by_name: dict[str, dict[str, Endpoint]] = field(default_factory=dict[str, dict[str, Endpoint]])
 
     def changed(self, key: str, definition: AgentDefinition | None) -> None:
         """Follow the catalogue: an agent is new, different, or gone (None)."""
-        known = self._endpoints.get(key)
+        known, (team, _, agent) = self._endpoints.get(key), key.partition(".")
         if definition is None:
             if known is not None:
                 del self._endpoints[key]
+                del self._by_name[agent][team]
+                if not self._by_name[agent]:
+                    del self._by_name[agent]
                 known.retire()
                 log.info("endpoint retired", extra={"endpoint": key})
         elif known is not None and known.agent.can_change_to(definition):
             self.spawn(known.agent.change(definition))
         else:
-            self._endpoints[key] = self._open(definition)
+            opened = self._endpoints[key] = self._open(definition)
+            self._by_name.setdefault(agent, {})[team] = opened
             if known is not None:
                 self.spawn(known.replaced_by(definition))
             log.info("endpoint opened", extra={"endpoint": key, "version": definition.version})
@@ -124,8 +129,7 @@ class Endpoints:
 
     def named(self, agent: str) -> dict[str, Endpoint]:
         """The endpoints of the agents of that name, by team."""
-        keys = ((key.partition("."), endpoint) for key, endpoint in self._endpoints.items())
-        return {team: endpoint for (team, _, name), endpoint in keys if name == agent}
+        return dict(self._by_name.get(agent, {}))
 
     def find_unique(self, agent: str) -> Endpoint | str:
         """The endpoint of the only agent of that name, or why there is none.

@@ -30,7 +30,9 @@ class CallableAgents:
     caller: RpcCaller
 
     def find(self, agent_id: str) -> AgentServer:
-        """The agent of the path's team; without one that of team `data`, the only one of the name, or `team/agent`.
+        """The agent of the path's team; without one in the path, `team/agent`, or the only one of the name.
+
+        A data agent does not count while a team has one: whoever may register data agents must not get its calls.
 
         Raises:
             UnknownAgent: there is none, or there are several.
@@ -41,7 +43,7 @@ class CallableAgents:
         elif slash:
             found = self._of(team, agent)
         else:
-            found = self._of(DATA_TEAM, agent_id) or self._usable(self.endpoints.named(agent_id).values())
+            found = self._usable(self._named(agent_id).values())
         match found:
             case [server]:
                 return server
@@ -56,11 +58,22 @@ class CallableAgents:
         team, caller = self.caller.team, self.caller.principal
         definitions = [endpoint.agent.definition for endpoint in self.endpoints.all()]
         usable = [each for each in definitions if team in (None, each.team) and each.allows(caller)]
-        teams = Counter(each.agent for each in usable)
+        if team is not None:
+            return {each.agent: each for each in usable}
+        named = Counter(each.agent for each in usable if each.team in self._named(each.agent))
         return {
-            each.agent if each.team == DATA_TEAM or teams[each.agent] == 1 else f"{each.team}/{each.agent}": each
+            each.agent
+            if named[each.agent] == 1 and each.team in self._named(each.agent)
+            else f"{each.team}/{each.agent}": each
             for each in usable
         }
+
+    def _named(self, agent: str) -> dict[str, Endpoint]:
+        """The endpoints for a name alone, by team."""
+        found = self.endpoints.named(agent)
+        if len(found) > 1:
+            found.pop(DATA_TEAM, None)
+        return found
 
     def _of(self, team: str, agent: str) -> list[AgentServer]:
         found = self.endpoints.find(team, agent)

@@ -23,10 +23,13 @@ from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import queue_state
+from pallas_cli.agents.view import retire_team
+from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import AGENTS, DATA_TEAM, GATEWAY, POOL
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Principal
 
 
 async def unreachable(turn: Followed, *, retryable: bool) -> str:
@@ -208,6 +211,17 @@ async def test_an_agent_that_unregisters_leaves_nothing(lab: Lab) -> None:
     turn = await lab.call()
     await agent.double()
     assert (await turn.outcome()).status == "completed"
+
+
+async def test_an_operator_retires_an_agent_that_somebody_else_has_left_behind(lab: Lab) -> None:
+    await lab.pool()
+    await lab.post("server.register", a_registration(lab.agent), Principal(type="token", id="gone"))
+    await retire_team(lab.bus, f"{DATA_TEAM}/{lab.agent}", as_json=True)
+    assert await lab.definition() is None
+    with pytest.raises(Refused, match="there is no data agent"):
+        await retire_team(lab.bus, f"{DATA_TEAM}/{lab.agent}", as_json=True)
+    with pytest.raises(Refused, match="one by one"):
+        await retire_team(lab.bus, DATA_TEAM, as_json=True)
 
 
 async def test_the_rights_of_the_pool_are_enough_for_all_that_it_does(tmp_path: Path) -> None:

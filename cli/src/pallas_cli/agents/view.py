@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pallas_bus.transport import kv
+from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.claims import request_cancel
@@ -15,10 +16,11 @@ from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 from pallas_contracts.agents import AgentDefinition
-from pallas_contracts.catalog import AGENTS, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
-from pallas_contracts.errors import PallasError
+from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_TEAM, HEALTH, TURN_QUEUE, TURN_REQUESTED, WORKERS
+from pallas_contracts.data_agents import PoolRequest
+from pallas_contracts.errors import PallasError, Unavailable
 from pallas_contracts.health import AgentHealth
-from pallas_contracts.turns import TurnRequested
+from pallas_contracts.turns import Principal, TurnRequested
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,13 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
     Raises:
         Refused: `team` names an agent, the team is unknown, or a worker still hosts it and would publish it again.
     """
-    if "/" in team:
-        whole = team.partition("/")[0]
+    whole, slash, agent = team.partition("/")
+    if whole == DATA_TEAM:
+        if not slash:
+            raise Refused("data agents are retired one by one: `pallas agents retire data/NAME`")
+        await _retire_data_agent(bus, agent, as_json=as_json)
+        return
+    if slash:
         raise Refused(f"{team!r} is an agent, and only a whole team can be retired: `pallas agents retire {whole}`")
     rows = [row for row in await agent_rows(bus) if row.definition.team == team]
     if not rows:
@@ -139,7 +146,24 @@ async def retire_team(bus: Bus, team: str, *, as_json: bool) -> None:
             await delete_consumer(bus, team, row.definition.agent)
         except PallasError:
             continue  # an agent that never had a worker has no consumer
-    retired = [row.definition.agent for row in rows]
+    _report(team, [row.definition.agent for row in rows], cancelled, as_json=as_json)
+
+
+async def _retire_data_agent(bus: Bus, agent: str, *, as_json: bool) -> None:
+    """Have the pool forget a data agent, whoever owns it. A program that still runs registers it again."""
+    if not any(row.definition.agent == agent for row in await agent_rows(bus) if row.definition.team == DATA_TEAM):
+        raise Refused(f"there is no data agent {agent!r}")
+    request = PoolRequest(
+        principal=Principal(id="cli"), operator=True, method="server.unregister", params={"agent_id": agent}
+    )
+    try:
+        await ask(bus, ASK_POOL, request)
+    except Unavailable as error:
+        raise Refused(f"no data-pool answers: {error.message}", code=1) from error
+    _report(DATA_TEAM, [agent], await _cancel_waiting(bus, DATA_TEAM, agent), as_json=as_json)
+
+
+def _report(team: str, retired: list[str], cancelled: int, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"team": team, "retired": retired, "cancelled_turns": cancelled}))
     else:

@@ -52,14 +52,14 @@ def show(
 
 @app.command()
 def retire(
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team.")],
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, or data/NAME for one data agent.")],
     nats: NatsUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
 ) -> None:
-    """Retire a team: remove all its agents from the catalogue and cancel the turns that wait for them.
+    """Retire a team or a data agent: remove it from the catalogue and cancel the turns that wait for it.
 
-    Stop the team's workers first.
+    Stop the team's workers, or the data agent's program, first.
     """
     from pallas_cli.agents.view import retire_team
 

@@ -32,6 +32,8 @@ class AgentMethods:
 
     async def ask(self, request: PoolRequest) -> PoolAnswer:
         """Answer the question of a gateway (see `PoolAnswer` for the errors)."""
+        if request.operator and request.method == "server.unregister":
+            return PoolAnswer(result=await self._remove(_agent_id(request.params), None))
         return PoolAnswer(result=await self.call(request.principal, request.method, request.params, None))
 
     async def call(self, caller: Principal, method: str, params: JsonObject, link: SocketLink | None) -> JsonObject:
@@ -99,6 +101,9 @@ class AgentMethods:
     async def _unregister(self, caller: Principal, params: JsonObject, link: SocketLink | None) -> JsonObject:
         agent = _agent_id(params)
         await self.registrations.owned(caller, agent)
+        return await self._remove(agent, link)
+
+    async def _remove(self, agent: str, link: SocketLink | None) -> JsonObject:
         await self.registrations.remove(agent)
         log.info("unregistered", extra={"team": DATA_TEAM, "agent": agent})
         if link is not None:

@@ -430,10 +430,10 @@ ASK_POOL = Question(
     Template("pallas.v1.pool.ask"),
     PoolRequest,
     PoolAnswer,
-    askers=(GATEWAY,),
+    askers=(GATEWAY, CLI),
     answerer=POOL,
     timeout=5.0,
-    summary="A data agent registers, sends a heartbeat or unregisters, at a gateway.",
+    summary="A data agent registers, sends a heartbeat or unregisters, at a gateway; or an operator retires it.",
 )
 
 QUESTIONS: tuple[

@@ -53,9 +53,13 @@ class Heartbeat(Message):
 
 
 class PoolRequest(Message):
-    """A call of one of the pool's methods by an identified caller. `params` are as in the contract, unchecked."""
+    """A call of one of the pool's methods by an identified caller. `params` are as in the contract, unchecked.
+
+    An `operator` may unregister every agent, whoever owns it.
+    """
 
     principal: Principal
+    operator: bool = False
     method: PoolMethod
     params: JsonObject
 

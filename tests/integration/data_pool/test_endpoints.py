@@ -145,11 +145,21 @@ async def test_an_endpoint_in_a_network_that_is_not_allowed_is_not_called(lab: L
     assert "the endpoint is in a network that is not allowed" in text
 
 
-async def test_an_endpoint_that_nobody_listens_on_is_unreachable(lab: Lab) -> None:
-    await lab.pool(pool_networks=LOCAL, pool_patience="0")
+async def test_an_endpoint_that_nobody_listens_on_is_unreachable_and_its_agent_degraded_until_it_is_reached(
+    lab: Lab,
+) -> None:
+    pool = await lab.pool(pool_networks=LOCAL, pool_patience="0")
     endpoint = {"url": "http://127.0.0.1:9/rpc"}
     await lab.post("server.register", a_registration(lab.agent, endpoint=endpoint))
+    assert await lab.trouble(pool, lambda found: found is None) is None
     assert (await ended(lab))[0] == "agent_unreachable"
+    trouble = await lab.trouble(pool, lambda found: found is not None)
+    assert trouble is not None
+    assert trouble.status == "degraded"
+    assert trouble.reason.startswith("the last call did not reach it: ")
+    await an_agent(lab, Foreign().app())
+    await lab.trouble(pool, lambda found: found is None)
+    assert (await ended(lab))[0] is None
 
 
 async def test_a_call_at_an_endpoint_is_cut_off_with_its_turn(lab: Lab) -> None:

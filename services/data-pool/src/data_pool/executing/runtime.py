@@ -46,11 +46,15 @@ class UnreachableRuntime:
 
 @dataclass(frozen=True, slots=True)
 class DataRuntime:
-    """Calls one agent. `find` returns how, None while there is no way; a turn waits `patience` seconds for one."""
+    """Calls one agent. `find` returns how, None while there is no way; a turn waits `patience` seconds for one.
+
+    `reached(agent, problem)` is told how each call went: why the agent could not be reached, or None.
+    """
 
     entry: DataAgent
     find: Callable[[str], Link | None]
     patience: float
+    reached: Callable[[str, str | None], None]
     _schemas: dict[str, ToolSchema] = field(default_factory=dict[str, ToolSchema], compare=False)
 
     async def schema(self, tool: ToolDefinition) -> ToolSchema:
@@ -101,6 +105,7 @@ class _Attempt:
                     return await self._call(link)
             except NotSent as error:
                 why = f"The agent {self.turn.agent!r} cannot be reached: {error}."
+                self.runtime.reached(self.turn.agent, str(error))
             except Broken:
                 if not self._safe:
                     return Failed(
@@ -125,6 +130,7 @@ class _Attempt:
             except (NotSent, Broken, BadAnswer) as error:
                 self._failed(began, "invalid_answer" if isinstance(error, BadAnswer) else "agent_unreachable")
                 raise
+            self.runtime.reached(agent, None)
             schema = await self.runtime.schema(self.tool)
             outcome = outcome_of(reply, schema, wrapped=self.tool.meta == WRAPPED)
             if isinstance(outcome, Failed):

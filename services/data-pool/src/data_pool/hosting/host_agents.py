@@ -17,6 +17,7 @@ from data_pool.reaching.links import Links
 from data_pool.reaching.socket_calls import SocketCalls, SocketLink
 from pallas_bus.transport.kv import Table
 from pallas_contracts.agents import Trouble, WorkerPresence
+from pallas_contracts.bounds import line
 from pallas_contracts.catalog import DATA_TEAM
 from pallas_contracts.data_agents import DataAgent
 from pallas_contracts.errors import PallasError
@@ -38,6 +39,7 @@ class HostAgents:
     heartbeats: Heartbeats
     links: Links
     patience: float
+    _unreached: dict[str, str] = field(default_factory=dict[str, str])
     _elsewhere: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     _missing: dict[str, float] = field(default_factory=dict[str, float])
     _changed: dict[str, None] = field(default_factory=dict[str, None])
@@ -74,6 +76,7 @@ class HostAgents:
 
     def on_registered(self, agent: str, entry: DataAgent | None) -> None:
         """Follow the bucket `data_agents`."""
+        self._unreached.pop(agent, None)
         if entry is None:
             self.heartbeats.forget(agent)
         self.links.follow(agent, entry.endpoint if entry is not None else None)
@@ -92,6 +95,14 @@ class HostAgents:
             self._elsewhere[worker] = now
         self.look_at(now ^ before)
 
+    def reached(self, agent: str, problem: str | None) -> None:
+        """A call has reached the agent, or not. Of an agent at an endpoint nothing else is known."""
+        before = self._unreached.pop(agent, None)
+        if problem is not None:
+            self._unreached[agent] = problem
+        if (before is None) != (problem is None):
+            self.executor.presence_changed.set()
+
     def reachable(self, agent: str) -> bool:
         """Whether a replica can reach the agent, as far as this one knows."""
         hosted = self.executor.agents.get(f"{DATA_TEAM}.{agent}")
@@ -105,6 +116,8 @@ class HostAgents:
             return None
         if isinstance(hosted.runtime, UnreachableRuntime):
             return Trouble(status="error", reason=hosted.runtime.why)
+        if entry.endpoint is not None and (problem := self._unreached.get(agent)) is not None:
+            return Trouble(status="degraded", reason=line(f"the last call did not reach it: {problem}"))
         return trouble_of(entry, self.heartbeats.last(agent), self.heartbeats.now())
 
     def troubles(self) -> dict[str, Trouble]:
@@ -147,7 +160,7 @@ class HostAgents:
         if entry is None:
             return None
         if self.links.find(agent) is not None:
-            return HostedAgent(entry.definition, DataRuntime(entry, self.links.find, self.patience))
+            return HostedAgent(entry.definition, DataRuntime(entry, self.links.find, self.patience, self.reached))
         if self._is_elsewhere(agent):
             return None
         if not entry.connects:

@@ -9,7 +9,7 @@ ENDS = (
     {contract.name: (contract.owners, contract.readers) for contract in CONTRACTS}
     | {bucket.name: (bucket.writers, bucket.readers) for bucket in BUCKETS}
     | {blob.name: (blob.owners, blob.readers) for blob in BLOBS}
-    | {question.name: (question.askers, (question.answerer,)) for question in QUESTIONS}
+    | {question.name: (question.askers, question.answerers) for question in QUESTIONS}
 )
 
 

@@ -20,6 +20,7 @@ SERVICES = [package for package in PACKAGES.values() if package.is_service]
         "agent-worker",
         "library-search",
         "data-pool",
+        "pipelines",
     ],
 )
 def test_a_service_is_a_package_of_its_own(name: str) -> None:

@@ -105,7 +105,7 @@ async def build(settings: GatewaySettings, process: Process) -> AsyncGenerator[G
             process.probes.checks["catalogue"] = lambda: None if catalogue.synced.is_set() else "not read yet"
             metrics = make_metrics(process.probes.metrics)
             catalogue.on_change(metrics.calls.agents.changed)
-            calls = await stack.enter_async_context(make_calls(bus, presences, lambda: len(gateways), metrics.calls))
+            calls = await stack.enter_async_context(make_calls(bus, gateways, presences, metrics.calls))
             process.vital(calls.liveness.keeping)
             platform = Platform(bus, calls, healths, Sessions(bus, sessions), _log_key(settings))
             endpoints = Endpoints(

@@ -16,13 +16,19 @@ from pallas_contracts.catalog import (
     BLOBS,
     BUCKETS,
     CLI,
+    CONSTELLATION,
     CONTRACTS,
     DATA_TEAM,
+    EXECUTORS,
     GATEWAY,
     PER_TEAM,
+    PIPELINES,
+    PIPELINES_TEAM,
     POOL,
+    PUBLISHED,
     QUESTIONS,
     STREAMS,
+    SUBMITTERS,
     TURN_LOG,
     TURN_OUTCOME,
     TURN_QUEUE,
@@ -32,6 +38,9 @@ from pallas_contracts.contract import Blob, Contract, Stream, Template
 
 type Hosted = Mapping[str, Collection[str]]
 """Agents by team."""
+
+_OWN: Mapping[str, Hosted] = {POOL: {DATA_TEAM: ()}, PIPELINES: {PIPELINES_TEAM: (CONSTELLATION, PUBLISHED)}}
+"""Services with a team of their own. The agents of the pool are not known in advance."""
 
 type _Stored = Contract[Any] | Blob
 
@@ -52,20 +61,21 @@ def rights_of(service: str, hosted: Hosted | None = None, *, of_workers: Hosted 
     """The rights of a service, without its inbox. A service of some teams gets rights for those in `hosted`.
 
     None stands for every team. `of_workers` are the agents of all workers, whose queues the pool must not use.
+    Pipelines makes and follows turns of every team, as a gateway does, and executes those of its own.
     """
     if service == CLI:
         return _operator()
-    if service == POOL:
-        hosted = {DATA_TEAM: ()}
-    scopes = _scopes(service, hosted)
-    answered = [question for question in QUESTIONS if question.answerer == service]
-    subscribe = {subject for question in answered for subject in _filters(question.template, scopes)}
+    hosted = _OWN.get(service, hosted)
+    served = _scopes(service, hosted)
+    scopes = served if service in PER_TEAM else _EVERY
+    answered = [question for question in QUESTIONS if service in question.answerers]
+    subscribe = {subject for question in answered for subject in _filters(question.template, served)}
     if answered:
         subscribe |= {"$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*"}
-    publish = {*_published(service, scopes), *_managed(service), *_read(service, scopes), *_consumed(service, hosted)}
+    publish = {*_published(service, served), *_managed(service), *_read(service, scopes), *_consumed(service, hosted)}
     never = _consumers_of_others() if service in PER_TEAM else ()
     if service == POOL:
-        never += tuple(_queues_of(of_workers or {}))
+        never += tuple(_queues_of({**(of_workers or {}), **_OWN[PIPELINES]}))
     subscribe |= {*_subscribed(service, scopes)}
     return Rights(tuple(sorted(publish)), tuple(sorted(subscribe)), never, answers=bool(answered))
 
@@ -88,7 +98,7 @@ _EVERY: tuple[_Scope, ...] = ({},)
 
 
 def _scopes(service: str, hosted: Hosted | None) -> tuple[_Scope, ...]:
-    if service not in PER_TEAM or hosted is None:
+    if service not in EXECUTORS or hosted is None:
         return _EVERY
     return tuple({"team": team} for team in sorted(hosted))
 
@@ -99,10 +109,14 @@ def _filters(template: Template, scopes: Iterable[_Scope]) -> Iterator[str]:
 
 
 def _published(service: str, scopes: tuple[_Scope, ...]) -> Iterator[str]:
-    """Where it publishes: messages, entries of buckets, questions."""
+    """Where it publishes: messages, entries of buckets, questions.
+
+    `scopes` are the teams that it serves; for others a service that makes turns writes what gateways write.
+    """
     for thing in (*CONTRACTS, *BLOBS):
         if service in thing.owners:
-            yield from _filters(thing.template, scopes)
+            every = service in SUBMITTERS and GATEWAY in thing.owners
+            yield from _filters(thing.template, _EVERY if every else scopes)
     for bucket in BUCKETS:
         if service in bucket.writers:
             yield from (bucket_subject(bucket, key) for key in _filters(bucket.key, scopes))
@@ -177,7 +191,7 @@ def _whole_nouns(service: str, stream: Stream) -> Iterator[str]:
 
 def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
     """The API requests to pull from consumers: turns of the queue, and outcomes whose content may be due."""
-    if service in PER_TEAM:
+    if service in EXECUTORS:
         for name, subject in _queues(service, hosted):
             yield f"{API}.CONSUMER.CREATE.{TURN_QUEUE.name}.{name}.{subject}"
             yield f"{API}.CONSUMER.MSG.NEXT.{TURN_QUEUE.name}.{name}"
@@ -188,6 +202,7 @@ def _consumed(service: str, hosted: Hosted | None) -> Iterator[str]:
         yield f"{API}.CONSUMER.CREATE.{TURN_LOG.name}.{CONTENT_EXPIRY}.{TURN_OUTCOME.template.filter()}"
         yield f"{API}.CONSUMER.MSG.NEXT.{TURN_LOG.name}.{CONTENT_EXPIRY}"
         yield f"$JS.ACK.{TURN_LOG.name}.{CONTENT_EXPIRY}.>"
+    if service in SUBMITTERS:
         yield f"$JS.ACK.{TURN_QUEUE.name}.>"  # it naks the deliveries of lost workers
 
 

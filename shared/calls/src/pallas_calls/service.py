@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.kv import Table
@@ -33,7 +34,8 @@ from pallas_calls.resume_turn import resume_turn
 from pallas_calls.submit_turn import Submitted, not_confirmed, submit_turn
 from pallas_calls.whole_answer import whole_answer
 from pallas_calls.worker_liveness import WorkerLiveness, watch_workers
-from pallas_contracts.agents import Limits, WorkerPresence
+from pallas_contracts.agents import GatewayPresence, Limits, WorkerPresence
+from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
 from pallas_contracts.turns import Claimed, Principal, TurnRequested
 
 
@@ -73,6 +75,27 @@ class Calls:
                 raise
         return await explain_cancel(self.bus, end) if request.digest is not None else end
 
+    async def call_child(
+        self, request: TurnRequested, limits: Limits, observer: Observer, *, again: bool
+    ) -> TurnEnd | Refusal:
+        """Make the turn of a call inside another turn, and follow it to its end.
+
+        Its id follows from its parent and its place there (`child_id`), so it is made once: with `again` an earlier
+        attempt may have made it. Whoever cancels the parent cancels its children; when this is cancelled, the turn is
+        cancelled only if `Observer.caller_left`.
+        """
+        position = 0
+        try:
+            submitted = await self._submit_or_join(request, limits, observer, first=not again)
+            if isinstance(submitted, Refusal):
+                return submitted
+            position = submitted.position
+            return await self._follow(TurnRef.of(request), submitted.feed, submitted, observer)
+        except asyncio.CancelledError:
+            if observer.caller_left():
+                self.bus.spawn(self._cancel(request, position, observer.why_left()))
+            raise
+
     async def resume(
         self, ref: TurnRef, caller: Principal, behind: Cursor, observer: Observer, *, progress: bool
     ) -> TurnEnd | None:
@@ -91,18 +114,21 @@ class Calls:
         """Cancel a turn for good, as `cancel_turn` does."""
         await cancel_turn(self.bus, ref, reason)
 
-    async def _submit_or_join(self, request: TurnRequested, limits: Limits, observer: Observer) -> Submitted | Refusal:
+    async def _submit_or_join(
+        self, request: TurnRequested, limits: Limits, observer: Observer, *, first: bool = False
+    ) -> Submitted | Refusal:
+        """Submit the turn, or join it if it has an idempotency key; `first`: nobody can have made it before."""
         if request.digest is None:
             return await self._submit(request, limits, observer)
-        if (found := await self._join(request, observer)) is not None:
+        if not first and (found := await self._join(request, observer)) is not None:
             return found
         submitted = await self._submit(request, limits, observer)
         if isinstance(submitted, Refusal):
-            if submitted.turn_id is not None:  # the turn may be in its queue, and nobody follows it
-                self._leave(request, limits, 0, observer)
+            if submitted.turn_id is not None and request.parent is None:
+                self._leave(request, limits, 0, observer)  # the turn may be in its queue, and nobody follows it
             return submitted
         if not submitted.joined:
-            self.followers.announce(TurnRef.of(request))
+            self._announce(request)
             return submitted
         self.feeds.close(submitted.feed)  # it misses the beginning: another call has made the turn before
         return await self._join(request, observer, submitted.position) or not_confirmed(request)
@@ -128,8 +154,13 @@ class Calls:
                 self.feeds.close(found.feed)
                 raise
             self.metrics.turn_joined(request)
-            self.followers.announce(TurnRef.of(request))
+            self._announce(request)
         return found
+
+    def _announce(self, request: TurnRequested) -> None:
+        """Publish that a caller follows the turn; a child runs until its parent ends it."""
+        if request.parent is None:
+            self.followers.announce(TurnRef.of(request))
 
     async def _follow(
         self,
@@ -208,15 +239,21 @@ class _Followed:
             self.calls.bus.spawn(self.calls.withdraw(self.queued.request, self.queued.position))
 
 
+def submitters(gateways: Table[GatewayPresence], presences: Table[WorkerPresence]) -> int:
+    """The number of processes that make turns for callers."""
+    own = f"{PIPELINES_TEAM}.{CONSTELLATION}"
+    return len(gateways) + sum(own in presence.agents for presence in presences.values())
+
+
 @asynccontextmanager
 async def make_calls(
-    bus: Bus, presences: Table[WorkerPresence], processes: Callable[[], int], metrics: CallMetrics
+    bus: Bus, gateways: Table[GatewayPresence], presences: Table[WorkerPresence], metrics: CallMetrics
 ) -> AsyncGenerator[Calls]:
-    """Yield what makes calls. `processes()` returns the number of processes that make turns, which share each rate."""
+    """Yield what makes calls. All processes that make turns share the rate of an agent."""
     async with (
         follow_turns(bus) as feeds,
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
     ):
-        admission = AdmitTurn(QueuePositions(bus), TurnRates(processes))
+        admission = AdmitTurn(QueuePositions(bus), TurnRates(partial(submitters, gateways, presences)))
         yield Calls(bus, feeds, admission, liveness, presences, followers, metrics)

@@ -266,13 +266,14 @@ class GatewayPresence(Message):
 class AgentRead(Message):
     """A read that only a worker of the agent can answer: a prompt, a resource or a completion.
 
-    `params` and the answer are the MCP params and result of `method`.
+    `params` and the answer are the MCP params and result of `method`; `principal` is who reads.
     """
 
     team: Token
     agent: Token
     method: Literal["prompts/get", "resources/read", "completion/complete"]
     params: JsonObject
+    principal: Principal = Principal()
 
 
 class AgentReadAnswer(Message):

@@ -18,6 +18,7 @@ from pallas_contracts.data_agents import DataAgent, Heartbeat, PoolAnswer, PoolR
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
 from pallas_contracts.ids import Token
 from pallas_contracts.message import Message
+from pallas_contracts.pipelines import CachedAnswer, Namespace, PipelineImage, StoredPipeline, Suspension
 from pallas_contracts.turns import (
     DeadLetter,
     DeadOriginal,
@@ -37,20 +38,31 @@ LIFECYCLE = "team-lifecycle"
 RESOLVER = "auth-resolver"
 SEARCH = "library-search"
 POOL = "data-pool"
+PIPELINES = "pipelines"
 CLI = "cli"
 
-SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL)
+SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES)
 SPEAKERS = (*SERVICES, CLI)
 """All that have a user at the broker. The CLI is the user of operators."""
 
-EXECUTORS = (WORKER, POOL)
+EXECUTORS = (WORKER, POOL, PIPELINES)
 """Services that execute turns."""
 
-PER_TEAM = frozenset(EXECUTORS)
+SUBMITTERS = (GATEWAY, PIPELINES)
+"""Services that make turns for callers: they apply the limits of all agents, and follow and cancel turns of all."""
+
+PER_TEAM = frozenset((WORKER, POOL))
 """Services of which each process serves some teams, and may read the data of these teams only."""
 
 DATA_TEAM = "data"
 """The team of all data agents. The pool serves this team only, and no team folder may have its name."""
+
+PIPELINES_TEAM = "pipelines"
+"""The team of the agents that execute pipelines. No team folder may have its name."""
+
+CONSTELLATION = "constellation"
+PUBLISHED = "published"
+"""The agents of that team: the one that checks, stores and executes programs; the one whose tools are pipelines."""
 
 PRESENCE_TTL = 6.0
 """Seconds after which the presence of a worker or gateway expires; they write it three times in that time."""
@@ -63,8 +75,8 @@ TURN_QUEUE = Stream(
     refuse_when_full=True,
     max_per_subject=10_000,
     live="pallas.v1.live.queue",
-    removers=(GATEWAY, CLI),
-    counters=(GATEWAY, MONITOR, CLI),
+    removers=(*SUBMITTERS, CLI),
+    counters=(*SUBMITTERS, MONITOR, CLI),
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
 
@@ -125,7 +137,7 @@ TURN_REQUESTED = Contract(
     "turn.requested",
     Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
     TurnRequested,
-    owners=(GATEWAY, CLI),
+    owners=(*SUBMITTERS, CLI),
     readers=(GATEWAY, *EXECUTORS, CLI),
     stream=TURN_QUEUE,
     summary="A caller calls a tool of an agent. `caller` is the token of its principal.",
@@ -170,8 +182,8 @@ TURN_JOINED = Contract(
     "turn.joined",
     Template("pallas.v1.turn.joined.{team}.{agent}.{turn}"),
     TurnJoined,
-    owners=(GATEWAY,),
-    readers=(GATEWAY, CLI),
+    owners=SUBMITTERS,
+    readers=(*SUBMITTERS, CLI),
     stream=TURN_LOG,
     summary="A caller with an idempotency key follows its turn: it made or joined it, or stays when another leaves.",
 )
@@ -179,8 +191,8 @@ TURN_LEFT = Contract(
     "turn.left",
     Template("pallas.v1.turn.left.{team}.{agent}.{turn}"),
     TurnLeft,
-    owners=(GATEWAY,),
-    readers=(GATEWAY, CLI),
+    owners=SUBMITTERS,
+    readers=(*SUBMITTERS, CLI),
     stream=TURN_LOG,
     summary="A caller with an idempotency key has left; its turn is cancelled unless somebody joins in time.",
 )
@@ -226,7 +238,7 @@ WORKER_ALIVE = Contract(
     Template("pallas.v1.worker.alive.{worker}"),
     WorkerAlive,
     owners=EXECUTORS,
-    readers=(GATEWAY,),
+    readers=SUBMITTERS,
     stream=None,
     summary="A heartbeat of a worker's process. Not stored: a missing heartbeat is what counts.",
 )
@@ -310,7 +322,7 @@ GATEWAYS = Bucket(
     GatewayPresence,
     owner=GATEWAY,
     writers=(GATEWAY,),
-    readers=(GATEWAY, REGISTRY, CLI),
+    readers=(*SUBMITTERS, REGISTRY, CLI),
     ttl=PRESENCE_TTL,
     summary="The presence of gateways, with the dedicated ports that each has bound.",
 )
@@ -370,6 +382,63 @@ HEARTBEATS = Bucket(
     readers=(POOL, CLI),
     summary="The last heartbeat of each data agent.",
 )
+PIPELINE_NAMES = Bucket(
+    "pipeline_names",
+    Template("{name}"),
+    StoredPipeline,
+    owner=PIPELINES,
+    writers=(PIPELINES,),
+    readers=(PIPELINES, CLI),
+    summary="Stored pipelines by a digest of their full name: versions, and what is published of them.",
+)
+PIPELINE_IMAGES = Bucket(
+    "pipeline_images",
+    Template("{owner}.{hash}"),
+    PipelineImage,
+    owner=PIPELINES,
+    writers=(PIPELINES,),
+    readers=(PIPELINES, CLI),
+    summary="Sources of stored pipelines, by their owner and structural hash. Content, kept until it is deleted.",
+)
+PIPELINE_DRAFTS = Bucket(
+    "pipeline_drafts",
+    Template("{owner}.{hash}"),
+    PipelineImage,
+    owner=PIPELINES,
+    writers=(PIPELINES,),
+    readers=(PIPELINES, CLI),
+    ttl=86_400.0,
+    summary="Sources of pipelines that were compiled without a name, by owner and structural hash. Content.",
+)
+PIPELINE_NAMESPACES = Bucket(
+    "pipeline_namespaces",
+    Template("{namespace}"),
+    Namespace,
+    owner=PIPELINES,
+    writers=(PIPELINES,),
+    readers=(PIPELINES, CLI),
+    summary="Whose the short name of a namespace is: the first identity that used it.",
+)
+SUSPENSIONS = Bucket(
+    "suspensions",
+    Template("{turn}"),
+    Suspension,
+    owner=PIPELINES,
+    writers=(PIPELINES,),
+    readers=(PIPELINES, CLI),
+    ttl=86_400.0,
+    summary="Executions that wait for inputs, with what was computed so far. Content.",
+)
+PIPELINE_CACHE = Bucket(
+    "pipeline_cache",
+    Template("{key}"),
+    CachedAnswer,
+    owner=PIPELINES,
+    writers=(PIPELINES,),
+    readers=(PIPELINES, CLI),
+    ttl=3600.0,
+    summary='Answers of calls with `cache_backend: "shared"`, for at most an hour. Content.',
+)
 
 BUCKETS: tuple[
     Bucket[AgentDefinition]
@@ -380,9 +449,30 @@ BUCKETS: tuple[
     | Bucket[LegacyCall]
     | Bucket[LegacySession]
     | Bucket[DataAgent]
-    | Bucket[Heartbeat],
+    | Bucket[Heartbeat]
+    | Bucket[StoredPipeline]
+    | Bucket[PipelineImage]
+    | Bucket[Namespace]
+    | Bucket[Suspension]
+    | Bucket[CachedAnswer],
     ...,
-] = (AGENTS, WORKERS, GATEWAYS, PROBES, HEALTH, CALLS, SESSIONS, DATA_AGENTS, HEARTBEATS)
+] = (
+    AGENTS,
+    WORKERS,
+    GATEWAYS,
+    PROBES,
+    HEALTH,
+    CALLS,
+    SESSIONS,
+    DATA_AGENTS,
+    HEARTBEATS,
+    PIPELINE_NAMES,
+    PIPELINE_IMAGES,
+    PIPELINE_DRAFTS,
+    PIPELINE_NAMESPACES,
+    SUSPENSIONS,
+    PIPELINE_CACHE,
+)
 
 READ_AGENT = Question(
     "agent.read",
@@ -390,7 +480,7 @@ READ_AGENT = Question(
     AgentRead,
     AgentReadAnswer,
     askers=(GATEWAY,),
-    answerer=WORKER,
+    answerers=(WORKER, PIPELINES),
     timeout=10.0,
     summary="A prompt, resource or completion, which a worker of the agent answers.",
 )
@@ -400,7 +490,7 @@ CHECK_HEALTH = Question(
     HealthAsked,
     AgentHealth,
     askers=(GATEWAY, CLI),
-    answerer=MONITOR,
+    answerers=(MONITOR,),
     timeout=0.8,
     summary="Probe what an agent depends on now, and fold it.",
 )
@@ -411,7 +501,7 @@ LOOK_UP = Question(
     Lookups,
     LookedUp,
     askers=(RESOLVER,),
-    answerer=LIFECYCLE,
+    answerers=(LIFECYCLE,),
     timeout=3.0,
     summary="Look-ups of keys, teams and tokens, from Postgres.",
 )
@@ -420,8 +510,8 @@ RESOLVE = Question(
     Template("pallas.v1.auth.resolve"),
     ResolveBearer,
     Resolved,
-    askers=(GATEWAY, SEARCH, POOL),
-    answerer=RESOLVER,
+    askers=(GATEWAY, SEARCH, POOL, PIPELINES),
+    answerers=(RESOLVER,),
     timeout=5.0,
     summary="The principal of a bearer, and the libraries that it may read.",
 )
@@ -431,7 +521,7 @@ ASK_POOL = Question(
     PoolRequest,
     PoolAnswer,
     askers=(GATEWAY, CLI),
-    answerer=POOL,
+    answerers=(POOL,),
     timeout=5.0,
     summary="A data agent registers, sends a heartbeat or unregisters, at a gateway; or an operator retires it.",
 )

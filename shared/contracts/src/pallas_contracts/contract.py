@@ -137,13 +137,13 @@ class Blob:
 
 @dataclass(frozen=True)
 class Question[Q: Message, A: Message]:
-    """A request with a reply. `askers` send it, and one replica of `answerer` answers within `timeout` seconds."""
+    """A request with a reply. `askers` send it; one replica of one of `answerers` answers in `timeout` seconds."""
 
     name: str
     template: Template
     question: type[Q]
     answer: type[A]
     askers: tuple[str, ...]
-    answerer: str
+    answerers: tuple[str, ...]
     timeout: float
     summary: str

@@ -170,7 +170,7 @@ def _questions() -> Iterator[str]:
             f"`{question.template.text}`",
             f"{_link(question.question)} → {_link(question.answer)}",
             ", ".join(question.askers),
-            question.answerer,
+            ", ".join(question.answerers),
             f"{question.timeout:g} s",
             question.summary,
         )

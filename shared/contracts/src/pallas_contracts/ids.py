@@ -4,6 +4,7 @@ A token is `[a-z0-9_-]{1,64}`; everything that becomes part of a subject or a KV
 UUIDs in hex, so they sort by the time they were made.
 """
 
+import hashlib
 import re
 import secrets
 import time
@@ -43,6 +44,11 @@ def new_turn_id() -> TurnId:
     value = value & ~(0xF << 76) | (0x7 << 76)
     value = value & ~(0x3 << 62) | (0x2 << 62)
     return TurnId(f"{value:032x}")
+
+
+def child_id(parent: str, call: str) -> TurnId:
+    """The id of the turn that a call inside `parent` makes; `call` is its place in the parent's journal."""
+    return derived_turn_id(hashlib.sha256(f"{parent}/{call}".encode()).digest())
 
 
 def derived_turn_id(digest: bytes) -> TurnId:

@@ -28,6 +28,8 @@ type TurnError = (
     | Annotated[Literal["tool_unavailable"], "A downstream server could not be reached at all."]
     | Annotated[Literal["agent_unreachable"], "The agent cannot be reached, or the connection broke during the call."]
     | Annotated[Literal["invalid_answer"], "The agent's answer is malformed or does not fit its schema."]
+    | Annotated[Literal["node_failed"], "A call inside the pipeline failed."]
+    | Annotated[Literal["suspended_too_large"], "Inputs are missing, and the values so far are too large to keep."]
     | Annotated[Literal["worker_lost"], "The worker died and the turn cannot safely be executed again."]
     | Annotated[Literal["cancelled"], "The turn was cancelled."]
     | Annotated[Literal["busy"], "Too many turns are waiting."]
@@ -101,11 +103,11 @@ class TurnRequested(Message):
 
     `input_responses` and `request_state` come from a caller that was asked for more input (`InputRequired`). `stowed`
     is the claim check of the arguments, `input_responses` and `request_state`, as one object, if they are too big for
-    the message; arguments in the message are then added to those of the object. `correlation` is the caller's id of its
-    conversation, `conversation` a keyed hash of it, which the log keeps; `task` is the caller's id of its task and
-    `task_hash` its keyed hash. `digest` is a keyed digest of the call, if the
-    caller sent an idempotency key. `replay_of` is the turn that this one executes again, `model` the model to execute
-    it with instead of the agent's.
+    the message; arguments in the message are then added to those of the object. `correlation` is the caller's id of
+    its conversation, `conversation` a keyed hash of it, which the log keeps; `task` is the caller's id of its task
+    and `task_hash` its keyed hash. `digest` is a keyed digest of the call, if the caller sent an idempotency key.
+    `parent` is the turn that made this one, `depth` the number of turns above it. `replay_of` is the turn that this
+    one executes again, `model` the model to execute it with instead of the agent's.
     """
 
     turn_id: Token
@@ -115,6 +117,7 @@ class TurnRequested(Message):
     arguments: JsonObject = Field(default_factory=dict[str, Any])
     principal: Principal = Principal()
     parent: Token | None = None
+    depth: int = 0
     correlation: str | None = None
     client: ClientContext
     input_responses: JsonObject | None = None

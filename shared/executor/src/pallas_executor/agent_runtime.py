@@ -4,19 +4,34 @@ A runtime knows nothing of NATS: it gets a turn and an emitter of events, and re
 Cancellation is ordinary task cancellation: a runtime cleans up and lets `CancelledError` pass.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject
-from pallas_contracts.turns import Answered, ClientContext, InputRequired, KnownEvent, Result, ToolStarted, TurnError
+from pallas_contracts.turns import (
+    Answered,
+    ClientContext,
+    InputRequired,
+    KnownEvent,
+    Principal,
+    Result,
+    ToolStarted,
+    TurnError,
+)
 from pallas_executor.boundary import Boundary
 from pallas_executor.journal import NO_JOURNAL, Journal
+
+PEER = Principal()
+"""A caller of whom nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One attempt at one call. `remaining` is the time in seconds that is left for the turn.
 
+    `principal` is who calls, `depth` the number of turns above this one.
     `task` is the caller's id of the task that the call belongs to. `model` (`PROVIDER.NAME`) replaces the agent's own
     model. `journal` has what earlier attempts asked and heard; at `boundary` this attempt stops while the worker
     drains. Runtimes use both through `Steps`.
@@ -30,6 +45,8 @@ class Turn:
     attempt: int
     remaining: float
     client: ClientContext
+    principal: Principal = PEER
+    depth: int = 0
     correlation: str | None = None
     task: str | None = None
     input_responses: JsonObject | None = None
@@ -112,11 +129,16 @@ class AgentRuntime(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HostedAgent:
-    """An agent as a worker hosts it. `reachable`: its turns can succeed here; otherwise the presence leaves it out."""
+    """An agent as a worker hosts it. `reachable`: its turns can succeed here; otherwise the presence leaves it out.
+
+    `abandon` is called before a turn that an earlier attempt has begun is ended without running again, and before a
+    cancelled turn is ended: it cancels the turns that the turn has made.
+    """
 
     definition: AgentDefinition
     runtime: AgentRuntime
     reachable: bool = True
+    abandon: Callable[[TurnRef], Awaitable[None]] | None = None
 
     @property
     def key(self) -> str:

@@ -61,6 +61,16 @@ class Boundary:
             self._under_way -= 1
             self._check()
 
+    @contextmanager
+    def elsewhere(self) -> Generator[None]:
+        """Wait inside the block for what goes on without this attempt, and which the next one finds again."""
+        self._waiting += 1
+        try:
+            self._check()
+            yield
+        finally:
+            self._waiting -= 1
+
     def hold(self) -> None:
         """From here on there is no boundary, and no step waits: something has begun whose end is not known."""
         self._held.set()

@@ -88,6 +88,8 @@ def _turn(request: TurnRequested, attempt: int, remaining: float, journal: Journ
         attempt=attempt,
         remaining=remaining,
         client=request.client,
+        principal=request.principal,
+        depth=request.depth,
         correlation=request.correlation,
         task=request.task,
         input_responses=request.input_responses,

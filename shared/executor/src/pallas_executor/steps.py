@@ -1,6 +1,6 @@
 """The steps of one attempt. A call that an earlier attempt made is not made again: its answer is in the journal."""
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
 from pallas_contracts.turns import Answered, Continued, Restarted, ToolStarted
 from pallas_executor.agent_runtime import Emitter, Failed, Turn
@@ -90,6 +90,10 @@ class Steps:
     def under_way(self, *, safe: bool = False) -> AbstractAsyncContextManager[None]:
         """Make a call inside the block. While the worker drains, it does not begin (see `Boundary`)."""
         return self._boundary.step(safe=safe)
+
+    def elsewhere(self) -> AbstractContextManager[None]:
+        """Wait inside the block for another turn. A drain may stop the attempt meanwhile: the next one joins it."""
+        return self._boundary.elsewhere()
 
     def hold(self) -> None:
         """From here on a drain does not stop the attempt."""

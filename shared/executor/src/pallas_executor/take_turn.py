@@ -155,6 +155,7 @@ class TakeTurn:
                 if why is not None and used_up:
                     names = (ref.team, ref.agent, ref.turn_id)
                     await self.letters.keep(delivery, *names, "worker_lost", why.message, attempts=attempt - 1)
+                await _abandon(hosted, ref)
                 writer = self._writer(hosted, request, attempt, fence, again=True)
                 await conclude_turn(writer, request, why, started_at, self.metrics.turns.ended)
                 return _End.CONCLUDED
@@ -184,6 +185,7 @@ class TakeTurn:
             if not isinstance(state.claim, CancelRequested):
                 log.warning("superseded", extra={"attempt": writer.attempt})
                 return _End.ELSEWHERE
+            await _abandon(hosted, writer.ref)
             cancelled = self._writer(hosted, request, writer.attempt, state.seq, again=True)
             await conclude_turn(cancelled, request, None, started_at, self.metrics.turns.ended)
         return _End.CONCLUDED
@@ -202,6 +204,11 @@ class TakeTurn:
             early_content=again or attempt > 1 or request.stowed is not None,
             kept=kept_request(request, hosted.definition) if self.content_seconds else None,
         )
+
+
+async def _abandon(hosted: HostedAgent, ref: TurnRef) -> None:
+    if hosted.abandon is not None:
+        await hosted.abandon(ref)
 
 
 def _log_start(request: TurnRequested, attempt: int, journal: Journal) -> None:

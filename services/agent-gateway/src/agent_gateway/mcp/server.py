@@ -22,12 +22,13 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refused, result_of
+from agent_gateway.caller import principal_of
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
 from agent_gateway.mcp.get_health import get_health
 from agent_gateway.mcp.idempotency import idempotency_key
 from agent_gateway.mcp.observers import event_stream_of, progress_observer, stream_observer
 from agent_gateway.mcp.platform import Platform
-from agent_gateway.mcp.request import SESSION_HEADER, Context, call_of, is_modern, session_of
+from agent_gateway.mcp.request import SESSION_HEADER, Context, call_of, is_modern, scope_of, session_of
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
@@ -141,7 +142,13 @@ class AgentServer:
     async def _read(self, context: Context, method: Any, params: types.RequestParams) -> WireResult:
         """Ask the agent's owner."""
         asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
-        question = AgentRead(team=self.definition.team, agent=self.definition.agent, method=method, params=asked)
+        question = AgentRead(
+            team=self.definition.team,
+            agent=self.definition.agent,
+            method=method,
+            params=asked,
+            principal=principal_of(scope_of(context)),
+        )
         try:
             read = await ask(self.platform.bus, READ_AGENT, question, team=question.team, agent=question.agent)
         except PallasError as error:

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Literal
 
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.turns import LOG_LEVELS, ClientContext, LogMessage, Progress
-from pallas_executor.agent_runtime import Emitter, Turn
+from pallas_contracts.turns import LOG_LEVELS, ClientContext, LogMessage, Principal, Progress
+from pallas_executor.agent_runtime import PEER, Emitter, Turn
 from pallas_executor.functions.durable import DurableSteps
 
 
@@ -119,3 +119,4 @@ class ReadContext:
     team: str
     agent: str
     params: JsonObject
+    principal: Principal = PEER

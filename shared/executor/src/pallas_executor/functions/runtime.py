@@ -88,7 +88,7 @@ class FunctionRuntime:
             Rejected: the function refused (`ProtocolFault`); `facts` has `protocol_code` and `data`.
             Unavailable: it took longer than `read_seconds`.
         """
-        ctx = ReadContext(question.team, question.agent, question.params)
+        ctx = ReadContext(question.team, question.agent, question.params, question.principal)
         limit = asyncio.timeout(self.read_seconds)
         try:
             async with limit:

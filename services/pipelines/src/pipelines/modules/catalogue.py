@@ -1,0 +1,105 @@
+"""The modules of all agents, and those that one caller may use. Both follow the bucket of definitions, live."""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
+from pallas_contracts.turns import Principal
+from pallas_cst.functions import Functions
+from pallas_cst.stdlib import STANDARD
+from pipelines.modules.module import Module, module_of
+from pipelines.modules.names import language_names
+
+_MOST_VIEWS = 256
+"""Sets of agents for which the modules are kept."""
+
+_OWN = f"{PIPELINES_TEAM}.{CONSTELLATION}"
+
+_STANDARD = tuple(standard.function for standard in STANDARD.values())
+
+
+@dataclass(frozen=True)
+class Modules:
+    """The modules that one caller may use, and all functions of the language with them. Compared by identity."""
+
+    by_basis: Mapping[str, Module]
+    functions: Functions
+
+    def find(self, name: str) -> Module | None:
+        """The tool of a name in the language, of `team.agent.tool`, or of a bare name that only one tool has."""
+        named = self.functions.by_qualified.get(name)
+        if named is not None:
+            return self.by_basis.get(named.module)
+        bare = [function for function in self.functions.named(name) if function.tool]
+        if len(bare) == 1:
+            return self.by_basis[bare[0].module]
+        return self.by_basis.get("/".join(name.split(".", 2)))
+
+
+@dataclass
+class Catalogue:
+    """All modules. `changed` is called with the key of an agent whose definition has changed."""
+
+    _agents: dict[str, tuple[Module, ...]] = field(default_factory=dict[str, tuple[Module, ...]])
+    _definitions: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
+    _views: OrderedDict[tuple[str, ...], Modules] = field(default_factory=OrderedDict[tuple[str, ...], Modules])
+    _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each change."""
+        self._listeners.append(listener)
+
+    def changed(self, key: str, definition: AgentDefinition | None) -> None:
+        """An agent was added, changed or removed (None)."""
+        known = self._definitions.get(key)
+        if definition is not None and definition.unusable is None and key != _OWN:
+            self._definitions[key] = definition
+        elif self._definitions.pop(key, None) is None:
+            return
+        if definition is not None and known is not None and known.revision == definition.revision:
+            return
+        self._agents.clear()
+        self._views.clear()
+        for listener in self._listeners:
+            listener()
+
+    def definition(self, team: str, agent: str) -> AgentDefinition | None:
+        """The definition of an agent as it is now."""
+        return self._definitions.get(f"{team}.{agent}")
+
+    def of(self, caller: Principal) -> Modules:
+        """The modules that a caller may use."""
+        allowed = tuple(key for key in sorted(self._definitions) if self._definitions[key].allows(caller))
+        if allowed in self._views:
+            self._views.move_to_end(allowed)
+        else:
+            modules = {module.basis: module for key in allowed for module in self._of_agent(key)}
+            functions = Functions((*_STANDARD, *(module.function for module in modules.values())))
+            self._views[allowed] = Modules(modules, functions)
+            if len(self._views) > _MOST_VIEWS:
+                self._views.popitem(last=False)
+        return self._views[allowed]
+
+    def _of_agent(self, key: str) -> tuple[Module, ...]:
+        if not self._agents:
+            self._agents = self._all()
+        return self._agents[key]
+
+    def _all(self) -> dict[str, tuple[Module, ...]]:
+        """The modules of every agent. Names depend on all agents of a team, also on those a caller does not see."""
+        of_teams: dict[str, list[str]] = defaultdict(list)
+        for definition in self._definitions.values():
+            of_teams[definition.team].append(definition.agent)
+        teams = language_names(of_teams)
+        agents = {team: language_names(names) for team, names in of_teams.items()}
+        return {
+            key: tuple(_modules_of(it, f"{teams[it.team]}.{agents[it.team][it.agent]}"))
+            for key, it in self._definitions.items()
+        }
+
+
+def _modules_of(definition: AgentDefinition, namespace: str) -> list[Module]:
+    names = language_names(tool.name for tool in definition.tools)
+    return [module_of(definition, tool, namespace, names[tool.name]) for tool in definition.tools]

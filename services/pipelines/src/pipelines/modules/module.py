@@ -1,0 +1,115 @@
+"""A module: a function of the language, and for a tool of an agent what it takes to call it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
+from pallas_contracts.data_agents import WRAPPED
+from pallas_cst import types as t
+from pallas_cst.functions import Function
+from pallas_cst.json_schema import parameters_of, type_of
+from pallas_cst.stdlib import StandardFunction
+
+SUPPORTED_OPTIONS = (
+    "retry",
+    "timeout",
+    "delay",
+    "backoff",
+    "fallback",
+    "cache",
+    "cache_backend",
+    "throttle",
+    "concurrency",
+    "on_error",
+    "lazy",
+    "priority",
+)
+
+_ANNOTATIONS = {"readOnlyHint": "read-only", "idempotentHint": "idempotent", "destructiveHint": "destructive"}
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A tool of an agent as a function. `wrapped`: its answers are `{"result": answer}`."""
+
+    function: Function
+    definition: AgentDefinition
+    tool: ToolDefinition
+
+    @property
+    def name(self) -> str:
+        """The qualified name in the language."""
+        return self.function.qualified
+
+    @property
+    def basis(self) -> str:
+        """`{team}/{agent}/{tool}`: what is called, as it is recorded in a journal."""
+        return self.function.module
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether an answer is `{"result": answer}`, because MCP wants objects."""
+        return self.tool.meta == WRAPPED
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be called again when it is not known whether a call took effect."""
+        hints = self.tool.annotations or {}
+        return self.definition.retry == "safe" or bool(hints.get("readOnlyHint") or hints.get("idempotentHint"))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Team, agent, kind, and the tool's hints."""
+        hints = self.tool.annotations or {}
+        said = (tag for hint, tag in _ANNOTATIONS.items() if hints.get(hint))
+        return (self.definition.team, self.definition.agent, self.definition.kind, *said)
+
+    def document(self) -> JsonObject:
+        """The module document (RFC-018, "Module Resource Example")."""
+        timeout = {"timeout": f"{self.definition.limits.turn_timeout:g}s"}
+        return _document(
+            self.function, self.tool.description, self.definition.version, self.tags, SUPPORTED_OPTIONS, timeout
+        )
+
+
+def module_of(definition: AgentDefinition, tool: ToolDefinition, namespace: str, name: str) -> Module:
+    """The module of a tool. An answer without a schema is a String: its text."""
+    parameters, needed = parameters_of(tool.input_schema)
+    basis = f"{definition.team}/{definition.agent}/{tool.name}"
+    returns: t.Type = t.STRING if tool.output_schema is None else type_of(tool.output_schema)
+    if tool.meta == WRAPPED and isinstance(returns, t.Record):
+        returns = returns.fields.get("result", t.JSON)
+    function = Function(name, parameters, returns, basis, namespace, tool=True, needed=needed)
+    return Module(function, definition, tool)
+
+
+def standard_document(standard: StandardFunction) -> JsonObject:
+    """The module document of a function of the standard library."""
+    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("cache", "fallback", "on_error"), {})
+
+
+def _document(
+    function: Function,
+    description: str,
+    version: str,
+    tags: tuple[str, ...],
+    options: tuple[str, ...],
+    defaults: Mapping[str, str],
+) -> JsonObject:
+    fields = {name: str(kind) for name, kind in function.parameters}
+    return {
+        "name": function.qualified,
+        "description": description,
+        "version": version,
+        "input": {"type": "record", "fields": fields},
+        "output": _output(function.returns),
+        "tags": list(tags),
+        "options": {"supportedOptions": list(options), "defaults": dict(defaults)},
+        "signature": str(function),
+    }
+
+
+def _output(kind: t.Type) -> JsonObject:
+    if isinstance(kind, t.Record):
+        return {"type": "record", "fields": {name: str(field) for name, field in kind.fields.items()}}
+    return {"type": str(kind)}

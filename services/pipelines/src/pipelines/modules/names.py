@@ -1,0 +1,33 @@
+"""Names of agents and tools in the language.
+
+What an identifier cannot have becomes `_`. A name that begins with a digit or a hyphen, or that is a reserved word,
+gets a `_` in front. Of names that meet, the later ones in the order of the original names get `_2`, `_3` and so on.
+"""
+
+import re
+from collections.abc import Iterable
+
+from pallas_cst.parse import RESERVED
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
+_FIRST = re.compile(r"[A-Za-z_]")
+
+
+def language_names(originals: Iterable[str]) -> dict[str, str]:
+    """The name in the language of each original name."""
+    found: dict[str, str] = {}
+    taken = set[str]()
+    for original in sorted(originals):
+        name = _identifier(original)
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{_identifier(original)}_{number}"
+        taken.add(name)
+        found[original] = name
+    return found
+
+
+def _identifier(original: str) -> str:
+    name = _NOT_ALLOWED.sub("_", original)
+    return f"_{name}" if name in RESERVED or not _FIRST.match(name) else name

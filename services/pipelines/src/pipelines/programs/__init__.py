@@ -1,0 +1,1 @@
+"""Programs: their source, checked against the modules of a caller."""

@@ -1,0 +1,80 @@
+"""A program that was checked against the modules of a caller."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.message import utc_now
+from pallas_contracts.pipelines import PipelineImage, UsedModule
+from pallas_cst.canonical import source_hash, structural_hash
+from pallas_cst.check import Checked
+from pallas_cst.faults import Fault, Faulty, Lines, Warned
+from pipelines.modules.catalogue import Modules
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program without faults."""
+
+    source: str
+    checked: Checked
+    modules: Modules
+
+    @cached_property
+    def structural_hash(self) -> str:
+        """SHA-256 of its canonical form, 64 hex digits."""
+        return structural_hash(self.checked)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The types of the inputs by name."""
+        return {name: str(kind) for name, kind in self.checked.inputs.items()}
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The types of the outputs by name."""
+        return {name: str(kind) for name, kind in self.checked.outputs.items()}
+
+    @cached_property
+    def used(self) -> tuple[UsedModule, ...]:
+        """The modules that it calls, each once, by name."""
+        tools = {
+            function.qualified: str(function)
+            for called in self.checked.functions.values()
+            for function in called
+            if function is not None and function.tool
+        }
+        return tuple(UsedModule(name=name, signature=tools[name]) for name in sorted(tools))
+
+    def image(self) -> PipelineImage:
+        """The program as it is stored."""
+        return PipelineImage(
+            source=self.source,
+            structural_hash=self.structural_hash,
+            syntactic_hash=source_hash(self.source),
+            inputs=self.inputs,
+            outputs=self.outputs,
+            modules=self.used,
+            compiled_at=utc_now(),
+        )
+
+    def warnings(self) -> list[JsonObject]:
+        """What is probably not meant, with its place in the source."""
+        return diagnostics(self.source, self.checked.warnings)
+
+
+def diagnostics(source: str, faults: Iterable[Fault | Warned]) -> list[JsonObject]:
+    """Faults or warnings as RFC-018 has them: line and column from 1, code, message."""
+    lines = Lines(source)
+    found: list[JsonObject] = []
+    for fault in faults:
+        line, column = lines.position(fault.span.start)
+        code: JsonObject = {"code": str(fault.code)} if isinstance(fault, Fault) else {}
+        found.append({"line": line, "column": column, **code, "message": fault.message})
+    return found
+
+
+def errors_of(source: str, faulty: Faulty, *, first: bool = False) -> list[JsonObject]:
+    """The faults of a program that cannot be used; only the engine's one with `first`."""
+    return diagnostics(source, faulty.faults[:1] if first else faulty.faults)

@@ -280,14 +280,17 @@ def _plain(value: Value, kind: t.Type) -> Any:
         case t.OptionalOf(inner):
             return None if value is None else _plain(inside(value), inner)
         case t.ListOf(item) | t.SeqOf(item):
-            return [_plain(each, item) for each in value]
+            return [_at(index, _plain, each, item) for index, each in enumerate(value)]
         case t.MapOf() if is_object(value):
-            return {key: _plain(each, kind.value) for key, each in value.items()}
+            return {key: _at(key, _plain, each, kind.value) for key, each in value.items()}
         case t.MapOf():
             return [[_plain(key, kind.key), _plain(each, kind.value)] for key, each in value]
         case t.Record(fields):
-            empty = {name for name, field in fields.items() if value[name] is None and isinstance(field, t.OptionalOf)}
-            return {name: _plain(value[name], field) for name, field in fields.items() if name not in empty}
+            return {
+                name: _at(name, _plain, value[name], field)
+                for name, field in fields.items()
+                if value[name] is not None or not isinstance(field, t.OptionalOf)
+            }
         case t.Union():
             return _plain(value, member_of(value, kind))
         case t.FLOAT:
@@ -301,9 +304,9 @@ def _plain(value: Value, kind: t.Type) -> Any:
 def _plain_json(value: Value) -> Any:
     """The JSON of a value of which the type is not known."""
     if is_object(value):
-        return {name: _plain_json(each) for name, each in value.items()}
+        return {name: _at(name, _plain_json, each) for name, each in value.items()}
     if is_list(value) or is_pair(value):
-        return [_plain_json(each) for each in value]
+        return [_at(index, _plain_json, each) for index, each in enumerate(value)]
     if isinstance(value, Some):
         return _plain_json(value.value)
     return _float(value) if isinstance(value, float) else value

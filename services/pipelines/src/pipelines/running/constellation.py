@@ -15,7 +15,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Progress
 from pallas_cst.faults import Faulty
-from pallas_cst.reach import reach_without
+from pallas_cst.reach import reach
 from pallas_executor.agent_runtime import AgentRuntime, Emitter, Failed, NeedsInput, Outcome, Turn
 from pallas_executor.steps import Steps
 from pipelines.programs.compiler import Compiler
@@ -72,13 +72,13 @@ class ConstellationRuntime:
         program, milliseconds = await self._compiled(attempt)
         if turn.arguments.get("dry_run"):
             return completed({"success": True, "status": "planned", **plan_of(program)})
-        given: JsonObject = turn.arguments["inputs"]
+        given: JsonObject = dict(turn.arguments["inputs"])
         inputs = read_inputs(program.checked, given)
         if inputs.missing and turn.arguments.get("on_missing") == "ask":
             more = answered(inputs.missing, turn.input_responses)
             if more is None and turn.input_responses is None and "elicitation" in turn.client.capabilities:
                 return NeedsInput(ask_for(inputs.missing))
-            given = {**given, **(more or {})}
+            given |= more or {}
             inputs = read_inputs(program.checked, given)
         began = Suspension(
             turn_id=turn.turn_id,
@@ -111,30 +111,30 @@ class ConstellationRuntime:
     ) -> Outcome:
         """Run to the end, or as far as the inputs reach; `began` is the execution as it would be suspended."""
         children = self.engine.children(attempt.turn, attempt.steps, attempt.emit, began.answers)
-        reach = reach_without(program.checked, inputs.missing) if inputs.missing else None
-        ran = await self.engine.run(program, inputs.values, children, self.engine.slots(), reach=reach)
+        ran = await self.engine.run(program, inputs.values, children, self.engine.slots(), missing=inputs.missing)
         answer: JsonObject = {
             "success": True,
-            "status": "completed" if reach is None else "suspended",
+            "status": "suspended" if inputs.missing else "completed",
             "outputs": ran.outputs,
             "executionId": began.turn_id,
             "structuralHash": f"sha256:{program.structural_hash}",
             "resumptionCount": began.resumptions,
             "metrics": _metrics(compiled, ran),
         }
-        if reach is None:
+        if not inputs.missing:
             if began.resumptions:
                 await self.suspensions.done(began)
             return completed(answer)
         missing = {name: str(kind) for name, kind in inputs.missing.items()}
+        pending = reach(program.checked, inputs.missing).pending
         update = {
             "answers": {**began.answers, **children.answers},
             "missing": missing,
-            "pending": tuple(reach.pending),
+            "pending": tuple(pending),
             "resumed_by": None,
         }
         await self.suspensions.suspend(began.model_copy(update=update))
-        return completed(answer | {"missingInputs": missing, "pendingOutputs": list(reach.pending)})
+        return completed(answer | {"missingInputs": missing, "pendingOutputs": list(pending)})
 
     async def _batch(self, attempt: _Attempt) -> Outcome:
         program, milliseconds = await self._compiled(attempt)

@@ -1,7 +1,7 @@
 """Runs a checked program: its functions here, its tools as turns."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pallas_calls.service import Calls
@@ -9,7 +9,6 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import PallasError
 from pallas_cst.evaluate import RunFailed, evaluate
 from pallas_cst.faults import Lines
-from pallas_cst.reach import Reach
 from pallas_cst.values import Value, to_json
 from pallas_executor.agent_runtime import Emitter, Turn
 from pallas_executor.steps import Steps
@@ -63,9 +62,9 @@ class Engine:
         slots: PrioritySlots,
         *,
         prefix: str = "",
-        reach: Reach | None = None,
+        missing: Collection[str] = (),
     ) -> Ran:
-        """Compute the outputs; those that can be reached without missing inputs, with `reach`.
+        """Compute the outputs; those that can be reached without the inputs that are `missing`.
 
         Raises:
             ExecutionFailed: a call failed.
@@ -74,7 +73,7 @@ class Engine:
         nodes = Nodes(program, children, self.pacing, slots, self.cache, prefix)
         began = time.perf_counter()
         try:
-            outputs = await evaluate(program.checked, inputs, nodes.call, reach=reach)
+            outputs = await evaluate(program.checked, inputs, nodes.call, missing=missing)
         except (NodeFailed, RunFailed) as error:
             line, column = Lines(program.source).position(error.span.start)
             raise ExecutionFailed(f"Line {line}, column {column}: {error.message}") from None

@@ -72,15 +72,15 @@ def answered(missing: Mapping[str, t.Type], responses: JsonObject | None) -> Jso
     Raises:
         Rejected: an input is no JSON (`invalid_input`).
     """
-    response = (responses or {}).get(_QUESTION)
-    if not isinstance(response, dict) or response.get("action") != "accept":
-        return None
-    content: JsonObject = response.get("content") or {}
-    return {
-        name: content[name] if kind in _FIELDS else _parsed(name, content[name])
-        for name, kind in missing.items()
-        if name in content
-    }
+    match (responses or {}).get(_QUESTION):
+        case {"action": "accept", "content": {**content}}:
+            return {
+                name: content[name] if kind in _FIELDS else _parsed(name, content[name])
+                for name, kind in missing.items()
+                if name in content
+            }
+        case _:
+            return None
 
 
 def _parsed(name: str, text: Any) -> Any:

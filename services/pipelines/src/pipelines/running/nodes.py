@@ -13,7 +13,7 @@ from pallas_contracts.agents import JsonObject
 from pallas_cst import syntax as s
 from pallas_cst.evaluate import Calling, RunFailed
 from pallas_cst.faults import Span
-from pallas_cst.values import Unfit, Value, from_json, zero_value
+from pallas_cst.values import Unfit, Value, failed, from_json, succeeded, zero_value
 from pipelines.modules.module import Module
 from pipelines.programs.program import Program
 from pipelines.running.answers import Answer, Failure
@@ -64,7 +64,7 @@ class Nodes:
             if calling.fallback is None:
                 return _stand_in(calling, error)
             value = await calling.fallback()
-        return {"ok": True, "value": value, "error": None} if wraps else value
+        return succeeded(value) if wraps else value
 
     async def _of_tool(self, calling: Calling) -> Value:
         module = self.program.modules.by_basis[calling.function.module]
@@ -88,17 +88,15 @@ class Nodes:
             return await self._retried(options, module, place, arguments)
         caller, revision = self.children.turn.principal, module.definition.revision
         key = cache_key(caller, module.basis, revision, arguments)
-        if not self.children.has_answer(f"{place}.0", module):
-            if (kept := await self.cache.get(key, options.cache_backend)) is not None:
-                return await self.children.take(f"{place}.0", module, kept)
+        answered = self.children.has_answer(f"{place}.0", module)
+        if not answered and (kept := await self.cache.get(key, options.cache_backend)) is not None:
+            return await self.children.take(f"{place}.0", module, kept)
         answer = await self._retried(options, module, place, arguments)
         if isinstance(answer, Answer):
             await self.cache.put(key, options.cache_backend, answer, options.cache.seconds)
         return answer
 
-    async def _retried(
-        self, options: s.Options, module: Module, place: str, arguments: JsonObject
-    ) -> Answer | Failure:
+    async def _retried(self, options: s.Options, module: Module, place: str, arguments: JsonObject) -> Answer | Failure:
         """The answer of the first try that succeeds. What may have taken effect is repeated only if it may be."""
         tries = (options.retry or 0) + 1
         answer: Answer | Failure = await self._tried(options, module, f"{place}.0", arguments)
@@ -127,7 +125,7 @@ def _stand_in(calling: Calling, error: NodeFailed | RunFailed) -> Value:
     """What `on_error` puts in the place of the value; raises the error otherwise."""
     match calling.call.options.on_error:
         case "wrap":
-            return {"ok": False, "value": None, "error": error.message}
+            return failed(error.message)
         case "skip":
             return zero_value(calling.function.returns)
         case "log":

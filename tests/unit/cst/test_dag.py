@@ -101,7 +101,7 @@ def test_what_is_needed_is_an_edge(body: str, expected: list[str]) -> None:
 
 
 def test_items_of_a_lambda_come_from_the_list_beside_it() -> None:
-    map_ = "module:stdlib.hof.map"
+    map_ = "module:stdlib.collection.map"
     assert edges_of("in l: Seq<Int>\nin k: Int\nx = map(l, (i) => get(i) + k)\nout x") == [
         "input:l > " + map_,
         "input:k > " + map_,

@@ -155,7 +155,7 @@ class _Links:
                 return {self._call(expr, scope): False}
             case s.Match(value, cases):
                 found = self._sources(value, scope)
-                results = [self._sources(result, scope | _bound(pattern, found)) for pattern, result in cases]
+                results = [self._sources(result, {**scope, **_bound(pattern, found)}) for pattern, result in cases]
                 return self._joined(expr.span, [found], results)
             case s.Lambda():
                 return self._loop(expr, {}, scope)

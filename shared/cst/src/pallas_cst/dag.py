@@ -15,7 +15,7 @@ from pallas_cst.check import Checked
 from pallas_cst.faults import Code, Fault, Faulty, Span
 from pallas_cst.pretty import option_texts
 
-MOST_LINKS = 200_000
+MOST_LINKS = 100_000
 """The most edges, and steps on the way to them: a short program can have a number that grows with its square."""
 
 type Kind = Literal["input", "module", "output"]

@@ -60,6 +60,11 @@ def type_text(kind: s.TypeExpr) -> str:
             return " | ".join(map(type_text, members))
 
 
+def expr_text(expr: s.Expr) -> str:
+    """An expression as text."""
+    return _text(expr)
+
+
 def _text(expr: s.Expr, level: int = _ANY, *, ends: bool = False) -> str:
     """An expression where at least `level` is needed. `ends`: nothing follows that it could take for its own."""
     own, text = _leveled(expr, ends=ends)

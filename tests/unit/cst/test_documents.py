@@ -60,8 +60,9 @@ def test_programs_in_the_documents_have_no_faults(name: str) -> None:
     assert [codes(program, FUNCTIONS) for program in blocks(name, "cst")] == [[] for _ in blocks(name, "cst")]
 
 
-def test_every_code_has_a_page() -> None:
+def test_every_code_has_a_page_with_common_mistakes() -> None:
     assert documents.errors() == sorted(Code)
+    assert [code for code in Code if "Common mistakes:" not in documents.read(f"errors/{code}")] == []
 
 
 @pytest.mark.parametrize("code", [code for code in documents.errors() if code != Code.CIRCULAR])

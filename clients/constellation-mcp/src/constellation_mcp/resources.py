@@ -56,7 +56,7 @@ async def read(service: Service, caller: str, uri: str) -> Content:
             raise NotFound
         return Content(documents.read(unquote(rest)), MARKDOWN, bundled=True)
     if uri == f"{SCHEME}executions":
-        return _json(await service.get(caller, "/history"))
+        return _json(await service.get(caller, "/history", keep=False))
     if kind not in ("modules", "pipelines"):
         raise NotFound
     if not rest:

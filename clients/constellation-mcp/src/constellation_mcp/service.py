@@ -52,10 +52,10 @@ class Bucket:
     per_minute: float
     burst: float
     _left: float = field(init=False)
-    _at: float = field(init=False, default_factory=time.monotonic)
+    _at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._left = self.burst
+        self._left, self._at = self.burst, time.monotonic()
 
     def take(self) -> float:
         """Take one; else the seconds until there is one."""
@@ -77,8 +77,8 @@ class Service:
     bucket: Bucket = field(default_factory=lambda: Bucket(MOST_PER_MINUTE, MOST_AT_ONCE))
     _kept: dict[tuple[str, str], tuple[float, Any]] = field(default_factory=dict[tuple[str, str], tuple[float, Any]])
 
-    async def get(self, caller: str, path: str) -> Any:
-        """What is at a path: JSON, or the text if it is none. `caller` is who asks.
+    async def get(self, caller: str, path: str, *, keep: bool = True) -> Any:
+        """What is at a path: JSON, or the text if it is none. `caller` is who asks; `keep`: it may be some seconds old.
 
         Raises:
             ServiceError: the service does not give it.
@@ -87,6 +87,8 @@ class Service:
         if time.monotonic() < until:
             return value
         value = await self._request(caller, "GET", path)
+        if not keep:
+            return value
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
         self._kept[caller, path] = (time.monotonic() + self.configuration.cache.module_ttl_seconds, value)

@@ -192,7 +192,7 @@ async def _diff(service: Service, caller: str, given: Json) -> Json:
 
 
 async def _history(service: Service, caller: str, given: Json) -> Json:
-    return _object(await service.get(caller, f"/history{_query(given)}"))
+    return _object(await service.get(caller, f"/history{_query(given)}", keep=False))
 
 
 def _query(given: Mapping[str, Any]) -> str:

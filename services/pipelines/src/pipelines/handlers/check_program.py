@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import Principal
 from pallas_cst.canonical import source_hash
+from pallas_cst.dag import graph
 from pallas_cst.faults import Faulty
 from pallas_cst.parse import parse
 from pipelines.programs.compiler import Compiler
@@ -45,6 +46,6 @@ def compiled(program: Program) -> JsonObject:
         "syntacticHash": f"sha256:{source_hash(program.source)}",
         "inputs": program.inputs,
         "outputs": program.outputs,
-        "dag": graph_of(program.checked).document(),
+        "dag": graph(program.checked).as_json(),
         "warnings": program.warnings(),
     }

@@ -72,7 +72,7 @@ class ConstellationRuntime:
         program, milliseconds = await self._compiled(attempt)
         if turn.arguments.get("dry_run"):
             return completed({"success": True, "status": "planned", **plan_of(program)})
-        given: JsonObject = dict(turn.arguments["inputs"])
+        given = _inputs_of(turn.arguments["inputs"])
         inputs = read_inputs(program.checked, given)
         if inputs.missing and turn.arguments.get("on_missing") == "ask":
             more = answered(inputs.missing, turn.input_responses)
@@ -198,6 +198,10 @@ class ConstellationRuntime:
         except Faulty as faulty:
             raise Rejected(faults_text(source, faulty), code="faulty_program") from None
         return program, round((time.perf_counter() - began) * 1000, 3)
+
+
+def _inputs_of(given: JsonObject) -> JsonObject:
+    return dict(given)
 
 
 def _metrics(compiled: float, ran: Ran) -> JsonObject:

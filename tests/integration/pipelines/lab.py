@@ -16,13 +16,25 @@ from tests.integration.real_parts import until
 from pallas_bus.transport import kv
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import Bus, connect
+from pallas_bus.transport.reads import read_all
+from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import AgentDefinition, JsonObject, Limits
-from pallas_contracts.catalog import AGENTS, CONSTELLATION, PIPELINES_TEAM, WORKER, WORKERS
+from pallas_contracts.catalog import (
+    AGENTS,
+    CONSTELLATION,
+    PIPELINES_TEAM,
+    TURN_CLAIM,
+    TURN_LOG,
+    TURN_OUTCOME,
+    WORKER,
+    WORKERS,
+)
+from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import Principal, Result, TurnRequested
+from pallas_contracts.turns import Claimed, Principal, Result, TurnClaim, TurnOutcome, TurnRequested
 from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.agent import FunctionAgent
@@ -172,10 +184,36 @@ class Lab:
 
     async def start(self, tool: str, arguments: JsonObject, principal: Principal = ALICE) -> Followed:
         """Submit a call and follow it."""
-        request = self.request(tool, arguments, principal)
+        return await self.submit(self.request(tool, arguments, principal))
+
+    async def submit(self, request: TurnRequested) -> Followed:
+        """Submit a turn and follow it."""
         followed = Followed(request, self.feeds.open(TurnRef.of(request)))
         await submit(self.bus, request)
         return followed
+
+    async def cancel(self, followed: Followed) -> None:
+        """Cancel an execution for good."""
+        await request_cancel(self.bus, followed.ref, "a test cancels it")
+
+    async def children(self, followed: Followed) -> list[Claimed]:
+        """The last claims of the turns that an execution has made."""
+        subject = TURN_CLAIM.template.filter(team=self.counted.team, agent=self.counted.agent)
+        claims = [TurnClaim.model_validate_json(it.data) for it in await read_all(self.bus, TURN_LOG.name, subject)]
+        made = {child_id(followed.ref.turn_id, f"{n}.0") for n in range(1, 101)}
+        return [it.claim for it in claims if it.turn_id in made and isinstance(it.claim, Claimed)]
+
+    async def children_end(self, followed: Followed, status: str, count: int) -> None:
+        """Wait until that many children of an execution have ended with a status."""
+        subject = TURN_OUTCOME.template.filter(team=self.counted.team, agent=self.counted.agent)
+        made = {child_id(followed.ref.turn_id, f"{n}.0") for n in range(1, 101)}
+
+        async def look() -> bool:
+            records = await read_all(self.bus, TURN_LOG.name, subject)
+            ended = [TurnOutcome.model_validate_json(record.data) for record in records]
+            return sum(it.turn_id in made and it.status == status for it in ended) == count
+
+        await until(look)
 
     async def call(self, tool: str, arguments: JsonObject, principal: Principal = ALICE) -> JsonObject:
         """The structured answer of a call."""

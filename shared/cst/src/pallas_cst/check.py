@@ -127,6 +127,11 @@ class _Checker:
             self.faults += error.faults
             raise _Known from None
 
+    def operator(self, name: str, span: Span) -> Function:
+        """The function behind an operator. It is visible without an import, and no tool takes its place."""
+        known = [each for each in self.functions.named(name) if not each.tool]
+        return known[0] if len(known) == 1 else self.resolve(name, span)
+
     def bounded(self, kind: t.Type, span: Span) -> t.Type:
         """The type itself, if it is not too large."""
         if t.is_too_large(kind):
@@ -422,7 +427,7 @@ class _Checker:
             if kind not in _NUMBERS or right not in _NUMBERS:
                 message = f"Operator {operator!r} is not supported for {kind} and {right}"
                 raise self.fault(Code.UNSUPPORTED_ARITHMETIC, message, span)
-            function = self.resolve(_ARITHMETIC[operator], span)
+            function = self.operator(_ARITHMETIC[operator], span)
             functions.append(function)
             kind = t.FLOAT if t.FLOAT in (kind, right) else function.returns
         self.checked.functions[value] = tuple(functions)
@@ -440,9 +445,9 @@ class _Checker:
         if name is None:
             message = f"Operator {value.operator!r} is not supported for {left} and {right}"
             raise self.fault(Code.UNSUPPORTED_COMPARISON, message, value.span)
-        functions = [self.resolve(name, value.span)]
+        functions = [self.operator(name, value.span)]
         if value.operator == "!=":
-            functions.append(self.resolve("not", value.span))
+            functions.append(self.operator("not", value.span))
         self.checked.functions[value] = tuple(functions)
         return functions[-1].returns
 

@@ -113,6 +113,8 @@ class Imports:
             raise _undefined(name, (), span)
         everything = not self.namespaces and not self.aliases
         found = [each for each in known if each.namespace is None or everything or each.namespace in self.namespaces]
+        # A tool that anybody adds does not change what a program without its namespace means.
+        found = [each for each in found if not each.tool] or found
         if not found:
             raise _undefined(name, known, span)
         if len(found) > 1:

@@ -18,6 +18,8 @@ type Document = dict[str, Any]
 EXECUTION_HEADER = "X-Constellation-Execution-ID"
 """The header of an answer that names the execution, before the answer itself is there."""
 _SECONDS = 30.0
+_LAST_SECONDS = 1.0
+"""How long the last events are waited for after the answer."""
 _BAD_REQUEST = 400
 
 
@@ -50,6 +52,7 @@ class PipelinesApi:
                     following = tasks.create_task(_follow(http, execution, on_event)) if execution else None
                     await answer.aread()
                 if following:
+                    await asyncio.wait([following], timeout=_LAST_SECONDS)
                     following.cancel()
         except* (httpx.HTTPError, httpx.InvalidURL) as errors:
             raise self._not_reached(errors.exceptions[0]) from None
@@ -91,8 +94,8 @@ class PipelinesApi:
 
     def _document(self, answer: httpx.Response) -> Document:
         match _json(answer):
-            case dict() as document:
-                return document
+            case {**document}:
+                return {**document}
             case _:
                 raise self._not_ours(answer)
 
@@ -106,6 +109,29 @@ class PipelinesApi:
             "(--url and --data select another stack)",
             code=1,
         )
+
+
+def part(document: Document, name: str) -> Document:
+    """An object in a document; empty if it is missing or null."""
+    found: Document = document.get(name) or {}
+    return found
+
+
+def parts(document: Document, name: str) -> list[Document]:
+    """The objects of a list in a document; none if it is missing or null. Texts in it are left out."""
+    found: list[Any] = document.get(name) or []
+    return [each for each in found if isinstance(each, dict)]
+
+
+def texts(document: Document, name: str) -> list[str]:
+    """The texts of a list in a document."""
+    found: list[Any] = document.get(name) or []
+    return [each for each in found if isinstance(each, str)]
+
+
+def typed(document: Document, name: str) -> list[str]:
+    """The inputs or outputs in a document, such as `order: Int`."""
+    return [f"{name}: {kind}" for name, kind in part(document, name).items()]
 
 
 def _path(segments: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from pallas_cli.pipelines.api import Document, PipelinesApi
+from pallas_cli.pipelines.api import Document, PipelinesApi, part, parts, texts, typed
 from pallas_cli.pipelines.faults import fault_lines
 from pallas_cli.pipelines.sources import Source, find_source, read_source
 from pallas_cli.plain_text import print_plain
@@ -56,17 +56,17 @@ def _difference(answer: Document) -> Iterable[str]:
     if answer.get("same") is True:
         yield "the programs do the same"
     for kind in ("input", "output"):
-        changes: Document = answer.get(f"{kind}s") or {}
+        changes = part(answer, f"{kind}s")
         yield from (f"+ {kind} {name}: {of}" for name, of in changes.get("added", {}).items())
         yield from (f"- {kind} {name}: {of}" for name, of in changes.get("removed", {}).items())
         yield from (f"~ {kind} {name}: {_change(each)}" for name, each in changes.get("changed", {}).items())
-    calls: Document = answer.get("calls") or {}
+    calls = part(answer, "calls")
     yield from (f"+ call {call['text']}" for call in calls.get("added", ()))
     yield from (f"- call {call['text']}" for call in calls.get("removed", ()))
     for call in calls.get("changed", ()):
         yield f"~ call {call['right']['text']}"
-        for part in ("arguments", "options"):
-            yield from (f"    {name}: {_change(each)}" for name, each in call[part].items())
+        for kind in ("arguments", "options"):
+            yield from (f"    {name}: {_change(each)}" for name, each in call[kind].items())
     if text := answer.get("text"):
         yield f"\n{text.rstrip()}"
 
@@ -77,21 +77,20 @@ def _change(each: Mapping[str, str | None]) -> str:
 
 def print_faults(source: Source, answer: Document) -> None:
     """Print the faults and warnings of an answer to standard error, with their lines of the source."""
-    found = answer.get("errors") or answer.get("compilationErrors") or []
-    placed = answer.get("diagnostics") or [each for each in found if isinstance(each, dict)]
-    unplaced = [] if placed else [f"{source.name}: {each}" for each in found]
-    warnings = fault_lines(source, answer.get("warnings") or [], "warning")
-    for line in (*fault_lines(source, placed), *unplaced, *warnings):
+    placed = parts(answer, "diagnostics") or parts(answer, "errors")
+    lines = list(fault_lines(source, placed)) or [
+        f"{source.name}: {each}" for name in ("errors", "compilationErrors") for each in texts(answer, name)
+    ]
+    for line in (*lines, *fault_lines(source, parts(answer, "warnings"), "warning")):
         print_plain(line, err=True)
 
 
 def print_signature(document: Document, more: Mapping[str, Any]) -> None:
-    """Print the name, the hash, the inputs and the outputs of a pipeline; parts of `more` that are None are left out."""
+    """Print the name, the hash, the inputs and the outputs of a pipeline, and those of `more` that are not None."""
     facts = {"name": document.get("name"), "hash": document.get("structuralHash"), **more}
     rows = [(name, str(value)) for name, value in facts.items() if value is not None]
-    for part in ("inputs", "outputs"):
-        names = [part, *[""] * len(document.get(part) or {})]
-        rows += zip(names, (f"{name}: {kind}" for name, kind in (document.get(part) or {}).items()), strict=False)
+    for side in ("inputs", "outputs"):
+        rows += [("" if number else side, each) for number, each in enumerate(typed(document, side))]
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         print_plain(f"{name:{width}}  {value}")

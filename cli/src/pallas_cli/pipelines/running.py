@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from pallas_cli.pipelines.api import Document, PipelinesApi
+from pallas_cli.pipelines.api import Document, PipelinesApi, part, typed
 from pallas_cli.pipelines.programs import print_faults, print_json
 from pallas_cli.pipelines.sources import Source, find_source
 from pallas_cli.plain_text import plain_line, print_plain
@@ -34,15 +34,14 @@ def run(api: PipelinesApi, given: str, inputs: dict[str, Any], *, as_json: bool)
 
 
 def _print_result(answer: Document, *, completed: bool) -> None:
-    outputs, missing = answer.get("outputs") or {}, answer.get("missingInputs") or {}
+    outputs, missing = part(answer, "outputs"), typed(answer, "missingInputs")
     if completed or outputs:
         print_json(outputs)
         sys.stdout.flush()
     if error := answer.get("error"):
         print_plain(f"failed: {error}", err=True)
     if missing:
-        wanted = ", ".join(f"{name}: {kind}" for name, kind in missing.items())
-        print_plain(f"suspended, because these inputs are missing: {wanted}", err=True)
+        print_plain(f"these inputs are missing: {', '.join(missing)}", err=True)
     if "executionId" in answer:
         print_plain(f"{answer.get('status')}{_figures(answer)}, execution {answer['executionId']}", err=True)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pallas_cli.pipelines.api import Document, PipelinesApi
+from pallas_cli.pipelines.api import Document, PipelinesApi, parts, texts, typed
 from pallas_cli.pipelines.programs import print_json, print_signature
 from pallas_cli.plain_table import print_table
 from pallas_cli.plain_text import print_plain
@@ -16,7 +16,7 @@ def show_pipelines(api: PipelinesApi, *, as_json: bool) -> None:
     answer = api.get("pipelines")
     rows = [
         (_name(each), each.get("structuralHash", "")[:_HASH], _typed(each, "inputs"), _typed(each, "outputs"))
-        for each in answer.get("pipelines", ())
+        for each in parts(answer, "pipelines")
     ]
     _print_list(answer, ("pipeline", "hash", "inputs", "outputs"), rows, nothing="no pipelines", as_json=as_json)
 
@@ -32,7 +32,7 @@ def show_history(api: PipelinesApi, limit: int, cursor: str | None, *, as_json: 
             str(each.get("startedAt") or each.get("createdAt") or "-")[:19].replace("T", " "),
             str(each.get("executeTimeMs", "-")),
         )
-        for each in answer.get("executions", ())
+        for each in parts(answer, "executions")
     ]
     headers = ("execution", "pipeline", "status", "started", "ms")
     _print_list(answer, headers, rows, nothing="no executions", as_json=as_json)
@@ -52,7 +52,7 @@ def show_pipeline(api: PipelinesApi, ref: str, *, mermaid: bool, svg: Path | Non
     if as_json:
         print_json(document)
         return
-    modules = [each["name"] if isinstance(each, dict) else each for each in document.get("modules") or ()]
+    modules = [*texts(document, "modules"), *(each["name"] for each in parts(document, "modules"))]
     named = {"name": _name(document), "inputs": document.get("inputs") or document.get("inputSchema")}
     more = {"compiled": document.get("compiledAt"), "modules": ", ".join(modules) or None}
     print_signature({**document, **named, "outputs": document.get("outputs") or document.get("outputSchema")}, more)
@@ -84,5 +84,5 @@ def _name(document: Document) -> str:
     return document.get("name") or document.get("ref") or ", ".join(document.get("aliases") or ()) or "-"
 
 
-def _typed(document: Document, part: str) -> str:
-    return ", ".join(f"{name}: {kind}" for name, kind in (document.get(part) or {}).items()) or "-"
+def _typed(document: Document, side: str) -> str:
+    return ", ".join(typed(document, side)) or "-"

@@ -15,7 +15,7 @@ from pallas_cst.dag import numbered
 from pallas_cst.pretty import expr_text, option_texts, pretty
 
 _MOST_LINES = 2_000
-"""Longer texts are not compared line by line, which can take a time that grows with their square."""
+"""Longer programs are not compared line by line: 10,000 lines can be made so that it takes 10 s."""
 
 
 @dataclass(frozen=True, slots=True)

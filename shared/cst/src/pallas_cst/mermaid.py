@@ -1,4 +1,7 @@
-"""Draw the graph of a program as a Mermaid flowchart."""
+"""Draw the graph of a program as a Mermaid flowchart.
+
+A page that shows it may have to allow more: Mermaid's own limits are 500 edges and 50,000 characters.
+"""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -75,8 +75,8 @@ def test_a_change_is_seen_at_once_and_the_same_revision_is_no_change() -> None:
 
 
 def test_tools_named_like_functions_of_the_library_change_no_program() -> None:
-    modules = catalogue("demo.a", tools=("add", "upper", "not", "eq-int")).of(ALICE)
-    program = 'in x: Int\na = x + 1\nb = a != 2\nc = upper("x")\nd = demo.a.add(x).n\nout a\nout b\nout c\nout d'
+    modules = catalogue("demo.a", tools=("add", "trim", "not", "eq-int")).of(ALICE)
+    program = 'in x: Int\na = x + 1\nb = a != 2\nc = trim("x")\nd = demo.a.add(x).n\nout a\nout b\nout c\nout d'
     checked = check(parse(program), modules.functions)
     used = {function.module for called in checked.functions.values() for function in called if function is not None}
-    assert used == {"stdlib.add", "stdlib.eq-int", "stdlib.not", "stdlib.upper", "demo/a/add"}
+    assert used == {"stdlib.add", "stdlib.eq-int", "stdlib.not", "stdlib.trim", "demo/a/add"}

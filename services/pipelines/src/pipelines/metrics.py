@@ -21,6 +21,6 @@ class Metrics:
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
     """Register the instruments."""
-    return Metrics(
-        make_executor_metrics(registry), make_call_metrics(registry), auth_failures(registry, ("missing", "malformed"))
-    )
+    calls = make_call_metrics(registry)
+    executor = make_executor_metrics(registry, calls.turns)
+    return Metrics(executor, calls, auth_failures(registry, ("missing", "malformed")))

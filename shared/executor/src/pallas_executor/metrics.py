@@ -39,8 +39,8 @@ class Metrics:
         count(self._letters.of(team, agent, code))
 
 
-def make_metrics(registry: CollectorRegistry) -> Metrics:
-    """Register the instruments."""
+def make_metrics(registry: CollectorRegistry, turns: EndedTurns | None = None) -> Metrics:
+    """Register the instruments. A service that also makes turns has `turns` already."""
     agents = AgentSeries()
     waited = Histogram(
         "pallas_turn_queue_wait_seconds",
@@ -55,7 +55,7 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
     letters = Counter("pallas_dead_letters", "Turns that could not be handled", [*AGENT, "code"], registry=registry)
     return Metrics(
         agents,
-        EndedTurns(registry, agents),
+        turns or EndedTurns(registry, agents),
         Gauge("pallas_worker_slots", "Turns that the worker may run at a time", registry=registry),
         Gauge("pallas_worker_busy_slots", "Turns that the worker runs", registry=registry),
         agents.keep(waited),

@@ -12,13 +12,14 @@ from typing import Literal
 from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused
 
-type Part = Literal["nats", "gateway", "team_lifecycle", "library_search", "data_pool"]
+type Part = Literal["nats", "gateway", "team_lifecycle", "library_search", "pipelines", "data_pool"]
 
 DEFAULTS: Mapping[Part, str] = {
     "nats": "nats://127.0.0.1:23060",
     "gateway": "http://127.0.0.1:23050",
     "team_lifecycle": "http://127.0.0.1:23066",
     "library_search": "http://127.0.0.1:23067",
+    "pipelines": "http://127.0.0.1:23068",
     "data_pool": "http://127.0.0.1:23069",
 }
 _NAME = "addresses.json"

@@ -40,7 +40,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("modules",),
         ("programs",),
         ("storing",),
-        ("running",),
+        ("running", "handlers"),
         ("agent",),
         ("http",),
         ("app", "__main__"),

@@ -18,6 +18,7 @@ from pallas_cli.commands import (
     k8s,
     keys,
     libraries,
+    pipelines,
     teams,
     tokens,
     turns,
@@ -38,6 +39,7 @@ commands.command()(chat)
 commands.command()(rpc)
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(data_agent.app, name="data-agent")
+commands.add_typer(pipelines.app, name="pipelines")
 commands.add_typer(turns.app, name="turns")
 commands.add_typer(events.app, name="events")
 commands.add_typer(deadletters.app, name="deadletters")

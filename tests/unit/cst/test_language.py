@@ -1,17 +1,15 @@
 """What the engine's cases do not say: places of faults, all faults at once, demand, options, values."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.unit.cst.cases import STANDARD_FUNCTIONS, read_type
 
-from pallas_cst import syntax as s
 from pallas_cst import types as t
 from pallas_cst.canonical import structural_hash
 from pallas_cst.check import Checked, check
-from pallas_cst.evaluate import RunFailed, evaluate
+from pallas_cst.evaluate import Calling, RunFailed, evaluate
 from pallas_cst.faults import Faulty, Lines
 from pallas_cst.functions import Function, Functions
 from pallas_cst.parse import parse
@@ -134,7 +132,8 @@ class Remote:
         self.calls: list[tuple[str, Any]] = []
         self.together = self.cancelled = self._running = 0
 
-    async def __call__(self, _call: s.Call, function: Function, arguments: Sequence[Value]) -> Value:
+    async def __call__(self, calling: Calling) -> Value:
+        function, arguments = calling.function, calling.arguments
         self.calls.append((function.name, arguments[0]))
         self._running += 1
         self.together = max(self.together, self._running)

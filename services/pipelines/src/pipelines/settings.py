@@ -16,8 +16,9 @@ class PipelinesSettings(Settings):
         900.0, ge=0, description="how long content is kept after a turn's end; 0: only until the answer is delivered"
     )
     log_key: SecretStr | None = Field(
-        None, description="key of the hashes in the log, the same as at the gateways; without one the history of an "
-        "agent's label is that of this process only"
+        None,
+        description="key of the hashes in the log, the same as at the gateways; without one the history of an "
+        "agent's label is that of this process only",
     )
     public_url: str | None = Field(None, description="base URL at which callers reach the HTTP API")
     allowed_hosts: Names = Field((), description="additional Host headers to accept; '*' accepts all")

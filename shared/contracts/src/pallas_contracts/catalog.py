@@ -421,7 +421,7 @@ PIPELINE_NAMESPACES = Bucket(
 )
 SUSPENSIONS = Bucket(
     "suspensions",
-    Template("{turn}"),
+    Template("{owner}.{turn}"),
     Suspension,
     owner=PIPELINES,
     writers=(PIPELINES,),

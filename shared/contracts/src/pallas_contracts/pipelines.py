@@ -92,7 +92,7 @@ class Namespace(Message):
 
 
 class Suspension(Message):
-    """An execution that lacks inputs (KV bucket `suspensions`, key: the turn). Only `owner` may go on with it.
+    """An execution that lacks inputs (KV bucket `suspensions`, key `{owner}.{turn_id}`). Only `owner` may go on.
 
     `inputs` are the values given so far, `answers` those of the calls made so far, by their place in the program, as
     JSON text. `resumed_by` is the turn that goes on.

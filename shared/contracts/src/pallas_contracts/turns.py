@@ -30,6 +30,7 @@ type TurnError = (
     | Annotated[Literal["invalid_answer"], "The agent's answer is malformed or does not fit its schema."]
     | Annotated[Literal["node_failed"], "A call inside the pipeline failed."]
     | Annotated[Literal["suspended_too_large"], "Inputs are missing, and the values so far are too large to keep."]
+    | Annotated[Literal["resume_in_progress"], "The suspended execution is being resumed already."]
     | Annotated[Literal["worker_lost"], "The worker died and the turn cannot safely be executed again."]
     | Annotated[Literal["cancelled"], "The turn was cancelled."]
     | Annotated[Literal["busy"], "Too many turns are waiting."]

@@ -25,19 +25,19 @@ def source_hash(source: str) -> str:
 
 def canonical(checked: Checked) -> str:
     """The canonical form, as JSON in one line."""
-    return json.dumps(_Form(checked).program(), separators=(",", ":"), sort_keys=True)
+    return json.dumps(Form(checked).program(), separators=(",", ":"), sort_keys=True)
 
 
-class _Form:
+class Form:
     """Writes expressions as lists: what it is, then its parts. Variables have the number of their declaration."""
 
     def __init__(self, checked: Checked) -> None:
-        self._checked = checked
+        self.checked = checked
         declared = (each for each in checked.program.declarations if isinstance(each, s.Input | s.Assignment))
         self._numbers: dict[s.Declaration, int] = {each: number for number, each in enumerate(declared)}
 
     def program(self) -> Any:
-        checked = self._checked
+        checked = self.checked
         declared = [
             ["in", each.name.text, str(checked.inputs[each.name.text])]
             if isinstance(each, s.Input)
@@ -52,7 +52,7 @@ class _Form:
 
     def expr(self, expr: s.Expr) -> Any:
         parts = [self.expr(part) for part in s.parts_of(expr)]
-        functions = [each and each.qualified for each in self._checked.functions.get(expr, ())]
+        functions = [each and each.qualified for each in self.checked.functions.get(expr, ())]
         return [type(expr).__name__, *self._own(expr), *functions, *parts]
 
     def _own(self, expr: s.Expr) -> list[Any]:
@@ -61,7 +61,7 @@ class _Form:
             case s.Constant(value):
                 return [type(value).__name__, value if not isinstance(value, float) else repr(value)]
             case s.Variable(name):
-                origin = self._checked.variables[expr]
+                origin = self.checked.variables[expr]
                 return [name if origin is None else self._numbers[origin]]
             case s.Interpolation(texts):
                 return list(texts)
@@ -90,6 +90,6 @@ class _Form:
             case s.FieldsPattern(names):
                 return list(names)
             case s.TypePattern():
-                return str(self._checked.tested[pattern])
+                return str(self.checked.tested[pattern])
             case s.AnyPattern():
                 return "_"

@@ -1,12 +1,13 @@
 """Compute the outputs of a checked program.
 
-Functions of the standard library are computed here, all others by the caller. Values are computed on demand: what
-stands in a branch that is not taken is not called. Calls that need nothing of each other run at the same time.
+Functions of the standard library are computed here; tools, and all calls with options, are left to the caller. Values
+are computed on demand: what stands in a branch that is not taken is not called. Calls that need nothing of each other
+run at the same time, and so do those for the items of a list.
 """
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
@@ -16,13 +17,36 @@ from pallas_cst import types as t
 from pallas_cst.check import Checked
 from pallas_cst.faults import Span
 from pallas_cst.functions import Function
+from pallas_cst.reach import reach
 from pallas_cst.stdlib import STANDARD, Failed
-from pallas_cst.values import Value, inside, is_list, is_object, is_of, some, text_of
+from pallas_cst.values import Unfit, Value, converted, inside, is_list, is_object, is_of, some, text_of
 
-type CallFunction = Callable[[s.Call, Function, Sequence[Value]], Awaitable[Value]]
-"""Calls a function that is not of the standard library."""
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """A call that the caller of `evaluate` makes: of a tool, or with options. It returns a value of the call's type.
+
+    `arguments` are values of the parameters' types; those of a tool that are left out are None (`Function.input_of`
+    makes the tool's input of them). `place` is the same in each run of the program with the same values: the number of
+    the call in the program (`Program.calls`), and for each lambda around it the index of the item: "7", "7.3".
+    `compute` is there for functions of the standard library. `fallback` computes the value of that option.
+    """
+
+    call: s.Call
+    function: Function
+    arguments: list[Value]
+    place: str
+    compute: Callable[[], Awaitable[Value]] | None
+    fallback: Callable[[], Awaitable[Value]] | None
+
+
+type MakeCall = Callable[[Calling], Awaitable[Value]]
 
 type Lambda = Callable[..., Awaitable[Value]]
+"""A lambda; it is called with the step that its calls have in their places, and its arguments."""
+
+_TOGETHER = 1_000
+"""Items of a list for which a lambda runs at the same time."""
 
 
 class RunFailed(Exception):
@@ -34,20 +58,26 @@ class RunFailed(Exception):
         self.span = span
 
 
-async def evaluate(checked: Checked, inputs: Mapping[str, Value], call: CallFunction) -> dict[str, Value]:
+async def evaluate(
+    checked: Checked, inputs: Mapping[str, Value], call: MakeCall, *, missing: Collection[str] = ()
+) -> dict[str, Value]:
     """The outputs by name. `inputs` are values of their types; each input that is needed is there.
 
+    With inputs `missing`, it is everything that does not wait for them: see `reach.reach`.
+
     Raises:
-        RunFailed: a function of the standard library cannot compute a result.
+        RunFailed: a function of the standard library cannot compute a result, or a `Json` is not what it is used as.
         Exception: what `call` raises; the other calls are cancelled.
     """
     evaluator = _Evaluator(checked, inputs, call, waiting(checked))
+    reached = reach(checked, missing)
     try:
         async with asyncio.TaskGroup() as tasks:
             evaluator.tasks = tasks
-            found = {name: evaluator.start(origin) for name, origin in checked.origins.items()}
+            found = {name: evaluator.start(checked.origins[name]) for name in reached.outputs}
             for unused in _unused(checked, evaluator.waits):
-                evaluator.start(unused)
+                if unused not in reached.waiting:
+                    evaluator.start(unused)
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
     return {name: task.result() for name, task in found.items()}
@@ -61,11 +91,11 @@ def _first(error: BaseException) -> BaseException:
 
 
 def waiting(checked: Checked) -> frozenset[s.Expr]:
-    """The expressions that wait for a call of a function that is not of the standard library."""
+    """The expressions that wait for a call that `evaluate` leaves to its caller."""
     waits = set[s.Expr]()
     for expr in checked.types:
         match expr:
-            case s.Call() if _function(checked, expr).module not in STANDARD:
+            case s.Call() if _is_left_to_the_caller(expr, _function(checked, expr)):
                 waits.add(expr)
             case s.Variable():
                 origin = checked.variables[expr]
@@ -76,6 +106,10 @@ def waiting(checked: Checked) -> frozenset[s.Expr]:
             case _:
                 pass
     return frozenset(waits)
+
+
+def _is_left_to_the_caller(call: s.Call, function: Function) -> bool:
+    return function.module not in STANDARD or call.options is not s.NO_OPTIONS
 
 
 def _unused(checked: Checked, waits: frozenset[s.Expr]) -> list[s.Declaration]:
@@ -91,20 +125,33 @@ def _function(checked: Checked, call: s.Call) -> Function:
     return function
 
 
-type _Locals = Mapping[str, Value]
-"""Parameters of lambdas, and variables of patterns."""
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Parameters of lambdas and variables of patterns, and what the places of calls end with."""
+
+    names: Mapping[str, Value]
+    path: str = ""
+
+    def within(self, names: Mapping[str, Value], step: str = "") -> "_Scope":
+        return _Scope({**self.names, **names}, self.path + step)
+
+
+_OUTSIDE = _Scope({})
 
 
 @dataclass
 class _Evaluator:
     checked: Checked
     inputs: Mapping[str, Value]
-    call: CallFunction
+    call: MakeCall
     waits: frozenset[s.Expr]
     tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
     _started: dict[s.Declaration, asyncio.Task[Value]] = field(
         default_factory=dict[s.Declaration, "asyncio.Task[Value]"]
     )
+
+    def __post_init__(self) -> None:
+        self.numbers = {call: number for number, call in enumerate(self.checked.program.calls(), 1)}
 
     def start(self, origin: s.Declaration) -> asyncio.Task[Value]:
         """The computation of an input or a variable, which is started once."""
@@ -114,11 +161,11 @@ class _Evaluator:
 
     async def _declared(self, origin: s.Declaration) -> Value:
         if isinstance(origin, s.Assignment):
-            return await self.value(origin.value, {})
+            return await self.value(origin.value, _OUTSIDE)
         assert isinstance(origin, s.Input), "a variable is an input or an assignment"
         return self.inputs[origin.name.text]
 
-    async def values(self, expressions: Sequence[s.Expr], scope: _Locals) -> list[Value]:
+    async def values(self, expressions: Sequence[s.Expr], scope: _Scope) -> list[Value]:
         """The values of expressions; calls in them run at the same time."""
         if sum(each in self.waits for each in expressions) <= 1:
             return [await self.value(each, scope) for each in expressions]
@@ -126,13 +173,26 @@ class _Evaluator:
             started = [tasks.create_task(self.value(each, scope)) for each in expressions]
         return [each.result() for each in started]
 
-    async def value(self, expr: s.Expr, scope: _Locals) -> Value:
+    async def value(self, expr: s.Expr, scope: _Scope) -> Value:
+        """The value of an expression, as one of its type."""
+        value = await self._value(expr, scope)
+        if (kind := self.checked.conversions.get(expr)) is None:
+            return value
+        return self._converted(value, kind, self.checked.types[expr], expr.span)
+
+    def _converted(self, value: Value, kind: t.Type, wanted: t.Type, span: Span) -> Value:
+        try:
+            return converted(value, kind, wanted)
+        except Unfit as error:
+            raise RunFailed(str(error), span) from None
+
+    async def _value(self, expr: s.Expr, scope: _Scope) -> Value:
         match expr:
             case s.Constant(constant):
                 return constant
             case s.Variable(name):
                 origin = self.checked.variables[expr]
-                return scope[name] if origin is None else await self.start(origin)
+                return scope.names[name] if origin is None else await self.start(origin)
             case s.Interpolation(texts, parts):
                 found = await self.values(parts, scope)
                 return texts[0] + "".join(text_of(each) + text for each, text in zip(found, texts[1:], strict=True))
@@ -175,39 +235,73 @@ class _Evaluator:
             case _:
                 assert_never(expr)
 
-    def _lambda(self, expr: s.Lambda, scope: _Locals) -> Lambda:
+    def _lambda(self, expr: s.Lambda, scope: _Scope) -> Lambda:
         names = [name.text for name, _ in expr.parameters]
 
-        async def call(*arguments: Value) -> Value:
-            return await self.value(expr.body, {**scope, **dict(zip(names, arguments, strict=True))})
+        async def call(step: str, *arguments: Value) -> Value:
+            return await self.value(expr.body, scope.within(dict(zip(names, arguments, strict=True)), step))
 
         return call
 
-    async def _call(self, expr: s.Call, scope: _Locals) -> Value:
+    async def _call(self, expr: s.Call, scope: _Scope) -> Value:
         arguments = await self.values(expr.arguments, scope)
-        function = _function(self.checked, expr)
+        function, fallback = _function(self.checked, expr), expr.options.fallback
+        if expr in self.checked.whole:
+            arguments = [arguments[0].get(name) for name, _ in function.parameters]
+        arguments += [None] * (len(function.parameters) - len(arguments))
+        compute = None
         if function.module in STANDARD:
-            return await self._compute(expr, function, arguments)
-        return await self.call(expr, function, arguments)
+            compute = partial(self._applied, expr, function, arguments, scope)
+            if not _is_left_to_the_caller(expr, function):
+                return await compute()
+        instead = None if fallback is None else partial(self.value, fallback, scope)
+        place = f"{self.numbers[expr]}{scope.path}"
+        return await self.call(Calling(expr, function, arguments, place, compute, instead))
 
-    async def _compute(self, expr: s.Expr, function: Function, arguments: list[Value]) -> Value:
+    async def _applied(self, expr: s.Call, function: Function, arguments: list[Value], scope: _Scope) -> Value:
         """The result of a function of the standard library. A lambda is called for all items before."""
-        *values, last = arguments
-        if isinstance(function.parameters[-1][1], t.Function):
-            call: Lambda = last
-            last = partial(_next, iter([await call(item) for item in values[0]]))
+        if not isinstance(function.parameters[-1][1], t.Function):
+            return self._compute(expr, function, arguments)
+        *values, call = arguments
+        given = expr.arguments[-1]
+        step = "." if isinstance(given, s.Lambda) else f"{scope.path}.{self.numbers[expr]}."
+        results = await self._of_each(call, values[0], step, together=given in self.waits)
+        match self.checked.types[given], function.parameters[-1][1]:
+            case t.Function(_, found), t.Function(_, wanted) if not isinstance(given, s.Lambda):
+                results = self._converted(results, t.ListOf(found), t.ListOf(wanted), given.span)
+            case _:
+                pass
+        return self._compute(expr, function, [*values, partial(_next, iter(results))])
+
+    async def _of_each(self, call: Lambda, items: Sequence[Value], step: str, *, together: bool) -> list[Value]:
+        """The results of a lambda for all items."""
+        if not together:
+            return [await call(f"{step}{index}", item) for index, item in enumerate(items)]
+        results: list[Value] = [None] * len(items)
+        left = iter(enumerate(items))
+
+        async def work() -> None:
+            for index, item in left:
+                results[index] = await call(f"{step}{index}", item)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(len(items), _TOGETHER)):
+                tasks.create_task(work())
+        return results
+
+    def _compute(self, expr: s.Expr, function: Function, arguments: list[Value]) -> Value:
         try:
-            return STANDARD[function.module].compute(*values, last)
+            return STANDARD[function.module].compute(*arguments)
         except Failed as error:
             raise RunFailed(str(error), expr.span) from None
 
     async def _compared(self, expr: s.Comparison, operands: list[Value]) -> bool:
         function, *negation = self.checked.functions[expr]
         assert function is not None, "only merges have no function"
-        result = await self._compute(expr, function, operands)
+        result = self._compute(expr, function, operands)
         return not result if negation else result
 
-    async def _arithmetic(self, expr: s.Arithmetic, scope: _Locals) -> Value:
+    async def _arithmetic(self, expr: s.Arithmetic, scope: _Scope) -> Value:
         left, *others = await self.values([expr.first, *(operand for _, operand in expr.rest)], scope)
         for (operator, _), right, function in zip(expr.rest, others, self.checked.functions[expr], strict=True):
             if function is None:
@@ -215,17 +309,17 @@ class _Evaluator:
             elif isinstance(left, float) or isinstance(right, float):
                 left = _floats(operator, left, right)
             else:
-                left = await self._compute(expr, function, [left, right])
+                left = self._compute(expr, function, [left, right])
         return left
 
-    async def _logic(self, expr: s.Logic, scope: _Locals) -> bool:
+    async def _logic(self, expr: s.Logic, scope: _Scope) -> bool:
         decisive = expr.operator == "or"
         for operand in expr.operands:
             if (await self.value(operand, scope)) is decisive:
                 return decisive
         return not decisive
 
-    async def _coalesce(self, expr: s.Coalesce, scope: _Locals) -> Value:
+    async def _coalesce(self, expr: s.Coalesce, scope: _Scope) -> Value:
         """The first value that is there. It stays an Optional if the whole expression is one."""
         *optionals, last = expr.operands
         whole = self.checked.types[expr]
@@ -235,7 +329,7 @@ class _Evaluator:
                 return value if self.checked.types[operand] == whole else inside(value)
         return await self.value(last, scope)
 
-    async def _match(self, expr: s.Match, scope: _Locals) -> Value:
+    async def _match(self, expr: s.Match, scope: _Scope) -> Value:
         value = await self.value(expr.value, scope)
         for pattern, result in expr.cases:
             match pattern:
@@ -243,7 +337,7 @@ class _Evaluator:
                     return await self.value(result, scope)
                 case s.FieldsPattern(fields):
                     if is_object(value) and all(name in value for name in fields):
-                        return await self.value(result, {**scope, **{name: value[name] for name in fields}})
+                        return await self.value(result, scope.within({name: value[name] for name in fields}))
                 case s.TypePattern():
                     if is_of(value, self.checked.tested[pattern]):
                         return await self.value(result, scope)

@@ -60,6 +60,11 @@ def type_text(kind: s.TypeExpr) -> str:
             return " | ".join(map(type_text, members))
 
 
+def expr_text(expr: s.Expr) -> str:
+    """An expression as text."""
+    return _text(expr)
+
+
 def _text(expr: s.Expr, level: int = _ANY, *, ends: bool = False) -> str:
     """An expression where at least `level` is needed. `ends`: nothing follows that it could take for its own."""
     own, text = _leveled(expr, ends=ends)
@@ -160,13 +165,18 @@ def _escaped(text: str) -> str:
 
 def _with_options(call: str, options: s.Options, *, ends: bool) -> tuple[int, str]:
     """A call with options. They end where a comma begins something else, so it needs brackets unless it `ends`."""
+    given = ", ".join(f"{name}: {text}" for name, text in option_texts(options).items())
+    return (_ANY if ends else _NEVER), f"{call} with {given}"
+
+
+def option_texts(options: s.Options) -> dict[str, str]:
+    """The options that are given, and their values as text."""
     given = {each.name: getattr(options, each.name) for each in fields(options)}
-    texts = {name: option_text(value) for name, value in given.items() if value is not None}
-    if options.fallback is not None:
-        texts["fallback"] = _text(options.fallback, _COALESCE)
-    if options.cache_backend is not None:
-        texts["cache_backend"] = f'"{options.cache_backend}"'
-    return (_ANY if ends else _NEVER), f"{call} with {', '.join(f'{name}: {text}' for name, text in texts.items())}"
+    special = {
+        "fallback": options.fallback and _text(options.fallback, _COALESCE),
+        "cache_backend": options.cache_backend and f'"{options.cache_backend}"',
+    }
+    return {name: special.get(name) or option_text(value) for name, value in given.items() if value is not None}
 
 
 def option_text(value: object) -> str:

@@ -131,8 +131,8 @@ class AgentRuntime(Protocol):
 class HostedAgent:
     """An agent as a worker hosts it. `reachable`: its turns can succeed here; otherwise the presence leaves it out.
 
-    `abandon` is called before a turn that an earlier attempt has begun is ended without running again, and before a
-    cancelled turn is ended: it cancels the turns that the turn has made.
+    `abandon` is called before a turn that has failed or was cancelled is ended: it cancels the turns that the turn has
+    made and that still run.
     """
 
     definition: AgentDefinition

@@ -40,7 +40,7 @@ class Metrics:
 
 
 def make_metrics(registry: CollectorRegistry, turns: EndedTurns | None = None) -> Metrics:
-    """Register the instruments. A service that also makes turns has `turns` already."""
+    """Register the instruments. `turns`: those of a process that makes turns, too, and has registered them before."""
     agents = AgentSeries()
     waited = Histogram(
         "pallas_turn_queue_wait_seconds",

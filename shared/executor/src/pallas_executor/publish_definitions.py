@@ -58,9 +58,7 @@ async def publish_definitions(
     for definition in unstarted:
         wanted[definition.agent] = published.get(definition.agent, _UNKNOWN)[0] or definition
     for agent, definition in wanted.items():
-        while not await _publish(bus, definition, published.get(agent, _UNKNOWN)):
-            # Another worker has just published this agent: compare with its definition.
-            published[agent] = await get_entry(bus, AGENTS, team=team, agent=agent)
+        await publish_definition(bus, definition, published.get(agent, _UNKNOWN))
     for known, _ in published.values():
         if known is None or known.agent in wanted:
             continue
@@ -69,6 +67,17 @@ async def publish_definitions(
             continue
         await delete(bus, AGENTS, team=team, agent=known.agent)
         log.info("agent retired", extra={"team": team, "agent": known.agent})
+
+
+async def publish_definition(bus: Bus, definition: AgentDefinition, published: _Published = _UNKNOWN) -> None:
+    """Publish one agent, unless the published definition is the same or newer.
+
+    Raises:
+        Unavailable: the catalogue cannot be written now.
+    """
+    while not await _publish(bus, definition, published):
+        # Another process has just published this agent: compare with its definition.
+        published = await get_entry(bus, AGENTS, team=definition.team, agent=definition.agent)
 
 
 async def _published(bus: Bus, team: str) -> dict[str, _Published]:

@@ -179,6 +179,8 @@ class TakeTurn:
                 await writer.hand_back()
                 log.info("handed back", extra={"attempt": writer.attempt})
                 return _End.HANDED_BACK
+            if isinstance(outcome, Failed):
+                await _abandon(hosted, writer.ref)
             await conclude_turn(writer, request, outcome, started_at, self.metrics.turns.ended)
         except Superseded:
             state = await claim_state(self.bus, writer.ref)

@@ -21,6 +21,7 @@ from pallas_contracts.turns import Answered, ToolCompleted, ToolFailed, ToolStar
 from pallas_executor.agent_runtime import Emitter
 from pallas_executor.functions.answers import (
     CANCELLED,
+    StepFailed,
     failure_of,
     read_answer,
     read_taken_over,
@@ -44,6 +45,24 @@ class Outside(Protocol):
     async def call_agent(self, started: ToolStarted, message: str) -> str:
         """Run an agent in this turn and return its answer."""
         ...
+
+
+class NothingOutside:
+    """The outside of an agent whose functions call no servers and agents."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    async def may_repeat(self, server: str, tool: str) -> bool:
+        """No tool may be called."""
+        return False
+
+    async def call_tool(self, started: ToolStarted, arguments: JsonObject) -> JsonObject:
+        """There is none."""
+        raise StepFailed("unknown_server", f"there is no server {started.server!r}")
+
+    async def call_agent(self, started: ToolStarted, message: str) -> str:
+        """There is none."""
+        raise StepFailed("unknown_agent", f"there is no agent {started.server!r}")
 
 
 class _Places:

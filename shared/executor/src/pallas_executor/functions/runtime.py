@@ -24,7 +24,7 @@ from pallas_executor.agent_runtime import (
 )
 from pallas_executor.functions.agent import Answer, FunctionAgent, Resource, Tool
 from pallas_executor.functions.context import CallContext, ProtocolFault, ReadContext
-from pallas_executor.functions.durable import DurableSteps, Outside
+from pallas_executor.functions.durable import DurableSteps, NothingOutside, Outside
 from pallas_executor.steps import JournalUnusable, Steps
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class FunctionRuntime:
 
     name: str
     agent: FunctionAgent
-    outside: Callable[[Steps, Emitter], Outside]
+    outside: Callable[[Steps, Emitter], Outside] = NothingOutside
     safe: bool = False
     read_seconds: float = READ_AGENT.timeout
 

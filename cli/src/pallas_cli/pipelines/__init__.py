@@ -1,0 +1,1 @@
+"""Pipelines, at the HTTP API of the pipelines service."""

@@ -1,0 +1,88 @@
+"""Shows stored pipelines and past executions."""
+
+from pathlib import Path
+
+from pallas_cli.pipelines.api import Document, PipelinesApi, parts, texts, typed
+from pallas_cli.pipelines.programs import print_json, print_signature
+from pallas_cli.plain_table import print_table
+from pallas_cli.plain_text import print_plain
+from pallas_cli.refused import Refused
+
+_HASH = 12
+
+
+def show_pipelines(api: PipelinesApi, *, as_json: bool) -> None:
+    """Print the pipelines that the caller may see."""
+    answer = api.get("pipelines")
+    rows = [
+        (_name(each), each.get("structuralHash", "")[:_HASH], _typed(each, "inputs"), _typed(each, "outputs"))
+        for each in parts(answer, "pipelines")
+    ]
+    _print_list(answer, ("pipeline", "hash", "inputs", "outputs"), rows, nothing="no pipelines", as_json=as_json)
+
+
+def show_history(api: PipelinesApi, limit: int, cursor: str | None, *, as_json: bool) -> None:
+    """Print the past executions of the caller, the latest first."""
+    answer = api.get("history", limit=limit, cursor=cursor)
+    rows = [
+        (
+            each.get("executionId", ""),
+            _name(each),
+            each.get("status") or "-",
+            str(each.get("startedAt") or each.get("createdAt") or "-")[:19].replace("T", " "),
+            str(each.get("executeTimeMs", "-")),
+        )
+        for each in parts(answer, "executions")
+    ]
+    headers = ("execution", "pipeline", "status", "started", "ms")
+    _print_list(answer, headers, rows, nothing="no executions", as_json=as_json)
+    if not as_json and answer.get("cursor"):
+        print_plain(f"more: --cursor {answer['cursor']}", err=True)
+
+
+def show_pipeline(api: PipelinesApi, ref: str, *, mermaid: bool, svg: Path | None, as_json: bool) -> None:
+    """Print one pipeline, or its picture."""
+    if svg is not None:
+        _write(svg, api.text("pipelines", ref, "dag.svg"))
+    if mermaid:
+        print_plain(api.text("pipelines", ref, "dag.mmd").rstrip())
+    if mermaid or svg is not None:
+        return
+    document = api.get("pipelines", ref)
+    if as_json:
+        print_json(document)
+        return
+    modules = [*texts(document, "modules"), *(each["name"] for each in parts(document, "modules"))]
+    named = {"name": _name(document), "inputs": document.get("inputs") or document.get("inputSchema")}
+    more = {"compiled": document.get("compiledAt"), "modules": ", ".join(modules) or None}
+    print_signature({**document, **named, "outputs": document.get("outputs") or document.get("outputSchema")}, more)
+    if source := document.get("source"):
+        print_plain(f"\n{source.rstrip()}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from error
+    print_plain(f"the picture is in {path}", err=True)
+
+
+def _print_list(
+    answer: Document, headers: tuple[str, ...], rows: list[tuple[str, ...]], *, nothing: str, as_json: bool
+) -> None:
+    if as_json:
+        print_json(answer)
+    elif rows:
+        print_table(headers, rows)
+    else:
+        print_plain(nothing)
+
+
+def _name(document: Document) -> str:
+    """The name of a pipeline, or its aliases; `-` for a program without a name."""
+    return document.get("name") or document.get("ref") or ", ".join(document.get("aliases") or ()) or "-"
+
+
+def _typed(document: Document, side: str) -> str:
+    return ", ".join(typed(document, side)) or "-"

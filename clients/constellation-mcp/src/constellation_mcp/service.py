@@ -1,0 +1,180 @@
+"""The HTTP API of a Constellation service: one request at a time, always with both headers, within limits.
+
+Answers to reads are kept for a while. What goes wrong is told without the address or the key of the service.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx2
+
+from constellation_mcp.configuration import Configuration
+from pallas_cst.values import is_object
+
+log = logging.getLogger(__name__)
+
+MOST_PER_MINUTE, MOST_AT_ONCE = 200, 40
+"""Requests of this program, as many as the service admits for one key."""
+
+_MOST_KEPT = 1_000
+_QUICK = httpx2.Timeout(30.0, connect=5.0)
+_RUNS = httpx2.Timeout(None, connect=5.0)  # the service ends a run that takes too long
+_REASONS = {
+    401: "the API key is missing or is not accepted",
+    403: "the API key does not allow this",
+    413: "the request is too large",
+}
+
+
+class ServiceError(Exception):
+    """The service did not give what was asked for. `answer` is its JSON, if it gave any."""
+
+    def __init__(self, message: str, status: int | None = None, answer: Any = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.answer = answer
+
+
+class Offline(ServiceError):
+    """There is no service, or it cannot be reached."""
+
+
+@dataclass
+class Bucket:
+    """Admits `per_minute` requests, and `burst` at once."""
+
+    per_minute: float
+    burst: float
+    _left: float = field(init=False)
+    _at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left, self._at = self.burst, time.monotonic()
+
+    def take(self) -> float:
+        """Take one; else the seconds until there is one."""
+        now = time.monotonic()
+        self._left = min(self.burst, self._left + (now - self._at) * self.per_minute / 60)
+        self._at = now
+        if self._left < 1:
+            return (1 - self._left) * 60 / self.per_minute
+        self._left -= 1
+        return 0.0
+
+
+@dataclass
+class Service:
+    """The service, and what is known of it for a while."""
+
+    configuration: Configuration
+    http: httpx2.AsyncClient
+    bucket: Bucket = field(default_factory=lambda: Bucket(MOST_PER_MINUTE, MOST_AT_ONCE))
+    _kept: dict[tuple[str, str], tuple[float, Any]] = field(default_factory=dict[tuple[str, str], tuple[float, Any]])
+
+    async def get(self, caller: str, path: str, *, keep: bool = True) -> Any:
+        """What is at a path: JSON, or the text if it is none. `caller` is who asks; `keep`: it may be some seconds old.
+
+        Raises:
+            ServiceError: the service does not give it.
+        """
+        until, value = self._kept.get((caller, path), (0.0, None))
+        if time.monotonic() < until:
+            return value
+        value = await self._request(caller, "GET", path)
+        if not keep:
+            return value
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[caller, path] = (time.monotonic() + self.configuration.cache.module_ttl_seconds, value)
+        return value
+
+    async def post(self, caller: str, path: str, body: Mapping[str, Any], *, runs: bool = False) -> Any:
+        """What the service answers. `runs`: it may take as long as a pipeline.
+
+        Raises:
+            ServiceError: it answers with an error, or not at all.
+        """
+        return await self._request(caller, "POST", path, body, _RUNS if runs else _QUICK)
+
+    def forget(self) -> None:
+        """Keep nothing of what was read."""
+        self._kept.clear()
+
+    async def _request(
+        self,
+        caller: str,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        timeout: httpx2.Timeout = _QUICK,
+    ) -> Any:
+        settings = self.configuration.constellation
+        if settings.base_url is None:
+            raise Offline("no Constellation service is configured: set CONSTELLATION_URL")
+        if (seconds := self.bucket.take()) > 0:
+            raise ServiceError(f"too many requests from this program; try again in {seconds:.1f} s")
+        request_id = f"mcp-req-{secrets.token_hex(6)}"
+        headers = {"X-Constellation-Agent": caller, "X-Constellation-Request-ID": request_id}
+        if settings.api_key is not None:
+            headers["Authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
+        try:
+            response = await self.http.request(
+                method, settings.base_url + path, json=body, headers=headers, timeout=timeout
+            )
+        except httpx2.RequestError as error:
+            log.warning("%s %s: %s (%s)", method, path, type(error).__name__, request_id)
+            raise Offline(f"the Constellation service cannot be reached ({request_id})") from None
+        log.info("%s %s: %d (%s)", method, path, response.status_code, request_id)
+        answer = _content(response)
+        if response.is_success:
+            return answer
+        raise ServiceError(self._explained(response, answer, request_id), response.status_code, answer)
+
+    def _explained(self, response: httpx2.Response, answer: Any, request_id: str) -> str:
+        status, said = response.status_code, answer.get("message") if is_object(answer) else None
+        if status == 429 and (seconds := response.headers.get("retry-after")):
+            reason = f"too many requests; try again in {seconds} s"
+        else:
+            reason = said if isinstance(said, str) else _REASONS.get(status)
+        text = f"the Constellation service answered {status}{f': {reason}' if reason else ''} ({request_id})"
+        return self.without_secrets(text)
+
+    def without_secrets(self, text: str) -> str:
+        """A text without the address of the service and without its key."""
+        settings = self.configuration.constellation
+        url = settings.base_url or ""
+        key = settings.api_key.get_secret_value() if settings.api_key else ""
+        for secret in (key, url, urlsplit(url).netloc):
+            text = text.replace(secret, "…") if secret else text
+        return text
+
+
+def _content(response: httpx2.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return response.text
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path.
+
+    Raises:
+        ServiceError: no name is like this.
+    """
+    if name in ("", ".", ".."):
+        raise ServiceError(f"there is nothing with the name {name!r}", 404)
+    return quote(name, safe="")
+
+
+@asynccontextmanager
+async def connect(configuration: Configuration) -> AsyncGenerator[Service]:
+    """The service, for as long as the block lasts."""
+    async with httpx2.AsyncClient() as http:
+        yield Service(configuration, http)

@@ -1,0 +1,1 @@
+"""The agent `pipelines/constellation` over MCP: tools, resources, prompts and completions."""

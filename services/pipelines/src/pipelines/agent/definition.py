@@ -1,0 +1,28 @@
+"""The definition of the agent `pipelines/constellation`."""
+
+from pallas_contracts.agents import AgentDefinition, Limits
+from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
+from pallas_contracts.message import utc_now
+from pallas_executor.functions.agent import FunctionAgent
+
+LIMITS = Limits(turn_timeout=3600.0, max_attempts=100)
+"""An execution goes on after any number of lost processes; what it called is not called again."""
+
+
+def definition_of(agent: FunctionAgent) -> AgentDefinition:
+    """The definition; its revision is set when it is published."""
+    return AgentDefinition(
+        team=PIPELINES_TEAM,
+        agent=CONSTELLATION,
+        kind="pipeline",
+        title="Constellation",
+        description="Checks, stores and executes pipelines: typed programs whose modules are the tools of all agents.",
+        version="1.0.0",
+        tools=tuple(tool.definition for tool in agent.tools.values()),
+        prompts=tuple(prompt.definition for prompt in agent.prompts.values()),
+        resources=tuple(resource.definition for resource in agent.resources.values()),
+        completes=bool(agent.completers),
+        limits=LIMITS,
+        retry="safe",
+        updated_at=utc_now(),
+    )

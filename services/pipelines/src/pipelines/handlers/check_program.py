@@ -1,0 +1,51 @@
+"""Checks a program without executing it (RFC-018, tools `validate` and `compile`)."""
+
+from dataclasses import dataclass
+
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.turns import Principal
+from pallas_cst.canonical import source_hash
+from pallas_cst.dag import graph
+from pallas_cst.faults import Faulty
+from pallas_cst.parse import parse
+from pipelines.programs.compiler import Compiler
+from pipelines.programs.program import Program, errors_of
+
+
+@dataclass(frozen=True)
+class CheckProgram:
+    """Checks programs against the modules of their caller."""
+
+    compiler: Compiler
+
+    async def validate(self, source: str, caller: Principal, *, syntax_only: bool = False) -> JsonObject:
+        """`{valid, warnings}`, or `{valid: false, errors, warnings}` with all faults."""
+        try:
+            if syntax_only:
+                parse(source)
+                return {"valid": True, "warnings": []}
+            program = await self.compiler.compile(source, caller)
+        except Faulty as faulty:
+            return {"valid": False, "errors": errors_of(source, faulty), "warnings": []}
+        return {"valid": True, "warnings": program.warnings()}
+
+    async def compile(self, source: str, caller: Principal) -> Program:
+        """The program.
+
+        Raises:
+            Faulty: it has faults.
+        """
+        return await self.compiler.compile(source, caller)
+
+
+def compiled(program: Program) -> JsonObject:
+    """The answer of `compile` about a program (RFC-018)."""
+    return {
+        "success": True,
+        "structuralHash": f"sha256:{program.structural_hash}",
+        "syntacticHash": f"sha256:{source_hash(program.source)}",
+        "inputs": program.inputs,
+        "outputs": program.outputs,
+        "dag": graph(program.checked).as_json(),
+        "warnings": program.warnings(),
+    }

@@ -1,0 +1,1 @@
+"""Executions: turns whose calls are turns of their own."""

@@ -1,0 +1,85 @@
+"""What a call inside a program answered, and how the journal has it."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_calls.model import Refusal, TurnEnd
+from pallas_contracts.turns import TURN_ERRORS, Fault, InputRequired, JsonObject, Result, turn_error
+from pipelines.modules.module import Module
+
+_LONGEST_MESSAGE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a module answered, as JSON."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call has no answer. `unknown`: whether it took effect is not known."""
+
+    code: str
+    message: str
+    unknown: bool = False
+
+
+def answer_of(module: Module, end: TurnEnd) -> Answer | Failure:
+    """The answer in the end of a child turn."""
+    outcome, answer = end.outcome, end.answer
+    match answer:
+        case Result(is_error=True):
+            return Failure("tool_error", _cut(_text(answer.content)) or "the tool answered with an error")
+        case Result() if module.tool.output_schema is None:
+            return Answer(_text(answer.content))
+        case Result(structured=structured):
+            return _structured(module, structured)
+        case InputRequired():
+            return Failure("input_required", "the tool asks its caller for input, which a pipeline cannot give")
+        case Fault(message=message):
+            code = outcome.code or "internal"
+            unknown = code == "worker_lost" or (code == "agent_unreachable" and not outcome.retryable)
+            return Failure(code, _cut(message), unknown)
+        case None:
+            code = outcome.code or "internal"
+            return Failure(code, TURN_ERRORS[turn_error(code)])
+
+
+def _structured(module: Module, structured: Any) -> Answer | Failure:
+    if not module.wrapped:
+        return Answer(structured)
+    if isinstance(structured, dict) and "result" in structured:
+        return Answer(structured["result"])
+    return Failure("invalid_answer", "the answer has no result")
+
+
+def refused(refusal: Refusal) -> Failure:
+    """A call that became no turn."""
+    return Failure(refusal.code, _cut(refusal.message))
+
+
+def written(answer: Answer | Failure) -> str:
+    """The entry of the journal."""
+    match answer:
+        case Answer(value):
+            return json.dumps({"value": value}, ensure_ascii=False, separators=(",", ":"))
+        case Failure(code, message, unknown):
+            return json.dumps({"failure": {"code": code, "message": message, "unknown": unknown}})
+
+
+def read(entry: str) -> Answer | Failure:
+    """The answer in an entry of the journal."""
+    found: JsonObject = json.loads(entry)
+    return Answer(found["value"]) if "value" in found else Failure(**found["failure"])
+
+
+def _text(content: Iterable[JsonObject]) -> str:
+    return "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} …"

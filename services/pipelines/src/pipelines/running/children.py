@@ -1,0 +1,169 @@
+"""Makes the turns of the calls inside one execution.
+
+The id of such a turn follows from the parent, the place of the call in the program, and the number of the try. So an
+attempt that takes an execution over finds the turns of the attempts before it: it reads the answers that are in the
+journal, joins the turns that run, and makes those that were never made.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.arguments import ToolSchemas, check_arguments
+from pallas_calls.model import Refusal, TurnEnd
+from pallas_calls.observer import Observer
+from pallas_calls.service import Calls
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.ids import child_id
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted, TurnRequested
+from pallas_executor.agent_runtime import Emitter, Turn
+from pallas_executor.steps import Steps
+from pipelines.modules.catalogue import Catalogue
+from pipelines.modules.module import Module
+from pipelines.running.answers import Answer, Failure, answer_of, read, refused, written
+
+MOST_DEPTH = 8
+"""Turns above a turn: pipelines that call pipelines."""
+
+_LEAST_PAUSE = 0.1
+
+
+class _Parent(Observer):
+    """The execution as the caller of a child: it leaves unless the attempt is being ended from outside."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def caller_left(self) -> bool:
+        """Whether the call was given up. A cancelled execution ends its children, a superseded one does not."""
+        return not self._steps.ending
+
+    def why_left(self) -> str:
+        """The reason of the cancel."""
+        return "the pipeline does not wait for it any more"
+
+
+@dataclass(frozen=True)
+class Children:
+    """The calls of one attempt at one execution.
+
+    `schemas` has the compiled schemas of all modules. `prior` has the answers of an execution that was suspended, by
+    call; `answers` collects those of this attempt.
+    """
+
+    turn: Turn
+    steps: Steps
+    emit: Emitter
+    calls: Calls
+    catalogue: Catalogue
+    schemas: "Schemas"
+    prior: Mapping[str, str] = field(default_factory=dict[str, str])
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+
+    def has_answer(self, call: str, module: Module) -> bool:
+        """Whether an earlier attempt, or the execution before its suspension, got an answer."""
+        return call in self.prior or self.steps.answer(call, module.basis) is not None
+
+    async def take(self, call: str, module: Module, answer: Answer) -> Answer:
+        """Use an answer that was got elsewhere, and record it as the one of this call."""
+        await self._record(call, module, answer)
+        return answer
+
+    async def call(self, call: str, module: Module, arguments: JsonObject, seconds: float | None) -> Answer | Failure:
+        """Make one try of a call: `call` is its place and the number of the try. `seconds`: its time limit.
+
+        Raises:
+            Superseded: another attempt has taken over.
+            JournalUnusable: something else was called here in an earlier attempt.
+        """
+        if (known := self.prior.get(call) or self.steps.answer(call, module.basis)) is not None:
+            self.answers[call] = known
+            return read(known)
+        team, agent, tool = module.definition.team, module.definition.agent, module.tool.name
+        server = f"{team}/{agent}"
+        async with self.steps.under_way(safe=True):
+            started = ToolStarted(call=call, server=server, tool=tool, leaf=False, safe=module.repeatable)
+            await self.steps.tool_starting(started)
+        began = time.perf_counter()
+        answer = await self._answered(call, module, arguments, seconds)
+        took = round((time.perf_counter() - began) * 1000, 3)
+        if isinstance(answer, Failure):
+            failed = ToolFailed(call=call, server=server, tool=tool, duration_ms=took, code=answer.code)
+            self.emit.emit(failed)
+        else:
+            self.emit.emit(ToolCompleted(call=call, server=server, tool=tool, duration_ms=took))
+        await self._record(call, module, answer)
+        return answer
+
+    async def _record(self, call: str, module: Module, answer: Answer | Failure) -> None:
+        self.answers[call] = written(answer)
+        await self.steps.record(call, module.basis, self.answers[call])
+
+    async def _answered(
+        self, call: str, module: Module, arguments: JsonObject, seconds: float | None
+    ) -> Answer | Failure:
+        if self.turn.depth >= MOST_DEPTH:
+            return Failure("node_failed", f"pipelines call each other more than {MOST_DEPTH} levels deep")
+        checked = await self.schemas.check(module, arguments)
+        if isinstance(checked, Refusal):
+            return refused(checked)
+        request = self._request(call, module, checked)
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                end = await self._made(request, module)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            await self.calls.cancel(TurnRef.of(request), "the time limit of the call in the pipeline is over")
+            return Failure("timeout", f"no answer within {seconds:g} s")
+        return refused(end) if isinstance(end, Refusal) else answer_of(module, end)
+
+    async def _made(self, request: TurnRequested, module: Module) -> TurnEnd | Refusal:
+        """The end of the child. While the agent is busy, the call waits: its time limit is the node's."""
+        again = self.turn.attempt > 1
+        definition = self.catalogue.definition(request.team, request.agent) or module.definition
+        with self.steps.elsewhere():
+            while True:
+                end = await self.calls.call_child(request, definition.limits, _Parent(self.steps), again=again)
+                if not isinstance(end, Refusal) or end.code != "busy":
+                    return end
+                again = end.turn_id is not None or again
+                await asyncio.sleep(max(_LEAST_PAUSE, (end.retry_after_ms or 0) / 1000))
+
+    def _request(self, call: str, module: Module, arguments: JsonObject) -> TurnRequested:
+        turn_id = child_id(self.turn.turn_id, call)
+        return TurnRequested(
+            turn_id=turn_id,
+            team=module.definition.team,
+            agent=module.definition.agent,
+            tool=module.tool.name,
+            arguments=arguments,
+            principal=self.turn.principal,
+            parent=self.turn.turn_id,
+            depth=self.turn.depth + 1,
+            task=self.turn.task,
+            client=self.turn.client.model_copy(update={"progress": False, "log_level": None}),
+            digest=turn_id,
+            requested_at=utc_now(),
+        )
+
+
+class Schemas:
+    """The compiled input schemas of modules, of the last revision of each agent."""
+
+    def __init__(self) -> None:
+        self._of_agents: dict[str, tuple[str, ToolSchemas]] = {}
+
+    async def check(self, module: Module, arguments: JsonObject) -> JsonObject | Refusal:
+        """The arguments without optional ones that are null, or why they do not fit the tool."""
+        definition = module.definition
+        key = f"{definition.team}/{definition.agent}"
+        known = self._of_agents.get(key)
+        if known is None or known[0] != definition.revision:
+            known = self._of_agents[key] = (definition.revision, ToolSchemas())
+        schema = await known[1].of(module.tool)
+        return schema if isinstance(schema, Refusal) else check_arguments(schema, module.tool, arguments)

@@ -1,0 +1,208 @@
+"""The executions of the agent `pipelines/constellation`: its tools `execute`, `resume` and `batch_execute`.
+
+What an execution starts from is in its journal at place 0: the source behind a reference, or the suspended execution.
+So all attempts run the same program.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pallas_contracts.agents import AgentRead, JsonObject
+from pallas_contracts.errors import Rejected
+from pallas_contracts.message import utc_now
+from pallas_contracts.pipelines import Suspension
+from pallas_contracts.turns import Progress
+from pallas_cst.faults import Faulty
+from pallas_cst.reach import reach
+from pallas_executor.agent_runtime import AgentRuntime, Emitter, Failed, NeedsInput, Outcome, Turn
+from pallas_executor.steps import Steps
+from pipelines.programs.compiler import Compiler
+from pipelines.programs.program import Program
+from pipelines.running.executing import Engine, ExecutionFailed, Ran
+from pipelines.running.inputs import Inputs, answered, ask_for, read_inputs
+from pipelines.running.outcomes import completed, ended, faults_text
+from pipelines.running.pacing import PrioritySlots
+from pipelines.running.plan import plan_of
+from pipelines.running.published import started
+from pipelines.running.suspending import Suspensions
+
+_AT_ONCE = 8
+"""Items of a batch that run at a time, unless the caller says how many."""
+
+type FindSource = Callable[[Turn, str], Awaitable[str]]
+"""Returns the source of a reference, for the caller of a turn."""
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One attempt at one execution."""
+
+    turn: Turn
+    steps: Steps
+    emit: Emitter
+
+
+@dataclass(frozen=True)
+class ConstellationRuntime:
+    """Executes pipelines. All other tools, and reads, are those of `functions`."""
+
+    functions: AgentRuntime
+    engine: Engine
+    compiler: Compiler
+    suspensions: Suspensions
+    find_source: FindSource
+
+    async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
+        """Execute one attempt (see `AgentRuntime`)."""
+        tools = {"execute": self._execute, "resume": self._resume, "batch_execute": self._batch}
+        if turn.tool not in tools:
+            return await self.functions.run_turn(turn, emit)
+        if turn.model is not None:
+            return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
+        return await ended(turn, emit, lambda steps: tools[turn.tool](_Attempt(turn, steps, emit)))
+
+    async def read(self, question: AgentRead) -> JsonObject:
+        """Answer a prompt, resource or completion request (see `AgentRuntime`)."""
+        return await self.functions.read(question)
+
+    async def _execute(self, attempt: _Attempt) -> Outcome:
+        turn = attempt.turn
+        program, milliseconds = await self._compiled(attempt)
+        if turn.arguments.get("dry_run"):
+            return completed({"success": True, "status": "planned", **plan_of(program)})
+        given = _inputs_of(turn.arguments["inputs"])
+        inputs = read_inputs(program.checked, given)
+        if inputs.missing and turn.arguments.get("on_missing") == "ask":
+            more = answered(inputs.missing, turn.input_responses)
+            if more is None and turn.input_responses is None and "elicitation" in turn.client.capabilities:
+                return NeedsInput(ask_for(inputs.missing))
+            given |= more or {}
+            inputs = read_inputs(program.checked, given)
+        began = Suspension(
+            turn_id=turn.turn_id,
+            owner=turn.principal.token,
+            source=program.source,
+            structural_hash=program.structural_hash,
+            inputs=given,
+            missing={},
+            pending=(),
+            created_at=utc_now(),
+        )
+        return await self._run(attempt, program, inputs, began, milliseconds)
+
+    async def _resume(self, attempt: _Attempt) -> Outcome:
+        turn = attempt.turn
+        execution = str(turn.arguments["executionId"])
+
+        async def take() -> str:
+            return (await self.suspensions.take(execution, turn.principal, turn.turn_id)).model_dump_json()
+
+        before = Suspension.model_validate_json(await started(attempt.steps, f"resume {execution}", take))
+        program, milliseconds = await self._compile(turn, before.source)
+        given = {**before.inputs, **(turn.arguments.get("additionalInputs") or {})}
+        inputs = read_inputs(program.checked, given)
+        began = before.model_copy(update={"inputs": given, "resumptions": before.resumptions + 1})
+        return await self._run(attempt, program, inputs, began, milliseconds)
+
+    async def _run(
+        self, attempt: _Attempt, program: Program, inputs: Inputs, began: Suspension, compiled: float
+    ) -> Outcome:
+        """Run to the end, or as far as the inputs reach; `began` is the execution as it would be suspended."""
+        children = self.engine.children(attempt.turn, attempt.steps, attempt.emit, began.answers)
+        ran = await self.engine.run(program, inputs.values, children, self.engine.slots(), missing=inputs.missing)
+        answer: JsonObject = {
+            "success": True,
+            "status": "suspended" if inputs.missing else "completed",
+            "outputs": ran.outputs,
+            "executionId": began.turn_id,
+            "structuralHash": f"sha256:{program.structural_hash}",
+            "resumptionCount": began.resumptions,
+            "metrics": _metrics(compiled, ran),
+        }
+        if not inputs.missing:
+            if began.resumptions:
+                await self.suspensions.done(began)
+            return completed(answer)
+        missing = {name: str(kind) for name, kind in inputs.missing.items()}
+        pending = reach(program.checked, inputs.missing).pending
+        update = {
+            "answers": {**began.answers, **children.answers},
+            "missing": missing,
+            "pending": tuple(pending),
+            "resumed_by": None,
+        }
+        await self.suspensions.suspend(began.model_copy(update=update))
+        return completed(answer | {"missingInputs": missing, "pendingOutputs": list(pending)})
+
+    async def _batch(self, attempt: _Attempt) -> Outcome:
+        program, milliseconds = await self._compiled(attempt)
+        items: list[JsonObject] = attempt.turn.arguments["inputs"]
+        at_once = asyncio.Semaphore(attempt.turn.arguments.get("concurrency") or _AT_ONCE)
+        slots, ended_items = self.engine.slots(), 0
+
+        async def item(number: int, given: JsonObject) -> JsonObject:
+            nonlocal ended_items
+            async with at_once:
+                try:
+                    found = await self._item(attempt, program, number, given, slots)
+                except (ExecutionFailed, Rejected) as error:
+                    found = {"success": False, "error": error.message}
+            ended_items += 1
+            attempt.emit.emit(Progress(progress=ended_items, total=len(items), message=f"item {number} of the batch"))
+            return {"index": number - 1, **found}
+
+        began = time.perf_counter()
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(item(number, given)) for number, given in enumerate(items, 1)]
+        results = [each.result() for each in running]
+        took = round((time.perf_counter() - began) * 1000, 3)
+        called = sum(result.pop("modulesExecuted", 0) for result in results)
+        metrics = {"compileTimeMs": milliseconds, "executeTimeMs": took, "modulesExecuted": called}
+        failed = sum(not result["success"] for result in results)
+        return completed(
+            {
+                "success": not failed,
+                "executionId": attempt.turn.turn_id,
+                "results": results,
+                "failed": failed,
+                "metrics": metrics,
+            }
+        )
+
+    async def _item(
+        self, attempt: _Attempt, program: Program, number: int, given: JsonObject, slots: PrioritySlots
+    ) -> JsonObject:
+        inputs = read_inputs(program.checked, given)
+        if inputs.missing:
+            raise Rejected(f"Input error: missing: {', '.join(inputs.missing)}", code="invalid_input")
+        children = self.engine.children(attempt.turn, attempt.steps, attempt.emit)
+        ran = await self.engine.run(program, inputs.values, children, slots, prefix=f"{number}.")
+        return {"success": True, "outputs": ran.outputs, "modulesExecuted": ran.called}
+
+    async def _compiled(self, attempt: _Attempt) -> tuple[Program, float]:
+        """The program in the arguments, and the milliseconds it took to compile it."""
+        turn = attempt.turn
+        source, ref = turn.arguments.get("source"), turn.arguments.get("ref")
+        if (source is None) == (ref is None):
+            raise Rejected("give either source or ref", code="invalid_arguments")
+        if ref is not None:
+            source = await started(attempt.steps, f"ref {ref}", lambda: self.find_source(turn, ref))
+        return await self._compile(turn, str(source))
+
+    async def _compile(self, turn: Turn, source: str) -> tuple[Program, float]:
+        began = time.perf_counter()
+        try:
+            program = await self.compiler.compile(source, turn.principal)
+        except Faulty as faulty:
+            raise Rejected(faults_text(source, faulty), code="faulty_program") from None
+        return program, round((time.perf_counter() - began) * 1000, 3)
+
+
+def _inputs_of(given: JsonObject) -> JsonObject:
+    return dict(given)
+
+
+def _metrics(compiled: float, ran: Ran) -> JsonObject:
+    return {"compileTimeMs": compiled, "executeTimeMs": ran.milliseconds, "modulesExecuted": ran.called}

@@ -1,0 +1,86 @@
+"""Runs a checked program: its functions here, its tools as turns."""
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from pallas_calls.service import Calls
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import PallasError
+from pallas_cst.evaluate import RunFailed, evaluate
+from pallas_cst.faults import Lines
+from pallas_cst.values import Value, to_json
+from pallas_executor.agent_runtime import Emitter, Turn
+from pallas_executor.steps import Steps
+from pipelines.modules.catalogue import Catalogue
+from pipelines.programs.program import Program
+from pipelines.running.cache import Cache
+from pipelines.running.children import Children, Schemas
+from pipelines.running.nodes import NodeFailed, Nodes
+from pipelines.running.pacing import Pacing, PrioritySlots
+
+
+class ExecutionFailed(PallasError):
+    """The program has failed. The message names the place in its source."""
+
+    default_code = "node_failed"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run has computed: outputs as JSON, how many tools were called, and milliseconds."""
+
+    outputs: JsonObject
+    called: int
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What all executions of this process share."""
+
+    calls: Calls
+    catalogue: Catalogue
+    cache: Cache
+    most_calls: int
+    pacing: Pacing = field(default_factory=Pacing)
+    schemas: Schemas = field(default_factory=Schemas)
+
+    def children(self, turn: Turn, steps: Steps, emit: Emitter, prior: Mapping[str, str] | None = None) -> Children:
+        """What makes the calls of one attempt."""
+        return Children(turn, steps, emit, self.calls, self.catalogue, self.schemas, prior or {})
+
+    def slots(self) -> PrioritySlots:
+        """The calls of one execution that run at a time."""
+        return PrioritySlots(self.most_calls)
+
+    async def run(
+        self,
+        program: Program,
+        inputs: Mapping[str, Value],
+        children: Children,
+        slots: PrioritySlots,
+        *,
+        prefix: str = "",
+        missing: Collection[str] = (),
+    ) -> Ran:
+        """Compute the outputs; those that can be reached without the inputs that are `missing`.
+
+        Raises:
+            ExecutionFailed: a call failed.
+            Superseded, JournalUnusable: the attempt cannot go on.
+        """
+        nodes = Nodes(program, children, self.pacing, slots, self.cache, prefix)
+        began = time.perf_counter()
+        try:
+            outputs = await evaluate(program.checked, inputs, nodes.call, missing=missing)
+        except (NodeFailed, RunFailed) as error:
+            line, column = Lines(program.source).position(error.span.start)
+            raise ExecutionFailed(f"Line {line}, column {column}: {error.message}") from None
+        kinds = program.checked.outputs
+        written = {name: to_json(value, kinds[name]) for name, value in outputs.items()}
+        return Ran(written, nodes.called, _milliseconds(began))
+
+
+def _milliseconds(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)

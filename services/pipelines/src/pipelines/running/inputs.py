@@ -1,0 +1,94 @@
+"""Inputs of an execution: their values, those that are missing, and the form that asks a person for them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import Rejected
+from pallas_contracts.turns import InputRequired
+from pallas_cst import types as t
+from pallas_cst.check import Checked
+from pallas_cst.values import Unfit, Value, from_json
+
+_QUESTION = "inputs"
+"""The name of the question in `input_requests` and of its answer in `input_responses`."""
+
+_FIELDS: Mapping[t.Type, JsonObject] = {
+    t.STRING: {"type": "string"},
+    t.INT: {"type": "integer"},
+    t.FLOAT: {"type": "number"},
+    t.BOOLEAN: {"type": "boolean"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The values by name, and the types of those that are missing."""
+
+    values: dict[str, Value]
+    missing: dict[str, t.Type]
+
+
+def read_inputs(checked: Checked, given: Mapping[str, Any]) -> Inputs:
+    """The inputs of a program. One that is Optional is never missing.
+
+    Raises:
+        Rejected: one is unknown or is no value of its type (`invalid_input`).
+    """
+    for name in given:
+        if name not in checked.inputs:
+            known = ", ".join(checked.inputs) or "none"
+            raise _invalid(f"there is no input {name!r}; the inputs are {known}")
+    inputs = Inputs({}, {})
+    for name, kind in checked.inputs.items():
+        if name not in given and not isinstance(kind, t.OptionalOf):
+            inputs.missing[name] = kind
+            continue
+        try:
+            inputs.values[name] = from_json(given.get(name), kind)
+        except Unfit as error:
+            raise _invalid(f"{name}: {error}") from None
+    return inputs
+
+
+def ask_for(missing: Mapping[str, t.Type]) -> InputRequired:
+    """Ask the caller's client for inputs, by a form. What a form cannot have is asked for as JSON."""
+    fields = {
+        name: {**_FIELDS[kind], "title": name}
+        if kind in _FIELDS
+        else {"type": "string", "title": name, "description": f"JSON of the type {kind}"}
+        for name, kind in missing.items()
+    }
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    params = {"mode": "form", "message": "The pipeline needs these inputs.", "requestedSchema": schema}
+    return InputRequired(input_requests={_QUESTION: {"method": "elicitation/create", "params": params}})
+
+
+def answered(missing: Mapping[str, t.Type], responses: JsonObject | None) -> JsonObject | None:
+    """The inputs in the answer to `ask_for`; None if there is no answer, or the person has declined.
+
+    Raises:
+        Rejected: an input is no JSON (`invalid_input`).
+    """
+    match (responses or {}).get(_QUESTION):
+        case {"action": "accept", "content": {**content}}:
+            return {
+                name: content[name] if kind in _FIELDS else _parsed(name, content[name])
+                for name, kind in missing.items()
+                if name in content
+            }
+        case _:
+            return None
+
+
+def _parsed(name: str, text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        raise _invalid(f"{name}: the answer is no JSON") from None
+
+
+def _invalid(message: str) -> Rejected:
+    return Rejected(f"Input error: {message}", code="invalid_input")

@@ -1,0 +1,96 @@
+"""Executions that lack inputs: what they have computed is kept for a day, and a later execution goes on."""
+
+from dataclasses import dataclass
+
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.lookup import find_in_log
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, SUSPENSIONS
+from pallas_contracts.errors import Conflict, NotFound, Rejected
+from pallas_contracts.pipelines import Suspension
+from pallas_contracts.turns import Principal
+
+_LARGEST = 900_000
+"""Bytes of an entry."""
+
+
+@dataclass(frozen=True)
+class Suspensions:
+    """The executions that wait for inputs."""
+
+    bus: Bus
+
+    async def suspend(self, suspension: Suspension) -> None:
+        """Keep an execution.
+
+        Raises:
+            Rejected: its values are too large (`suspended_too_large`).
+            Unavailable: the bucket cannot be written now.
+        """
+        if len(suspension.model_dump_json()) > _LARGEST:
+            raise Rejected("the values so far are too large to be kept", code="suspended_too_large")
+        await kv.put(self.bus, SUSPENSIONS, suspension, owner=suspension.owner, turn=suspension.turn_id)
+
+    async def of(self, caller: Principal) -> list[Suspension]:
+        """The executions of a caller, the newest first."""
+        found = await kv.get_entries(self.bus, SUSPENSIONS, owner=caller.token)
+        waiting = [suspension for suspension, _ in found.values() if suspension is not None]
+        return sorted(waiting, key=lambda it: it.turn_id, reverse=True)
+
+    async def get(self, execution: str, caller: Principal) -> Suspension:
+        """An execution of a caller.
+
+        Raises:
+            NotFound: the caller has none of this id that waits.
+        """
+        return (await self._entry(execution, caller))[0]
+
+    async def take(self, execution: str, caller: Principal, turn_id: str) -> Suspension:
+        """Go on with an execution in turn `turn_id`. A turn that went on with it before must have ended.
+
+        Raises:
+            NotFound: the caller has none of this id that waits.
+            Conflict: another turn goes on with it (`resume_in_progress`).
+        """
+        suspension, position = await self._entry(execution, caller)
+        other = suspension.resumed_by
+        if other is not None and other != turn_id and not await self._ended(other):
+            raise _in_progress(execution)
+        taken = suspension.model_copy(update={"resumed_by": turn_id})
+        try:
+            await kv.put(self.bus, SUSPENSIONS, taken, after=position, owner=caller.token, turn=execution)
+        except Conflict:
+            raise _in_progress(execution) from None
+        return taken
+
+    async def forget(self, execution: str, caller: Principal) -> None:
+        """Remove an execution of a caller.
+
+        Raises:
+            NotFound: the caller has none of this id that waits.
+        """
+        await self._entry(execution, caller)
+        await kv.delete(self.bus, SUSPENSIONS, owner=caller.token, turn=execution)
+
+    async def done(self, suspension: Suspension) -> None:
+        """Remove an execution that has all its outputs."""
+        await kv.delete(self.bus, SUSPENSIONS, owner=suspension.owner, turn=suspension.turn_id)
+
+    async def _entry(self, execution: str, caller: Principal) -> tuple[Suspension, int]:
+        unknown = NotFound(f"There is no suspended execution {execution!r}.", code="unknown_execution")
+        try:
+            suspension, position = await kv.get_entry(self.bus, SUSPENSIONS, owner=caller.token, turn=execution)
+        except Rejected:
+            raise unknown from None
+        if suspension is None:
+            raise unknown
+        return suspension, position
+
+    async def _ended(self, turn_id: str) -> bool:
+        found = await find_in_log(self.bus, TurnRef(PIPELINES_TEAM, CONSTELLATION, turn_id))
+        return found is None or found.ended or found.cancelled is not None
+
+
+def _in_progress(execution: str) -> Conflict:
+    return Conflict(f"The execution {execution!r} is being resumed already.", code="resume_in_progress")

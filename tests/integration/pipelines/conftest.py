@@ -1,0 +1,23 @@
+"""The lab of each test."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.conftest import Connecting
+from tests.integration.pipelines.lab import Lab
+
+from pallas_bus.transport.streams import declare
+from pallas_bus.turnlog.feeds import follow_turns
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
+
+OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
+
+
+@pytest.fixture
+async def lab(bus: Connecting, nats_url: str) -> AsyncGenerator[Lab]:
+    """A lab without a replica yet."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *OWNED)
+    async with AsyncExitStack() as stack, follow_turns(gateway) as feeds:
+        yield Lab(gateway, feeds, nats_url, stack)

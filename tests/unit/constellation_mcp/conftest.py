@@ -1,0 +1,29 @@
+"""A service, and the official client."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp import Client
+from tests.unit.constellation_mcp.constellation import Constellation, a_constellation
+
+from constellation_mcp.configuration import Configuration
+from constellation_mcp.server import ConstellationServer
+from constellation_mcp.service import connect
+
+type Connecting = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+async def constellation() -> AsyncGenerator[Constellation]:
+    """A service that listens."""
+    async with a_constellation() as service:
+        yield service
+
+
+@asynccontextmanager
+async def connected(configuration: Configuration, **options: Any) -> AsyncGenerator[Client]:
+    """A client of a server with this configuration, in one process."""
+    async with connect(configuration) as service, Client(ConstellationServer(service).server, **options) as client:
+        yield client

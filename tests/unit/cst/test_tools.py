@@ -138,9 +138,19 @@ async def test_a_lambda_that_has_a_name_has_a_place_for_each_call_of_it() -> Non
 
 @pytest.mark.anyio
 async def test_items_are_called_at_the_same_time_up_to_a_bound() -> None:
-    caller = Caller()
-    outputs = await run("in a: List<Int> x = list-sum(map(a, (y) => twice(y))) out x", caller, a=list(range(1500)))
-    assert (outputs["x"], caller.together) == (sum(range(1500)), 1000)
+    program, full, running = checked("in a: List<Int> x = list-sum(map(a, (y) => twice(y))) out x"), asyncio.Event(), 0
+
+    async def call(calling: Calling) -> Value:
+        nonlocal running
+        running += 1
+        assert running <= 1000
+        if running == 1000:
+            full.set()
+        await full.wait()
+        running -= 1
+        return calling.arguments[0]
+
+    assert await evaluate(program, {"a": list(range(1500))}, call) == {"x": sum(range(1500))}
 
 
 @pytest.mark.anyio

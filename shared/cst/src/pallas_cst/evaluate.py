@@ -7,7 +7,7 @@ run at the same time, and so do those for the items of a list.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,7 +86,7 @@ async def evaluate(
 
 
 @asynccontextmanager
-async def _together() -> AsyncIterator[asyncio.TaskGroup]:
+async def _together() -> AsyncGenerator[asyncio.TaskGroup]:
     """Tasks of which the first failure is raised as it is."""
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -14,7 +14,8 @@ from tests.unit.constellation_mcp.constellation import HASH, KEY, MODULES, Const
 from constellation_mcp import tools
 from constellation_mcp.configuration import Configuration
 from constellation_mcp.prompts import MOST_MODULES
-from constellation_mcp.service import MOST_AT_ONCE, Bucket
+from constellation_mcp.server import ConstellationServer
+from constellation_mcp.service import Bucket, connect
 from pallas_cst import documents
 
 SOURCE = "in x: Int\nout x"
@@ -322,11 +323,13 @@ async def test_errors_show_neither_the_address_nor_the_key(constellation: Conste
 
 
 async def test_too_many_requests_are_not_sent(constellation: Constellation) -> None:
-    async with connected(constellation.configuration()) as client:
-        for _ in range(MOST_AT_ONCE):
-            await called(client, "validate", source=SOURCE)
-        assert "too many requests from this program; try again in" in await refused(client, "validate", source=SOURCE)
-    assert len(constellation.requests) == MOST_AT_ONCE
+    async with connect(constellation.configuration()) as service:
+        service.bucket = Bucket(per_minute=1, burst=2)
+        async with Client(ConstellationServer(service).server) as client:
+            for _ in range(2):
+                await called(client, "validate", source=SOURCE)
+            assert "too many requests from this program; try again in" in await refused(client, "list_modules")
+    assert len(constellation.requests) == 2
 
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:

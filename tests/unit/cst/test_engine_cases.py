@@ -1,18 +1,17 @@
 """The programs of the Constellation engine's own tests are parsed, checked and computed as there."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.unit.cst.cases import STANDARD_FUNCTIONS, Case, cases, functions_in, read_type
 
-from pallas_cst import syntax as s
 from pallas_cst.canonical import structural_hash
 from pallas_cst.check import Checked, check
-from pallas_cst.evaluate import RunFailed, evaluate
+from pallas_cst.evaluate import Calling, RunFailed, evaluate
 from pallas_cst.faults import Faulty
-from pallas_cst.functions import Function, Functions
+from pallas_cst.functions import Functions
 from pallas_cst.parse import parse
 from pallas_cst.pretty import pretty
 from pallas_cst.values import Value, from_json, to_json
@@ -117,9 +116,11 @@ EXAMPLES: dict[str, Callable[..., Any]] = {
 """What the example modules of the engine compute."""
 
 
-async def call_example(_call: s.Call, function: Function, arguments: Sequence[Value]) -> Value:
+async def call_example(calling: Calling) -> Value:
     await asyncio.sleep(0)
-    return EXAMPLES[function.name](*arguments)
+    if calling.compute is not None:
+        return await calling.compute()
+    return EXAMPLES[calling.function.name](*calling.arguments)
 
 
 @pytest.mark.anyio

@@ -7,6 +7,7 @@ And arithmetic with a `Float` gives a `Float`, where the engine says `Int` and c
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import assert_never
 
@@ -14,6 +15,8 @@ from pallas_cst import syntax as s
 from pallas_cst import types as t
 from pallas_cst.faults import Code, Fault, Faulty, Span, Warned
 from pallas_cst.functions import Function, Functions, Imports
+from pallas_cst.parse import parse_type
+from pallas_cst.stdlib import STANDARD
 
 _NUMBERS = (t.INT, t.FLOAT)
 _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
@@ -38,7 +41,8 @@ class Checked:
     `types` has every expression behind those inside it. `functions` has for a call its function, for a comparison its
     function (and `not` for `!=`), and for a chain of arithmetic one entry for each step, None where records are merged.
     `variables` has the input or the assignment behind a variable, None for a parameter of a lambda and a variable of a
-    pattern; `origins` has that behind an output, `tested` the type behind `is`.
+    pattern; `origins` has that behind an output, `tested` the type behind `is`. `conversions` has the type of a value
+    before it is converted to its type in `types`, and `whole` the calls of tools whose argument is the whole input.
     """
 
     program: s.Program
@@ -51,7 +55,50 @@ class Checked:
     variables: dict[s.Variable, s.Declaration | None] = field(default_factory=dict[s.Variable, s.Declaration | None])
     origins: dict[str, s.Declaration] = field(default_factory=dict[str, s.Declaration])
     tested: dict[s.TypePattern, t.Type] = field(default_factory=dict[s.TypePattern, t.Type])
+    conversions: dict[s.Expr, t.Type] = field(default_factory=dict[s.Expr, t.Type])
+    whole: set[s.Call] = field(default_factory=set[s.Call])
     warnings: list[Warned] = field(default_factory=list[Warned])
+
+    def function(self, call: s.Call) -> Function:
+        """The function of a call."""
+        [function] = self.functions[call]
+        assert function is not None, "only merges have no function"
+        return function
+
+    @cached_property
+    def numbers(self) -> dict[s.Call, int]:
+        """The number of each call, with which its places in a run begin."""
+        return {call: number for number, call in enumerate(self.program.calls(), 1)}
+
+    @cached_property
+    def waits(self) -> frozenset[s.Expr]:
+        """The expressions that wait for a call that `evaluate` leaves to its caller."""
+        waits = set[s.Expr]()
+        for expr in self.types:
+            match expr:
+                case s.Call() if not is_computed(expr, self.function(expr)):
+                    waits.add(expr)
+                case s.Variable():
+                    origin = self.variables[expr]
+                    if isinstance(origin, s.Assignment) and origin.value in waits:
+                        waits.add(expr)
+                case _ if any(part in waits for part in s.parts_of(expr)):
+                    waits.add(expr)
+                case _:
+                    pass
+        return frozenset(waits)
+
+    @cached_property
+    def unused(self) -> list[s.Assignment]:
+        """Assignments with calls that nothing refers to. They are made, too: they may have effects."""
+        used = {*self.variables.values(), *self.origins.values()}
+        declared = (each for each in self.program.declarations if isinstance(each, s.Assignment))
+        return [each for each in declared if each not in used and each.value in self.waits]
+
+
+def is_computed(call: s.Call, function: Function) -> bool:
+    """Whether `evaluate` computes a call without its caller."""
+    return function.module in STANDARD and call.options is s.NO_OPTIONS
 
 
 def check(program: s.Program, functions: Functions) -> Checked:
@@ -66,6 +113,18 @@ def check(program: s.Program, functions: Functions) -> Checked:
     if checker.faults:
         raise Faulty(*checker.faults)
     return checker.checked
+
+
+def read_type(text: str) -> t.Type:
+    """The type that a text stands for, in the language's own syntax (`Nothing` is one, too).
+
+    Raises:
+        Faulty: it is none.
+    """
+    checker = _Checker(Functions(()), Checked(s.Program()), named_types={"Nothing": t.NOTHING})
+    if (kind := checker.tried_type(parse_type(text))) is None:
+        raise Faulty(*checker.faults)
+    return kind
 
 
 class _Known(Exception):
@@ -104,16 +163,16 @@ class _Checker:
     def warn(self, message: str, span: Span) -> None:
         self.checked.warnings.append(Warned(message, span))
 
-    def resolve(self, name: str, span: Span) -> Function:
+    def resolve(self, name: str, span: Span, *, tools: bool = False) -> Function:
         try:
-            return self.imports.resolve(self.functions, name, span)
+            return self.imports.resolve(self.functions, name, span, tools=tools)
         except Faulty as error:
             self.faults += error.faults
             raise _Known from None
 
     def bounded(self, kind: t.Type, span: Span) -> t.Type:
         """The type itself, if it is not too large."""
-        if kind.size > t.MOST_PARTS or kind.depth > t.MOST_DEPTH:
+        if t.is_too_large(kind):
             raise self.fault(Code.TYPE_ERROR, "Type error: the type is too large", span)
         return kind
 
@@ -122,7 +181,7 @@ class _Checker:
     def declare(self, declaration: s.Declaration) -> None:
         match declaration:
             case s.TypeDeclaration(name, definition):
-                self.named_types[name.text] = self._tried_type(definition)
+                self.named_types[name.text] = self.tried_type(definition)
             case s.Input():
                 self._declare_input(declaration)
             case s.Assignment(name, value):
@@ -133,7 +192,7 @@ class _Checker:
                 self._use(declaration)
 
     def _declare_input(self, declaration: s.Input) -> None:
-        kind = self._tried_type(declaration.type)
+        kind = self.tried_type(declaration.type)
         for annotation in declaration.annotations:
             if annotation.kind == "example" and annotation.value is not None and kind is not None:
                 self._tried(annotation.value, kind)
@@ -147,9 +206,16 @@ class _Checker:
         bound = self.names.get(name.text)
         if bound is None:
             self.fault(Code.UNDEFINED_VARIABLE, f"Undefined variable: {name.text}", name.span)
-        elif bound.kind is not None and bound.origin is not None:
+        elif bound.kind is not None and bound.origin is not None and self._is_data(bound.kind, name.span):
             self.checked.outputs[name.text] = bound.kind
             self.checked.origins[name.text] = bound.origin
+
+    def _is_data(self, kind: t.Type, span: Span) -> bool:
+        """Whether values of a type can leave the program; if not, the fault is reported."""
+        if not t.fits(kind, t.JSON):
+            self.fault(Code.TYPE_ERROR, "Type error: a lambda can only be the argument of a function", span)
+            return False
+        return True
 
     def _use(self, declaration: s.Use) -> None:
         namespace = declaration.namespace
@@ -167,7 +233,7 @@ class _Checker:
         except _Known:
             return None
 
-    def _tried_type(self, written: s.TypeExpr) -> t.Type | None:
+    def tried_type(self, written: s.TypeExpr) -> t.Type | None:
         try:
             return self.type_of(written)
         except _Known:
@@ -182,12 +248,12 @@ class _Checker:
             case s.NamedType(name, parameters, span):
                 return self.bounded(self._generic(name, parameters or (), span), span)
             case s.RecordType(fields, span):
-                found = self.all(self._tried_type(kind) for _, kind in fields)
+                found = self.all(self.tried_type(kind) for _, kind in fields)
                 return self.bounded(t.Record(dict(zip((name for name, _ in fields), found, strict=True))), span)
             case s.UnionType(members, span):
-                return self.bounded(t.union(self.all(map(self._tried_type, members))), span)
+                return self.bounded(t.union(self.all(map(self.tried_type, members))), span)
             case s.MergedType(parts, span):
-                first, *rest = self.all(map(self._tried_type, parts))
+                first, *rest = self.all(map(self.tried_type, parts))
                 for kind in rest:
                     first = self.merge(first, kind, span)
                 return first
@@ -198,6 +264,8 @@ class _Checker:
         if (primitive := t.PRIMITIVES.get(name)) is not None:
             return primitive
         if name not in self.named_types:
+            if name == str(t.JSON):
+                return t.JSON
             raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}", span)
         if (known := self.named_types[name]) is None:
             raise _Known
@@ -206,7 +274,7 @@ class _Checker:
     def _generic(self, name: str, written: Sequence[s.TypeExpr], span: Span) -> t.Type:
         if _GENERICS.get(name) != len(written):
             raise self.fault(Code.UNDEFINED_TYPE, f"Undefined type: {name}<...>", span)
-        found = self.all(map(self._tried_type, written))
+        found = self.all(map(self.tried_type, written))
         match name:
             case "List":
                 return t.ListOf(found[0])
@@ -245,8 +313,15 @@ class _Checker:
                 found = self.infer(value)
         if not t.fits(found, wanted):
             raise self.mismatch(wanted, found, value.span)
-        self.checked.types[value] = found
-        return found
+        return self.converted(value, found, wanted)
+
+    def converted(self, value: s.Expr, found: t.Type, wanted: t.Type) -> t.Type:
+        """The type of an expression that fits `wanted`: that type, if it has to be converted at run time."""
+        if isinstance(wanted, t.Function) or t.fits(found, wanted, t.Rule.KNOWN):
+            self.checked.types[value] = found
+        else:
+            self.checked.conversions[value], self.checked.types[value] = found, wanted
+        return self.checked.types[value]
 
     def infer(self, value: s.Expr) -> t.Type:
         """The type of an expression.
@@ -269,7 +344,9 @@ class _Checker:
             case s.Constant(constant):
                 return _type_of_constant(constant)
             case s.Interpolation():
-                self.infer_all(value.values)
+                kinds = self.infer_all(value.values)
+                if False in [self._is_data(kind, each.span) for each, kind in zip(value.values, kinds, strict=True)]:
+                    raise _Known
                 return t.STRING
             case s.ListOf(items):
                 return t.ListOf(t.common(self.infer_all(items)) if items else t.NOTHING)
@@ -312,6 +389,7 @@ class _Checker:
     def _must_be_boolean(self, kind: t.Type, value: s.Expr) -> None:
         if kind not in (t.BOOLEAN, t.JSON):
             raise self.mismatch(t.BOOLEAN, kind, value.span)
+        self.converted(value, kind, t.BOOLEAN)
 
     def _variable(self, value: s.Variable) -> t.Type:
         if value.name not in self.names:
@@ -373,6 +451,8 @@ class _Checker:
 
     def _arithmetic(self, value: s.Arithmetic) -> t.Type:
         kind, *kinds = self.infer_all([value.first, *(operand for _, operand in value.rest)])
+        if kind == t.JSON and kinds[0] in _NUMBERS:
+            kind = self.converted(value.first, kind, kinds[0])
         functions: list[Function | None] = []
         for (operator, operand), right in zip(value.rest, kinds, strict=True):
             span = Span(value.span.start, operand.span.end)
@@ -380,6 +460,8 @@ class _Checker:
                 kind = self.merge(kind, right, span)
                 functions.append(None)
                 continue
+            if right == t.JSON and kind in _NUMBERS:
+                right = self.converted(operand, right, kind)
             if kind not in _NUMBERS or right not in _NUMBERS:
                 message = f"Operator {operator!r} is not supported for {kind} and {right}"
                 raise self.fault(Code.UNSUPPORTED_ARITHMETIC, message, span)
@@ -391,6 +473,10 @@ class _Checker:
 
     def _comparison(self, value: s.Comparison) -> t.Type:
         left, right = self.infer_all((value.left, value.right))
+        if left == t.JSON:
+            left = self.converted(value.left, left, right)
+        elif right == t.JSON:
+            right = self.converted(value.right, right, left)
         if left != right:
             raise self.mismatch(left, right, value.span)
         name = _COMPARISONS.get((value.operator, left))
@@ -404,10 +490,13 @@ class _Checker:
         return functions[-1].returns
 
     def _coalesce(self, value: s.Coalesce) -> t.Type:
-        """`a ?? b ?? c` is `a ?? (b ?? c)`."""
+        """`a ?? b ?? c` is `a ?? (b ?? c)`. A `Json` on the left is there unless it is null."""
         *kinds, kind = self.infer_all(value.operands)
         places = list(pairwise(value.operands))
         for left, (operand, right) in zip(reversed(kinds), reversed(places), strict=True):
+            if left == t.JSON and t.fits(kind, t.JSON):
+                kind = t.JSON
+                continue
             if not isinstance(left, t.OptionalOf):
                 message = f"The left side of ?? must be Optional, found {left}"
                 raise self.fault(Code.TYPE_ERROR, message, operand.span)
@@ -494,27 +583,55 @@ class _Checker:
                 message = f"The parameter {name.text!r} of the lambda needs a type: ({name.text}: Int) => ..."
                 self.fault(Code.TYPE_ERROR, message, name.span)
             return given
-        kind = self._tried_type(written)
+        kind = self.tried_type(written)
         if kind is not None and given is not None and not t.fits(given, kind):
             self.mismatch(given, kind, written.span)
             return None
         return kind
 
     def _call(self, value: s.Call) -> t.Type:
-        function = self.resolve(value.name, value.span)
-        if len(value.arguments) != len(function.parameters):
-            message = f"{value.name} takes {len(function.parameters)} argument(s), found {len(value.arguments)}"
-            raise self.fault(Code.TYPE_ERROR, message, value.span)
-        wanted = [kind for _, kind in function.parameters]
-        found = [self._tried(each, kind) for each, kind in zip(value.arguments, wanted, strict=True)]
+        function = self.resolve(value.name, value.span, tools=True)
+        fits = self._tool_arguments(value, function) if function.tool else self._arguments(value, function)
         before = len(self.faults)
         if value.options is not s.NO_OPTIONS:
             self._options(value.options, function.returns, value.span)
-        self.all(found)
-        if len(self.faults) > before:
+        if not fits or len(self.faults) > before:
             raise _Known
         self.checked.functions[value] = (function,)
-        return function.returns
+        return t.outcome(function.returns) if value.options.on_error == "wrap" else function.returns
+
+    def _arguments(self, value: s.Call, function: Function) -> bool:
+        """Whether the arguments of a call fit; if not, the faults are reported."""
+        if len(value.arguments) != len(function.parameters):
+            raise self._miscounted(value, str(len(function.parameters)))
+        pairs = zip(value.arguments, function.parameters, strict=True)
+        return None not in [self._tried(each, kind) for each, (_, kind) in pairs]
+
+    def _tool_arguments(self, value: s.Call, function: Function) -> bool:
+        """Whether the arguments of a tool fit; if not, the faults are reported."""
+        least, most = function.least, len(function.parameters)
+        try:
+            kinds = self.infer_all(value.arguments)
+        except _Known:
+            return False
+        if function.takes_whole(kinds):
+            self.checked.whole.add(value)
+            self.converted(value.arguments[0], kinds[0], function.whole)
+            return True
+        if not least <= len(kinds) <= most:
+            raise self._miscounted(value, str(most) if least == most else f"{least} to {most}")
+        unfit = False
+        for each, found, (_, wanted) in zip(value.arguments, kinds, function.parameters, strict=False):
+            if t.fits(found, wanted, t.Rule.TOOL):
+                self.converted(each, found, wanted)
+            else:
+                self.mismatch(wanted, found, each.span)
+                unfit = True
+        return not unfit
+
+    def _miscounted(self, value: s.Call, wanted: str) -> _Known:
+        message = f"{value.name} takes {wanted} argument(s), found {len(value.arguments)}"
+        return self.fault(Code.TYPE_ERROR, message, value.span)
 
     def _options(self, options: s.Options, returns: t.Type, span: Span) -> None:
         if options.fallback is not None:
@@ -522,6 +639,8 @@ class _Checker:
             if kind is not None and not t.fits(kind, returns):
                 message = f"The fallback is of type {kind}, but the call returns {returns}"
                 self.fault(Code.FALLBACK_MISMATCH, message, options.fallback.span)
+            elif kind is not None:
+                self.converted(options.fallback, kind, returns)
         self._check_ranges(options, span)
         for name, needed in (
             ("delay", "retry"),

@@ -1,21 +1,61 @@
 """The functions that a program may call, and how their names are resolved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pallas_cst import types as t
 from pallas_cst.faults import Code, Fault, Faulty, Span
+from pallas_cst.values import Value, plain
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that can be called. `module` is the name under which it is executed."""
+    """A function that can be called. `module` is the name under which it is executed.
+
+    A `tool` takes its arguments by `types.Rule.TOOL`, or one record of all of them. Its first `needed` parameters must
+    be given (None: all); those behind them are Optional.
+    """
 
     name: str
     parameters: tuple[tuple[str, t.Type], ...]
     returns: t.Type
     module: str
     namespace: str | None = None
+    tool: bool = False
+    needed: int | None = None
+
+    @property
+    def least(self) -> int:
+        """How many arguments must be given."""
+        return len(self.parameters) if self.needed is None else self.needed
+
+    @property
+    def whole(self) -> t.Record:
+        """All parameters as one record."""
+        return t.Record(dict(self.parameters))
+
+    def takes_whole(self, arguments: Sequence[t.Type]) -> bool:
+        """Whether arguments of these types are one record that is the whole input of a tool."""
+        if not self.tool or len(arguments) != 1 or not isinstance(record := arguments[0], t.Record):
+            return False
+        if self.least <= 1 and self.parameters and t.fits(record, self.parameters[0][1], t.Rule.TOOL):
+            return False
+        needed = {name for name, _ in self.parameters[: self.least]}
+        return needed <= record.fields.keys() and t.fits(record, self.whole, t.Rule.TOOL)
+
+    def input_of(self, arguments: Sequence[Value]) -> dict[str, Any]:
+        """The arguments as the JSON object that a tool is called with; without those that are left out or None.
+
+        Raises:
+            Unfit: one is or has a number that JSON cannot write.
+        """
+        given = enumerate(zip(self.parameters, arguments, strict=False))
+        return {
+            name: plain(value, kind, name)
+            for index, ((name, kind), value) in given
+            if value is not None or index < self.least
+        }
 
     @property
     def qualified(self) -> str:
@@ -59,8 +99,8 @@ class Imports:
     namespaces: list[str] = field(default_factory=list[str])
     aliases: dict[str, str] = field(default_factory=dict[str, str])
 
-    def resolve(self, functions: Functions, name: str, span: Span) -> Function:
-        """The function that a name stands for.
+    def resolve(self, functions: Functions, name: str, span: Span, *, tools: bool = True) -> Function:
+        """The function that a name stands for; without `tools`, the one behind an operator.
 
         Raises:
             Faulty: there is none, or more than one.
@@ -68,7 +108,7 @@ class Imports:
         first, _, rest = name.partition(".")
         if rest:
             return self._resolve_qualified(functions, name, first, rest, span)
-        known = functions.named(name)
+        known = [each for each in functions.named(name) if tools or not each.tool]
         if name in self.aliases:
             raise _undefined(name, (), span)
         everything = not self.namespaces and not self.aliases

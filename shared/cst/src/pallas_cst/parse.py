@@ -82,6 +82,19 @@ def parse(source: str) -> s.Program:
         raise parser.fault() from None
 
 
+def parse_type(text: str) -> s.TypeExpr:
+    """The type that a text is.
+
+    Raises:
+        Faulty: it is none (one fault, E020).
+    """
+    parser = _Parser(text)
+    try:
+        return parser.only_type()
+    except _Failed:
+        raise parser.fault() from None
+
+
 @dataclass
 class _Parser:
     text: str
@@ -271,6 +284,13 @@ class _Parser:
         return s.Annotation(kind, None, connector, properties)
 
     # Types
+
+    def only_type(self) -> s.TypeExpr:
+        self.skip(0)
+        found = self.type()
+        if self.at < len(self.text):
+            self.fail("the end")
+        return found
 
     def type(self) -> s.TypeExpr:
         self.deeper()

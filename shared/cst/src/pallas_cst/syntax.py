@@ -3,7 +3,7 @@
 Chains such as `a + b - c` are one node with a list, so the depth of the tree is that of the brackets in the source.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -314,6 +314,14 @@ def parts_of(expr: Expr) -> Sequence[Expr]:
             return (body,)
 
 
+def parts_in(expr: Expr) -> Iterator[Expr]:
+    """An expression and all expressions inside it, outer ones first, in the order of the source."""
+    waiting = [expr]
+    while waiting:
+        yield (part := waiting.pop())
+        waiting += reversed(parts_of(part))
+
+
 # Options of a call
 
 
@@ -448,3 +456,8 @@ class Program:
     """A parsed source."""
 
     declarations: Sequence[Declaration] = field(default=())
+
+    def calls(self) -> Iterator[Call]:
+        """The calls in all assignments, in the order in which the places of a run count them (from 1)."""
+        assigned = (each.value for each in self.declarations if isinstance(each, Assignment))
+        yield from (part for value in assigned for part in parts_in(value) if isinstance(part, Call))

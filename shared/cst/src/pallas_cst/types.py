@@ -6,10 +6,13 @@ and `depth` of a type are known without walking it, because types made of types 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import reduce
 from itertools import chain
 
 MOST_PARTS = 10_000
+MOST_MEMBERS = 100
+"""Members of a union. One with more counts as too large."""
 MOST_DEPTH = 100
 
 
@@ -32,6 +35,7 @@ JSON = Primitive("Json")
 """Any JSON value, of which nothing is known. It is checked when a value of it is used as another type."""
 
 PRIMITIVES = {primitive.name: primitive for primitive in (STRING, INT, FLOAT, BOOLEAN)}
+"""The types that a program cannot name anew."""
 
 
 class _Compound:
@@ -42,11 +46,12 @@ class _Compound:
     size: int
     depth: int
 
-    def _parts(self) -> Iterable["Type"]:
+    def parts(self) -> Iterable["Type"]:
+        """The types directly inside."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
-        parts = list(self._parts())
+        parts = list(self.parts())
         object.__setattr__(self, "size", 1 + sum(part.size for part in parts))
         object.__setattr__(self, "depth", 1 + max((part.depth for part in parts), default=0))
 
@@ -59,7 +64,7 @@ class ListOf(_Compound):
     size: int = field(init=False, repr=False, compare=False, default=0)
     depth: int = field(init=False, repr=False, compare=False, default=0)
 
-    def _parts(self) -> Iterable["Type"]:
+    def parts(self) -> Iterable["Type"]:
         return (self.item,)
 
     def __str__(self) -> str:
@@ -74,7 +79,7 @@ class SeqOf(_Compound):
     size: int = field(init=False, repr=False, compare=False, default=0)
     depth: int = field(init=False, repr=False, compare=False, default=0)
 
-    def _parts(self) -> Iterable["Type"]:
+    def parts(self) -> Iterable["Type"]:
         return (self.item,)
 
     def __str__(self) -> str:
@@ -90,7 +95,7 @@ class MapOf(_Compound):
     size: int = field(init=False, repr=False, compare=False, default=0)
     depth: int = field(init=False, repr=False, compare=False, default=0)
 
-    def _parts(self) -> Iterable["Type"]:
+    def parts(self) -> Iterable["Type"]:
         return self.key, self.value
 
     def __str__(self) -> str:
@@ -105,7 +110,7 @@ class OptionalOf(_Compound):
     size: int = field(init=False, repr=False, compare=False, default=0)
     depth: int = field(init=False, repr=False, compare=False, default=0)
 
-    def _parts(self) -> Iterable["Type"]:
+    def parts(self) -> Iterable["Type"]:
         return (self.inner,)
 
     def __str__(self) -> str:
@@ -125,7 +130,7 @@ class Record(_Compound):
         super().__post_init__()
         object.__setattr__(self, "_hash", hash(frozenset(self.fields.items())))
 
-    def _parts(self) -> Iterable["Type"]:
+    def parts(self) -> Iterable["Type"]:
         return self.fields.values()
 
     def __eq__(self, other: object) -> bool:
@@ -146,7 +151,12 @@ class Union(_Compound):
     size: int = field(init=False, repr=False, compare=False, default=0)
     depth: int = field(init=False, repr=False, compare=False, default=0)
 
-    def _parts(self) -> Iterable["Type"]:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.members) > MOST_MEMBERS:
+            object.__setattr__(self, "size", MOST_PARTS + 1)
+
+    def parts(self) -> Iterable["Type"]:
         return self.members
 
     def __str__(self) -> str:
@@ -162,7 +172,7 @@ class Function(_Compound):
     size: int = field(init=False, repr=False, compare=False, default=0)
     depth: int = field(init=False, repr=False, compare=False, default=0)
 
-    def _parts(self) -> Iterable["Type"]:
+    def parts(self) -> Iterable["Type"]:
         return (*self.parameters, self.returns)
 
     def __str__(self) -> str:
@@ -172,53 +182,95 @@ class Function(_Compound):
 type Type = Primitive | ListOf | SeqOf | MapOf | OptionalOf | Record | Union | Function
 
 
+class Rule(Enum):
+    """When one type stands in for another.
+
+    `LANGUAGE`: inside a program; `Json` stands in for every type, and is checked at run time. `KNOWN`: the same without
+    `Json`. `TOOL`: where a tool takes a value; an `Int` stands in for a `Float`, a `T` for an `Optional<T>`, and fields
+    of a record that are Optional may be missing (design 6.1).
+    """
+
+    LANGUAGE = auto()
+    KNOWN = auto()
+    TOOL = auto()
+
+
+def is_too_large(kind: Type) -> bool:
+    """Whether a type is larger than what is worked with."""
+    return kind.size > MOST_PARTS or kind.depth > MOST_DEPTH
+
+
+def parts_in(kind: Type) -> Iterator[Type]:
+    """A type and all types inside it."""
+    waiting = [kind]
+    while waiting:
+        yield (part := waiting.pop())
+        if isinstance(part, _Compound):
+            waiting += part.parts()
+
+
 def members_of(kind: Type) -> Iterator[Type]:
     """The members of a union; of any other type the type itself."""
     yield from kind.members if isinstance(kind, Union) else (kind,)
 
 
 def union(kinds: Iterable[Type]) -> Type:
-    """A value of one of these types; unions inside are dissolved."""
+    """A value of one of these types; unions inside are dissolved, and with `Json` it is any value."""
     members = frozenset(chain.from_iterable(map(members_of, kinds)))
+    if JSON in members:
+        return JSON
     return next(iter(members)) if len(members) == 1 else Union(members)
 
 
-def fits(kind: Type, wanted: Type) -> bool:
+def fits(kind: Type, wanted: Type, rule: Rule = Rule.LANGUAGE) -> bool:
     """Whether a value of type `kind` can stand where one of type `wanted` is needed."""
-    if kind in (wanted, NOTHING) or JSON in (kind, wanted):
+    if kind in (wanted, NOTHING):
         return True
+    if wanted == JSON:
+        return not any(isinstance(part, Function) for part in parts_in(kind))
+    if kind == JSON:
+        return rule is not Rule.KNOWN
     match kind, wanted:
-        case (ListOf(a), ListOf(b)) | (SeqOf(a), SeqOf(b)) | (ListOf(a), SeqOf(b)):
-            return fits(a, b)
-        case OptionalOf(a), OptionalOf(b):
-            return fits(a, b)
+        case (ListOf(a), ListOf(b)) | (SeqOf(a), SeqOf(b)) | (ListOf(a), SeqOf(b)) | (OptionalOf(a), OptionalOf(b)):
+            return fits(a, b, rule)
         case MapOf(), MapOf():
-            return kind.key == wanted.key and fits(kind.value, wanted.value)
+            return kind.key == wanted.key and fits(kind.value, wanted.value, rule)
         case Record(), Record():
-            return all(name in kind.fields and fits(kind.fields[name], of) for name, of in wanted.fields.items())
-        case Union(members), _ if not isinstance(wanted, Union):
-            return all(fits(member, wanted) for member in members)
-        case Union(members), Union():
-            return all(any(fits(member, each) for each in wanted.members) for member in members)
+            return all(
+                fits(kind.fields[name], of, rule)
+                if name in kind.fields
+                else rule is Rule.TOOL and isinstance(of, OptionalOf)
+                for name, of in wanted.fields.items()
+            )
+        case Union(members), _:
+            return all(fits(member, wanted, rule) for member in members)
         case _, Union(members):
-            return any(fits(kind, member) for member in members)
+            return any(fits(kind, member, rule) for member in members)
+        case _, OptionalOf(inner) if rule is Rule.TOOL:
+            return fits(kind, inner, rule)
         case Function(), Function():
             return (
                 len(kind.parameters) == len(wanted.parameters)
-                and all(fits(b, a) for a, b in zip(kind.parameters, wanted.parameters, strict=True))
-                and fits(kind.returns, wanted.returns)
+                and all(fits(b, a, rule) for a, b in zip(kind.parameters, wanted.parameters, strict=True))
+                and fits(kind.returns, wanted.returns, rule)
             )
         case _:
-            return False
+            return rule is Rule.TOOL and (kind, wanted) == (INT, FLOAT)
 
 
 def common(kinds: Iterable[Type]) -> Type:
     """The narrowest type that all of these fit: one of them, or their union."""
-    return reduce(_common_of_two, kinds)
+    different = list(dict.fromkeys(kinds))
+    return union(different) if len(different) > MOST_MEMBERS else reduce(_common_of_two, different)
 
 
 def _common_of_two(a: Type, b: Type) -> Type:
-    return b if fits(a, b) else a if fits(b, a) else union((a, b))
+    return b if fits(a, b, Rule.KNOWN) else a if fits(b, a, Rule.KNOWN) else union((a, b))
+
+
+def outcome(kind: Type) -> Record:
+    """What a call with `on_error: wrap` returns, where the function returns `kind` (design T-33)."""
+    return Record({"ok": BOOLEAN, "value": OptionalOf(kind), "error": OptionalOf(STRING)})
 
 
 def merged(left: Type, right: Type) -> Type | None:

@@ -6,7 +6,8 @@ in a `Some`. A value of a union is a value of one of its members.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeIs
 
@@ -23,6 +24,11 @@ def is_list(value: Value) -> TypeIs[list[Value]]:
 def is_object(value: Value) -> TypeIs[dict[str, Value]]:
     """Whether a value is a record, a map with texts as keys, or a JSON object."""
     return isinstance(value, dict)
+
+
+def is_pair(value: Value) -> TypeIs[tuple[Value, Value]]:
+    """Whether a value is a key and a value of a map."""
+    return isinstance(value, tuple)
 
 
 INT64 = range(-(2**63), 2**63)
@@ -46,101 +52,303 @@ def inside(optional: Value) -> Value:
 
 
 class Unfit(Exception):
-    """JSON that is no value of a type; the message names the place in it."""
+    """A value that is none of a type. The message names the place in it; `path` is that place, innermost first."""
+
+    def __init__(self, found: str, wanted: t.Type | None = None) -> None:
+        super().__init__(found)
+        self.path: list[str | int] = []
+        self._found = found
+        self._wanted = wanted
+
+    def __str__(self) -> str:
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.path))
+        place = "".join(steps).removeprefix(".")
+        wanted = "" if self._wanted is None else f"expected {_shortened(str(self._wanted))}, found "
+        return f"{place}{': ' if place else ''}{wanted}{self._found}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+_MOST_SHOWN = 200
 
 
 def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
-    """The value of a type that a JSON value stands for.
+    """The value of a type that a JSON value stands for; `path` is where that is, for the message.
 
-    A union is `{"tag": <member>, "value": ...}`, or a value that fits one of the members.
+    A union is `{"tag": <member>, "value": ...}`, or a value that fits one of the members. It takes about 0.5 s for
+    16 MiB: call it in a thread for JSON of more than 100 kB.
 
     Raises:
         Unfit: it stands for none.
     """
+    try:
+        return _value(json, kind)
+    except Unfit as error:
+        error.path += [path] if path else []
+        raise
+
+
+def _value(json: Any, kind: t.Type) -> Value:
     match kind:
         case t.STRING if isinstance(json, str):
-            return json
+            return _text(json)
         case t.BOOLEAN if isinstance(json, bool):
             return json
-        case t.INT if (number := _integral(json)) is not None:
-            return number
+        case t.INT if isinstance(json, int | float) and not isinstance(json, bool):
+            return _integer(json)
         case t.FLOAT if isinstance(json, int | float) and not isinstance(json, bool):
-            return _float(json, path)
+            return _float(json)
         case t.JSON:
+            _check_json(json, t.MOST_DEPTH)
             return json
         case t.ListOf(item) | t.SeqOf(item) if is_list(json):
-            return [from_json(each, item, f"{path}[{index}]") for index, each in enumerate(json)]
-        case t.MapOf():
-            return _map_from_json(json, kind, path)
+            return [_at(index, _value, each, item) for index, each in enumerate(json)]
+        case t.MapOf() if is_list(json) or (kind.key == t.STRING and is_object(json)):
+            return _map(json, kind)
         case t.OptionalOf(inner):
-            return None if json is None else some(from_json(json, inner, path))
+            return None if json is None else some(_value(json, inner))
         case t.Record() if is_object(json):
-            return _record_from_json(json, kind, path)
+            return {name: _at(name, _field, json, name, field) for name, field in kind.fields.items()}
         case t.Union():
-            return _member_from_json(json, kind, path)
+            return _of_member(json, kind)
         case _:
-            raise Unfit(f"{_place(path)}expected {kind}, found {_kind_of(json)}")
+            raise Unfit(_kind_of(json), kind)
 
 
-def _integral(json: Any) -> int | None:
-    if isinstance(json, bool) or not isinstance(json, int | float):
-        return None
+def _text(json: str) -> str:
+    if not json.isascii():
+        try:
+            json.encode()
+        except UnicodeEncodeError:
+            raise Unfit("a String with half a character (a lone surrogate)", t.STRING) from None
+    return json
+
+
+def _integer(json: float) -> int:
     if isinstance(json, float) and not json.is_integer():
-        return None
-    return int(json) if int(json) in INT64 else None
+        raise Unfit(_kind_of(json), t.INT)
+    if int(json) not in INT64:
+        raise Unfit("a number beyond 64 bits", t.INT)
+    return int(json)
 
 
-def _float(json: float, path: str) -> float:
+def _float(json: float) -> float:
     try:
-        return float(json)
+        number = float(json)
     except OverflowError:
-        raise Unfit(f"{_place(path)}the number is too large") from None
+        number = math.inf
+    if not math.isfinite(number):
+        raise Unfit("NaN" if math.isnan(number) else "a number beyond the range of a Float", t.FLOAT)
+    return number
 
 
-def _map_from_json(json: Any, kind: t.MapOf, path: str) -> Value:
-    if kind.key == t.STRING and is_object(json):
-        return {key: from_json(value, kind.value, f"{path}.{key}") for key, value in json.items()}
-    if not is_list(json):
-        raise Unfit(f"{_place(path)}expected {kind}, found {_kind_of(json)}")
-    pairs: list[tuple[Value, Value]] = []
-    for index, pair in enumerate(json):
-        place = f"{path}[{index}]"
-        match pair:
-            case [key, value]:
-                pairs.append((from_json(key, kind.key, f"{place}[0]"), from_json(value, kind.value, f"{place}[1]")))
-            case _:
-                raise Unfit(f"{_place(place)}expected a pair [key, value]")
+def _check_json(json: Any, depth: int) -> None:
+    """Nothing, if it can be written as JSON and is not too deep."""
+    if is_list(json) or is_object(json):
+        if depth == 0:
+            raise Unfit(f"the value has more than {t.MOST_DEPTH} levels")
+        for step, each in json.items() if is_object(json) else enumerate(json):
+            _at(step, _check_json, each, depth - 1)
+            if isinstance(step, str):
+                _text(step)
+    elif isinstance(json, str):
+        _text(json)
+    elif isinstance(json, float):
+        _float(json)
+    elif not (json is None or isinstance(json, int)):
+        raise Unfit(f"a {type(json).__name__}", t.JSON)
+
+
+def _at[**P, R](step: str | int, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """What a function returns for the part of a value that is at this step."""
+    try:
+        return function(*arguments, **named)
+    except Unfit as error:
+        error.path.append(step)
+        raise
+
+
+def _map(json: Any, kind: t.MapOf) -> Value:
+    """Pairs [key, value]; a map with texts as keys may be an object, and is one as a value."""
+    if is_object(json):
+        return {_at(key, _text, key): _at(key, _value, value, kind.value) for key, value in json.items()}
+    pairs = [_at(index, _pair, pair, kind) for index, pair in enumerate(json)]
     return dict(pairs) if kind.key == t.STRING else pairs
 
 
-def _record_from_json(json: Mapping[str, Any], kind: t.Record, path: str) -> Value:
-    found: dict[str, Value] = {}
-    for name, field in kind.fields.items():
-        place = f"{path}.{name}" if path else name
-        if name not in json and not isinstance(field, t.OptionalOf):
-            raise Unfit(f"{_place(place)}the field is missing")
-        found[name] = from_json(json.get(name), field, place)
-    return found
+def _pair(json: Any, kind: t.MapOf) -> tuple[Value, Value]:
+    match json:
+        case [key, value]:
+            return _at(0, _value, key, kind.key), _at(1, _value, value, kind.value)
+        case _:
+            raise Unfit("expected a pair [key, value]")
 
 
-def _member_from_json(json: Any, kind: t.Union, path: str) -> Value:
+def _field(json: Mapping[str, Any], name: str, kind: t.Type) -> Value:
+    if name not in json and not isinstance(kind, t.OptionalOf):
+        raise Unfit("the field is missing")
+    return _value(json.get(name), kind)
+
+
+def _of_member(json: Any, kind: t.Union) -> Value:
+    tag = None
     match json:
         case {"tag": str() as tag, "value": value} if len(json) == len(("tag", "value")):
-            for member in kind.members:
-                if str(member) == tag:
-                    return from_json(value, member, path)
-            raise Unfit(f"{_place(path)}the tag {tag!r} is no member of {kind}")
+            members = [member for member in kind.members if str(member) == tag]
+            if len(members) > 1:
+                raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(str(kind))}")
+            if members:
+                return _value(value, members[0])
         case _:
-            for member in _narrow_first(kind):
-                try:
-                    return from_json(json, member, path)
-                except Unfit:
-                    continue
-            raise Unfit(f"{_place(path)}expected {kind}, found {_kind_of(json)}")
+            pass
+    for member in _narrow_first(kind):
+        if _may_be(json, member):
+            with suppress(Unfit):
+                return _value(json, member)
+    if tag is not None:
+        raise Unfit(f"the tag {tag!r} is no member of {_shortened(str(kind))}")
+    raise Unfit(_kind_of(json), kind)
+
+
+def _may_be(json: Any, kind: t.Type) -> bool:
+    """Whether JSON looks like a value of a type, without a look at its parts."""
+    match kind:
+        case t.Record():
+            return is_object(json) and all(
+                name in json or isinstance(field, t.OptionalOf) for name, field in kind.fields.items()
+            )
+        case t.ListOf() | t.SeqOf():
+            return is_list(json)
+        case _:
+            return True
+
+
+def converted(value: Value, kind: t.Type, wanted: t.Type) -> Value:
+    """A value of a type as one of another type that it fits (`types.fits`, by any rule). `Json` is checked.
+
+    Raises:
+        Unfit: the value, or `Json` in it, is none of the wanted type.
+    """
+    if t.fits(kind, wanted, t.Rule.KNOWN):
+        return value
+    match kind, wanted:
+        case t.JSON, _:
+            return _value(value, wanted)
+        case ((t.ListOf(a) | t.SeqOf(a)), (t.ListOf(b) | t.SeqOf(b))):
+            return [_at(index, converted, each, a, b) for index, each in enumerate(value)]
+        case t.OptionalOf(a), t.OptionalOf(b):
+            return None if value is None else some(converted(inside(value), a, b))
+        case t.MapOf(), t.MapOf() if is_object(value):
+            return {key: _at(key, converted, each, kind.value, wanted.value) for key, each in value.items()}
+        case t.MapOf(), t.MapOf():
+            return [
+                (key, _at(index, converted, each, kind.value, wanted.value)) for index, (key, each) in enumerate(value)
+            ]
+        case t.Record(fields), t.Record(others):
+            return {
+                name: _at(name, converted, value[name], fields[name], field) if name in fields else None
+                for name, field in others.items()
+            }
+        case t.Union(), _:
+            return converted(value, member_of(value, kind), wanted)
+        case _, t.Union():
+            rule = next(rule for rule in t.Rule if any(t.fits(kind, member, rule) for member in wanted.members))
+            return converted(value, kind, next(each for each in _narrow_first(wanted) if t.fits(kind, each, rule)))
+        case _, t.OptionalOf(inner):
+            return some(converted(value, kind, inner))
+        case _:
+            return float(value)
+
+
+def plain(value: Value, kind: t.Type = t.JSON, path: str = "") -> Any:
+    """The JSON of a value for a tool: as `to_json`, but unions without tags, and records without empty fields.
+
+    Raises:
+        Unfit: a number in it cannot be written as JSON; `path` is where the value is.
+    """
+    try:
+        return _plain(value, kind)
+    except Unfit as error:
+        error.path += [path] if path else []
+        raise
+
+
+def _plain(value: Value, kind: t.Type) -> Any:
+    match kind:
+        case t.OptionalOf(inner):
+            return None if value is None else _plain(inside(value), inner)
+        case t.ListOf(item) | t.SeqOf(item):
+            return [_at(index, _plain, each, item) for index, each in enumerate(value)]
+        case t.MapOf() if is_object(value):
+            return {key: _at(key, _plain, each, kind.value) for key, each in value.items()}
+        case t.MapOf():
+            return [[_plain(key, kind.key), _plain(each, kind.value)] for key, each in value]
+        case t.Record(fields):
+            return {
+                name: _at(name, _plain, value[name], field)
+                for name, field in fields.items()
+                if value[name] is not None or not isinstance(field, t.OptionalOf)
+            }
+        case t.Union():
+            return _plain(value, member_of(value, kind))
+        case t.FLOAT:
+            return _float(value)
+        case t.JSON:
+            return _plain_json(value)
+        case _:
+            return value
+
+
+def _plain_json(value: Value) -> Any:
+    """The JSON of a value of which the type is not known."""
+    if is_object(value):
+        return {name: _at(name, _plain_json, each) for name, each in value.items()}
+    if is_list(value) or is_pair(value):
+        return [_at(index, _plain_json, each) for index, each in enumerate(value)]
+    if isinstance(value, Some):
+        return _plain_json(value.value)
+    return _float(value) if isinstance(value, float) else value
+
+
+def zero_value(kind: t.Type) -> Value:
+    """The value that stands for a result that is not there (`on_error: skip`, design 6.3)."""
+    match kind:
+        case t.STRING:
+            return ""
+        case t.INT:
+            return 0
+        case t.FLOAT:
+            return 0.0
+        case t.BOOLEAN:
+            return False
+        case t.ListOf() | t.SeqOf():
+            return list[Value]()
+        case t.MapOf(t.STRING):
+            return dict[str, Value]()
+        case t.MapOf():
+            return list[Value]()
+        case t.Record(fields):
+            return {name: zero_value(field) for name, field in fields.items()}
+        case t.Union(members):
+            return zero_value(min(members, key=str))
+        case _:
+            return None
+
+
+def succeeded(value: Value) -> Value:
+    """What a call with `on_error: wrap` returns for a result."""
+    return {"ok": True, "value": some(value), "error": None}
+
+
+def failed(message: str) -> Value:
+    """What a call with `on_error: wrap` returns for a failure."""
+    return {"ok": False, "value": None, "error": message}
 
 
 def to_json(value: Value, kind: t.Type) -> Any:
-    """The JSON of a value of a type."""
+    """The JSON of a value of a type. A Float that is no number of JSON is null. As slow as `from_json`."""
     match kind:
         case t.OptionalOf(inner):
             return None if value is None else to_json(inside(value), inner)
@@ -156,7 +364,7 @@ def to_json(value: Value, kind: t.Type) -> Any:
             member = member_of(value, kind)
             return {"tag": str(member), "value": to_json(value, member)}
         case t.FLOAT:
-            return float(value)
+            return float(value) if math.isfinite(value) else None
         case _:
             return value
 
@@ -200,6 +408,29 @@ def is_of(value: Value, kind: t.Type) -> bool:
             return kind == t.JSON
 
 
+def size_of(value: Value, most: int = 2**62) -> int:
+    """The size of a value in bytes, about that of its JSON. Counting ends above `most`."""
+    size, waiting = 0, [value]
+    while waiting and size <= most:
+        each = waiting.pop()
+        size += _PART
+        if isinstance(each, str):
+            size += len(each)
+        elif is_list(each) or is_pair(each):
+            if size + _PART * len(each) > most:
+                return size + _PART * len(each)
+            waiting += each
+        elif is_object(each):
+            size += sum(map(len, each))
+            waiting += each.values()
+        elif isinstance(each, Some):
+            waiting.append(each.value)
+    return size
+
+
+_PART = 16
+
+
 def text_of(value: Value) -> str:
     """A value in a text, as `${...}` writes it."""
     if is_list(value):
@@ -239,10 +470,6 @@ def _shortest(value: float, mantissa: str, power: int) -> str:
         if float(f"{digits}e{power}") == value:
             return digits
     return mantissa
-
-
-def _place(path: str) -> str:
-    return f"{path}: " if path else ""
 
 
 def _kind_of(json: Any) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,16 +11,17 @@ import pytest
 from tests.unit.cst.cases import STANDARD_FUNCTIONS, functions_in
 
 from pallas_cst import documents
-from pallas_cst import syntax as s
 from pallas_cst.check import check
-from pallas_cst.evaluate import evaluate
+from pallas_cst.evaluate import Calling, evaluate
 from pallas_cst.faults import Code, Faulty
-from pallas_cst.functions import Function, Functions
+from pallas_cst.functions import Functions
 from pallas_cst.parse import parse
 from pallas_cst.stdlib import STANDARD
 from pallas_cst.values import Value, from_json, to_json
 
-MODULES = [replace(each, namespace="data.example_lib") for each in functions_in("example-lib-signatures.json")]
+MODULES = [
+    replace(each, namespace="data.example_lib", tool=True) for each in functions_in("example-lib-signatures.json")
+]
 FUNCTIONS = Functions([*STANDARD_FUNCTIONS, *MODULES])
 SEVERAL = Functions([*STANDARD_FUNCTIONS, *MODULES, *(replace(each, namespace="data.other") for each in MODULES)])
 """With these, the bare name of a module is ambiguous."""
@@ -50,9 +51,9 @@ def codes(program: str, functions: Functions) -> list[str]:
     return []
 
 
-async def call(_call: s.Call, function: Function, arguments: Sequence[Value]) -> Value:
+async def call(calling: Calling) -> Value:
     await asyncio.sleep(0)
-    return ANSWERS[function.name](*arguments)
+    return ANSWERS[calling.function.name](*calling.arguments)
 
 
 @pytest.mark.parametrize("name", [name for name in documents.names() if not name.startswith("errors/")])

@@ -129,7 +129,7 @@ class Platform:
 
 @pytest.fixture
 async def platform(bus: Connecting, nats_url: str, team: str, tmp_path: Path) -> AsyncGenerator[Platform]:
-    """The run's broker, with a team of the test's own."""
+    """The module's broker, with a team of the test's own."""
     async for made in make_platform(await bus(GATEWAY), nats_url, team, tmp_path):
         yield made
 

@@ -113,7 +113,7 @@ async def test_pipelines_makes_and_cancels_turns_of_all_teams_and_executes_those
         connect(alone.access(CLI), CLI) as people,
         the_service(alone) as service,
     ):
-        calls, limits = service.calls, Limits()
+        calls, limits = service.engine.calls, Limits()
         end = await soon(calls.call_child(a_child(ALPHA, "1"), limits, Observer(), again=True), 30)
         assert isinstance(end, TurnEnd)
         assert end.outcome.status == "completed"

@@ -6,9 +6,9 @@ in a `Some`. A value of a union is a value of one of its members.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeIs
 
 from pallas_cst import types as t
@@ -84,37 +84,102 @@ def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
         Unfit: it stands for none.
     """
     try:
-        return _value(json, kind)
+        return _Reader().value(json, kind)
     except Unfit as error:
         error.path += [path] if path else []
         raise
 
 
-def _value(json: Any, kind: t.Type) -> Value:
-    match kind:
-        case t.STRING if isinstance(json, str):
-            return _text(json)
-        case t.BOOLEAN if isinstance(json, bool):
-            return json
-        case t.INT if isinstance(json, int | float) and not isinstance(json, bool):
-            return _integer(json)
-        case t.FLOAT if isinstance(json, int | float) and not isinstance(json, bool):
-            return _float(json)
-        case t.JSON:
-            _check_json(json, t.MOST_DEPTH)
-            return json
-        case t.ListOf(item) | t.SeqOf(item) if is_list(json):
-            return [_at(index, _value, each, item) for index, each in enumerate(json)]
-        case t.MapOf() if is_list(json) or (kind.key == t.STRING and is_object(json)):
-            return _map(json, kind)
-        case t.OptionalOf(inner):
-            return None if json is None else some(_value(json, inner))
-        case t.Record() if is_object(json):
-            return {name: _at(name, _field, json, name, field) for name, field in kind.fields.items()}
-        case t.Union():
-            return _of_member(json, kind)
-        case _:
+@dataclass
+class _Reader:
+    """Reads values. What a union inside another one is, is found once, however often the outer one asks for it."""
+
+    _known: dict[tuple[int, t.Union], Value | Unfit] = field(default_factory=dict[tuple[int, t.Union], "Value | Unfit"])
+    _within: int = 0
+
+    def value(self, json: Any, kind: t.Type) -> Value:
+        match kind:
+            case t.STRING if isinstance(json, str):
+                return _text(json)
+            case t.BOOLEAN if isinstance(json, bool):
+                return json
+            case t.INT if isinstance(json, int | float) and not isinstance(json, bool):
+                return _integer(json)
+            case t.FLOAT if isinstance(json, int | float) and not isinstance(json, bool):
+                return _float(json)
+            case t.JSON:
+                _check_json(json, t.MOST_DEPTH)
+                return json
+            case t.ListOf(item) | t.SeqOf(item) if is_list(json):
+                return [_at(index, self.value, each, item) for index, each in enumerate(json)]
+            case t.MapOf() if is_list(json) or (kind.key == t.STRING and is_object(json)):
+                return self._map(json, kind)
+            case t.OptionalOf(inner):
+                return None if json is None else some(self.value(json, inner))
+            case t.Record(fields) if is_object(json):
+                return {name: _at(name, self._field, json, name, field) for name, field in fields.items()}
+            case t.Union() if is_list(json) or is_object(json):
+                return self._once(json, kind)
+            case t.Union():
+                return self._of_member(json, kind)
+            case _:
+                raise Unfit(_kind_of(json), kind)
+
+    def _map(self, json: Any, kind: t.MapOf) -> Value:
+        """Pairs [key, value]; a map with texts as keys may be an object, and is one as a value."""
+        if is_object(json):
+            return {_at(key, _text, key): _at(key, self.value, value, kind.value) for key, value in json.items()}
+        pairs = [_at(index, self._pair, pair, kind) for index, pair in enumerate(json)]
+        return dict(pairs) if kind.key == t.STRING else pairs
+
+    def _pair(self, json: Any, kind: t.MapOf) -> tuple[Value, Value]:
+        match json:
+            case [key, value]:
+                return _at(0, self.value, key, kind.key), _at(1, self.value, value, kind.value)
+            case _:
+                raise Unfit("expected a pair [key, value]")
+
+    def _field(self, json: Mapping[str, Any], name: str, kind: t.Type) -> Value:
+        if name not in json and not isinstance(kind, t.OptionalOf):
+            raise Unfit("the field is missing")
+        return self.value(json.get(name), kind)
+
+    def _once(self, json: Any, kind: t.Union) -> Value:
+        key = id(json), kind
+        self._within += 1
+        try:
+            if key not in self._known:
+                self._known[key] = self._of_member(json, kind)
+        except Unfit as error:
+            self._known[key] = error
+            raise
+        finally:
+            found = self._known[key]
+            self._within -= 1
+            if self._within == 0:
+                self._known.clear()
+        if isinstance(found, Unfit):
             raise Unfit(_kind_of(json), kind)
+        return found
+
+    def _of_member(self, json: Any, kind: t.Union) -> Value:
+        tag = None
+        match json:
+            case {"tag": str() as tag, "value": value} if len(json) == len(("tag", "value")):
+                members = [member for text, member in kind.ordered if text == tag]
+                if len(members) > 1:
+                    raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(str(kind))}")
+                if members:
+                    return self.value(value, members[0])
+            case _:
+                pass
+        for _, member in kind.ordered:
+            if _may_be(json, member):
+                with suppress(Unfit):
+                    return self.value(json, member)
+        if tag is not None:
+            raise Unfit(f"the tag {tag!r} is no member of {_shortened(str(kind))}")
+        raise Unfit(_kind_of(json), kind)
 
 
 def _text(json: str) -> str:
@@ -146,7 +211,9 @@ def _float(json: float) -> float:
 
 def _check_json(json: Any, depth: int) -> None:
     """Nothing, if it can be written as JSON and is not too deep."""
-    if is_list(json) or is_object(json):
+    if isinstance(json, Some):
+        _check_json(json.value, depth)
+    elif is_list(json) or is_pair(json) or is_object(json):
         if depth == 0:
             raise Unfit(f"the value has more than {t.MOST_DEPTH} levels")
         for step, each in json.items() if is_object(json) else enumerate(json):
@@ -168,48 +235,6 @@ def _at[**P, R](step: str | int, function: Callable[P, R], *arguments: P.args, *
     except Unfit as error:
         error.path.append(step)
         raise
-
-
-def _map(json: Any, kind: t.MapOf) -> Value:
-    """Pairs [key, value]; a map with texts as keys may be an object, and is one as a value."""
-    if is_object(json):
-        return {_at(key, _text, key): _at(key, _value, value, kind.value) for key, value in json.items()}
-    pairs = [_at(index, _pair, pair, kind) for index, pair in enumerate(json)]
-    return dict(pairs) if kind.key == t.STRING else pairs
-
-
-def _pair(json: Any, kind: t.MapOf) -> tuple[Value, Value]:
-    match json:
-        case [key, value]:
-            return _at(0, _value, key, kind.key), _at(1, _value, value, kind.value)
-        case _:
-            raise Unfit("expected a pair [key, value]")
-
-
-def _field(json: Mapping[str, Any], name: str, kind: t.Type) -> Value:
-    if name not in json and not isinstance(kind, t.OptionalOf):
-        raise Unfit("the field is missing")
-    return _value(json.get(name), kind)
-
-
-def _of_member(json: Any, kind: t.Union) -> Value:
-    tag = None
-    match json:
-        case {"tag": str() as tag, "value": value} if len(json) == len(("tag", "value")):
-            members = [member for member in kind.members if str(member) == tag]
-            if len(members) > 1:
-                raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(str(kind))}")
-            if members:
-                return _value(value, members[0])
-        case _:
-            pass
-    for member in _narrow_first(kind):
-        if _may_be(json, member):
-            with suppress(Unfit):
-                return _value(json, member)
-    if tag is not None:
-        raise Unfit(f"the tag {tag!r} is no member of {_shortened(str(kind))}")
-    raise Unfit(_kind_of(json), kind)
 
 
 def _may_be(json: Any, kind: t.Type) -> bool:
@@ -235,7 +260,7 @@ def converted(value: Value, kind: t.Type, wanted: t.Type) -> Value:
         return value
     match kind, wanted:
         case t.JSON, _:
-            return _value(value, wanted)
+            return _Reader().value(value, wanted)
         case ((t.ListOf(a) | t.SeqOf(a)), (t.ListOf(b) | t.SeqOf(b))):
             return [_at(index, converted, each, a, b) for index, each in enumerate(value)]
         case t.OptionalOf(a), t.OptionalOf(b):
@@ -255,7 +280,7 @@ def converted(value: Value, kind: t.Type, wanted: t.Type) -> Value:
             return converted(value, member_of(value, kind), wanted)
         case _, t.Union():
             rule = next(rule for rule in t.Rule if any(t.fits(kind, member, rule) for member in wanted.members))
-            return converted(value, kind, next(each for each in _narrow_first(wanted) if t.fits(kind, each, rule)))
+            return converted(value, kind, next(each for _, each in wanted.ordered if t.fits(kind, each, rule)))
         case _, t.OptionalOf(inner):
             return some(converted(value, kind, inner))
         case _:
@@ -269,47 +294,65 @@ def plain(value: Value, kind: t.Type = t.JSON, path: str = "") -> Any:
         Unfit: a number in it cannot be written as JSON; `path` is where the value is.
     """
     try:
-        return _plain(value, kind)
+        return _Writer(for_tools=True).json(value, kind)
     except Unfit as error:
         error.path += [path] if path else []
         raise
 
 
-def _plain(value: Value, kind: t.Type) -> Any:
-    match kind:
-        case t.OptionalOf(inner):
-            return None if value is None else _plain(inside(value), inner)
-        case t.ListOf(item) | t.SeqOf(item):
-            return [_at(index, _plain, each, item) for index, each in enumerate(value)]
-        case t.MapOf() if is_object(value):
-            return {key: _at(key, _plain, each, kind.value) for key, each in value.items()}
-        case t.MapOf():
-            return [[_plain(key, kind.key), _plain(each, kind.value)] for key, each in value]
-        case t.Record(fields):
-            return {
-                name: _at(name, _plain, value[name], field)
-                for name, field in fields.items()
-                if value[name] is not None or not isinstance(field, t.OptionalOf)
-            }
-        case t.Union():
-            return _plain(value, member_of(value, kind))
-        case t.FLOAT:
-            return _float(value)
-        case t.JSON:
-            return _plain_json(value)
-        case _:
-            return value
+def to_json(value: Value, kind: t.Type) -> Any:
+    """The JSON of a value of a type. A Float that is no number of JSON is null. As slow as `from_json`."""
+    return _Writer(for_tools=False).json(value, kind)
 
 
-def _plain_json(value: Value) -> Any:
-    """The JSON of a value of which the type is not known."""
-    if is_object(value):
-        return {name: _at(name, _plain_json, each) for name, each in value.items()}
-    if is_list(value) or is_pair(value):
-        return [_at(index, _plain_json, each) for index, each in enumerate(value)]
-    if isinstance(value, Some):
-        return _plain_json(value.value)
-    return _float(value) if isinstance(value, float) else value
+@dataclass
+class _Writer:
+    """Writes values as JSON, for tools or as `from_json` reads it."""
+
+    for_tools: bool
+
+    def __post_init__(self) -> None:
+        self._members = _Members()
+
+    def json(self, value: Value, kind: t.Type) -> Any:
+        match kind:
+            case t.OptionalOf(inner):
+                return None if value is None else self.json(inside(value), inner)
+            case t.ListOf(item) | t.SeqOf(item):
+                return [_at(index, self.json, each, item) for index, each in enumerate(value)]
+            case t.MapOf() if is_object(value):
+                return {key: _at(key, self.json, each, kind.value) for key, each in value.items()}
+            case t.MapOf():
+                return [[self.json(key, kind.key), self.json(each, kind.value)] for key, each in value]
+            case t.Record(fields):
+                return {
+                    name: _at(name, self.json, value[name], field)
+                    for name, field in fields.items()
+                    if not (self.for_tools and value[name] is None and isinstance(field, t.OptionalOf))
+                }
+            case t.Union():
+                member = self._members.of(value, kind) or t.JSON
+                json = self.json(value, member)
+                return json if self.for_tools else {"tag": str(member), "value": json}
+            case t.FLOAT:
+                return self._number(value)
+            case t.JSON:
+                return self._any(value)
+            case _:
+                return value
+
+    def _number(self, value: float) -> float | None:
+        return _float(value) if self.for_tools or math.isfinite(value) else None
+
+    def _any(self, value: Value) -> Any:
+        """The JSON of a value of which the type is not known."""
+        if is_object(value):
+            return {name: _at(name, self._any, each) for name, each in value.items()}
+        if is_list(value) or is_pair(value):
+            return [_at(index, self._any, each) for index, each in enumerate(value)]
+        if isinstance(value, Some):
+            return self._any(value.value)
+        return self._number(value) if isinstance(value, float) else value
 
 
 def zero_value(kind: t.Type) -> Value:
@@ -347,65 +390,59 @@ def failed(message: str) -> Value:
     return {"ok": False, "value": None, "error": message}
 
 
-def to_json(value: Value, kind: t.Type) -> Any:
-    """The JSON of a value of a type. A Float that is no number of JSON is null. As slow as `from_json`."""
-    match kind:
-        case t.OptionalOf(inner):
-            return None if value is None else to_json(inside(value), inner)
-        case t.ListOf(item) | t.SeqOf(item):
-            return [to_json(each, item) for each in value]
-        case t.MapOf() if is_object(value):
-            return {key: to_json(each, kind.value) for key, each in value.items()}
-        case t.MapOf():
-            return [[to_json(key, kind.key), to_json(each, kind.value)] for key, each in value]
-        case t.Record():
-            return {name: to_json(value[name], field) for name, field in kind.fields.items()}
-        case t.Union():
-            member = member_of(value, kind)
-            return {"tag": str(member), "value": to_json(value, member)}
-        case t.FLOAT:
-            return float(value) if math.isfinite(value) else None
-        case _:
-            return value
+def is_of(value: Value, kind: t.Type) -> bool:
+    """Whether a value is one of a type."""
+    return _Members().has(value, kind)
 
 
 def member_of(value: Value, kind: t.Union) -> t.Type:
     """The member of a union that a value belongs to."""
-    return next((member for member in _narrow_first(kind) if is_of(value, member)), t.JSON)
+    return _Members().of(value, kind) or t.JSON
 
 
-def _narrow_first(kind: t.Union) -> Iterator[t.Type]:
-    """The members, those with more fields first, then by name: a record with more fields is of both types."""
-    yield from sorted(kind.members, key=lambda member: (-_fields(member), member == t.FLOAT, str(member)))
+@dataclass
+class _Members:
+    """Tells the members of unions that the parts of a value are; of each part once."""
 
+    _known: dict[tuple[int, t.Union], t.Type | None] = field(default_factory=dict[tuple[int, t.Union], "t.Type | None"])
 
-def _fields(kind: t.Type) -> int:
-    return len(kind.fields) if isinstance(kind, t.Record) else 0
+    def of(self, value: Value, kind: t.Union) -> t.Type | None:
+        """The member that a value is of, None if it is of none."""
+        key = id(value), kind
+        if key not in self._known:
+            self._known[key] = next((member for _, member in kind.ordered if self.has(value, member)), None)
+        return self._known[key]
 
+    def has(self, value: Value, kind: t.Type) -> bool:
+        """Whether a value is one of a type."""
+        match kind:
+            case t.STRING:
+                return isinstance(value, str)
+            case t.BOOLEAN:
+                return isinstance(value, bool)
+            case t.INT:
+                return isinstance(value, int) and not isinstance(value, bool)
+            case t.FLOAT:
+                return isinstance(value, float)
+            case t.ListOf(item) | t.SeqOf(item):
+                return is_list(value) and all(self.has(each, item) for each in value)
+            case t.OptionalOf(inner):
+                return value is None or self.has(inside(value), inner)
+            case t.Record(fields):
+                return is_object(value) and all(
+                    name in value and self.has(value[name], field) for name, field in fields.items()
+                )
+            case t.MapOf(t.STRING, item):
+                return is_object(value) and all(self.has(each, item) for each in value.values())
+            case t.MapOf():
+                return is_list(value) and all(is_pair(each) and self._has_pair(each, kind) for each in value)
+            case t.Union():
+                return self.of(value, kind) is not None
+            case _:
+                return kind == t.JSON
 
-def is_of(value: Value, kind: t.Type) -> bool:
-    """Whether a value is one of a type."""
-    match kind:
-        case t.STRING:
-            return isinstance(value, str)
-        case t.BOOLEAN:
-            return isinstance(value, bool)
-        case t.INT:
-            return isinstance(value, int) and not isinstance(value, bool)
-        case t.FLOAT:
-            return isinstance(value, float)
-        case t.ListOf(item) | t.SeqOf(item):
-            return is_list(value) and all(is_of(each, item) for each in value)
-        case t.OptionalOf(inner):
-            return value is None or is_of(inside(value), inner)
-        case t.Record(fields):
-            return is_object(value) and all(name in value and is_of(value[name], of) for name, of in fields.items())
-        case t.Union(members):
-            return any(is_of(value, member) for member in members)
-        case t.MapOf():
-            return isinstance(value, dict | list)
-        case _:
-            return kind == t.JSON
+    def _has_pair(self, pair: tuple[Value, Value], kind: t.MapOf) -> bool:
+        return self.has(pair[0], kind.key) and self.has(pair[1], kind.value)
 
 
 def size_of(value: Value, most: int = 2**62) -> int:

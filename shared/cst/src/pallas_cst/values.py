@@ -77,8 +77,8 @@ _MOST_SHOWN = 200
 def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
     """The value of a type that a JSON value stands for; `path` is where that is, for the message.
 
-    A union is `{"tag": <member>, "value": ...}`, or a value that fits one of the members. It takes about 0.5 s for
-    16 MiB: call it in a thread for JSON of more than 100 kB.
+    A union is `{"tag": <member>, "value": ...}`, or a value that fits one of the members. It takes about 1 s for
+    16 MiB: call it in a thread (`asyncio.to_thread`) for JSON of more than 100 kB.
 
     Raises:
         Unfit: it stands for none.
@@ -94,22 +94,13 @@ def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
 class _Reader:
     """Reads values. What a union inside another one is, is found once, however often the outer one asks for it."""
 
-    _known: dict[tuple[int, t.Union], Value | Unfit] = field(default_factory=dict[tuple[int, t.Union], "Value | Unfit"])
+    _known: dict[tuple[int, int], Value | Unfit] = field(default_factory=dict[tuple[int, int], "Value | Unfit"])
     _within: int = 0
 
     def value(self, json: Any, kind: t.Type) -> Value:
+        if isinstance(kind, t.Primitive):
+            return _READERS[kind.name](json)
         match kind:
-            case t.STRING if isinstance(json, str):
-                return _text(json)
-            case t.BOOLEAN if isinstance(json, bool):
-                return json
-            case t.INT if isinstance(json, int | float) and not isinstance(json, bool):
-                return _integer(json)
-            case t.FLOAT if isinstance(json, int | float) and not isinstance(json, bool):
-                return _float(json)
-            case t.JSON:
-                _check_json(json, t.MOST_DEPTH)
-                return json
             case t.ListOf(item) | t.SeqOf(item) if is_list(json):
                 return [_at(index, self.value, each, item) for index, each in enumerate(json)]
             case t.MapOf() if is_list(json) or (kind.key == t.STRING and is_object(json)):
@@ -145,7 +136,7 @@ class _Reader:
         return self.value(json.get(name), kind)
 
     def _once(self, json: Any, kind: t.Union) -> Value:
-        key = id(json), kind
+        key = id(json), id(kind)
         self._within += 1
         try:
             if key not in self._known:
@@ -182,7 +173,9 @@ class _Reader:
         raise Unfit(_kind_of(json), kind)
 
 
-def _text(json: str) -> str:
+def _text(json: Any) -> str:
+    if not isinstance(json, str):
+        raise Unfit(_kind_of(json), t.STRING)
     if not json.isascii():
         try:
             json.encode()
@@ -191,15 +184,23 @@ def _text(json: str) -> str:
     return json
 
 
-def _integer(json: float) -> int:
-    if isinstance(json, float) and not json.is_integer():
+def _boolean(json: Any) -> bool:
+    if not isinstance(json, bool):
+        raise Unfit(_kind_of(json), t.BOOLEAN)
+    return json
+
+
+def _integer(json: Any) -> int:
+    if not _is_number(json) or (isinstance(json, float) and not json.is_integer()):
         raise Unfit(_kind_of(json), t.INT)
     if int(json) not in INT64:
         raise Unfit("a number beyond 64 bits", t.INT)
     return int(json)
 
 
-def _float(json: float) -> float:
+def _float(json: Any) -> float:
+    if not _is_number(json):
+        raise Unfit(_kind_of(json), t.FLOAT)
     try:
         number = float(json)
     except OverflowError:
@@ -207,6 +208,19 @@ def _float(json: float) -> float:
     if not math.isfinite(number):
         raise Unfit("NaN" if math.isnan(number) else "a number beyond the range of a Float", t.FLOAT)
     return number
+
+
+def _is_number(json: Any) -> TypeIs[int | float]:
+    return isinstance(json, int | float) and not isinstance(json, bool)
+
+
+def _json(json: Any) -> Any:
+    _check_json(json, t.MOST_DEPTH)
+    return json
+
+
+def _nothing(json: Any) -> Value:
+    raise Unfit(_kind_of(json), t.NOTHING)
 
 
 def _check_json(json: Any, depth: int) -> None:
@@ -228,10 +242,20 @@ def _check_json(json: Any, depth: int) -> None:
         raise Unfit(f"a {type(json).__name__}", t.JSON)
 
 
-def _at[**P, R](step: str | int, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+_READERS: dict[str, Callable[[Any], Value]] = {
+    "String": _text,
+    "Boolean": _boolean,
+    "Int": _integer,
+    "Float": _float,
+    "Json": _json,
+    "Nothing": _nothing,
+}
+
+
+def _at[*A, R](step: str | int, function: Callable[[*A], R], *arguments: *A) -> R:
     """What a function returns for the part of a value that is at this step."""
     try:
-        return function(*arguments, **named)
+        return function(*arguments)
     except Unfit as error:
         error.path.append(step)
         raise
@@ -315,6 +339,8 @@ class _Writer:
         self._members = _Members()
 
     def json(self, value: Value, kind: t.Type) -> Any:
+        if isinstance(kind, t.Primitive):
+            return self._number(value) if kind is t.FLOAT else self._any(value) if kind is t.JSON else value
         match kind:
             case t.OptionalOf(inner):
                 return None if value is None else self.json(inside(value), inner)
@@ -334,12 +360,8 @@ class _Writer:
                 member = self._members.of(value, kind) or t.JSON
                 json = self.json(value, member)
                 return json if self.for_tools else {"tag": str(member), "value": json}
-            case t.FLOAT:
-                return self._number(value)
-            case t.JSON:
-                return self._any(value)
-            case _:
-                return value
+            case t.Function():
+                raise Unfit("a lambda", t.JSON)
 
     def _number(self, value: float) -> float | None:
         return _float(value) if self.for_tools or math.isfinite(value) else None
@@ -400,30 +422,27 @@ def member_of(value: Value, kind: t.Union) -> t.Type:
     return _Members().of(value, kind) or t.JSON
 
 
+_CLASSES: dict[str, type] = {"String": str, "Boolean": bool, "Int": int, "Float": float}
+
+
 @dataclass
 class _Members:
     """Tells the members of unions that the parts of a value are; of each part once."""
 
-    _known: dict[tuple[int, t.Union], t.Type | None] = field(default_factory=dict[tuple[int, t.Union], "t.Type | None"])
+    _known: dict[tuple[int, int], t.Type | None] = field(default_factory=dict[tuple[int, int], "t.Type | None"])
 
     def of(self, value: Value, kind: t.Union) -> t.Type | None:
         """The member that a value is of, None if it is of none."""
-        key = id(value), kind
+        key = id(value), id(kind)
         if key not in self._known:
             self._known[key] = next((member for _, member in kind.ordered if self.has(value, member)), None)
         return self._known[key]
 
     def has(self, value: Value, kind: t.Type) -> bool:
         """Whether a value is one of a type."""
+        if isinstance(kind, t.Primitive):
+            return kind is t.JSON or type(value) is _CLASSES.get(kind.name)
         match kind:
-            case t.STRING:
-                return isinstance(value, str)
-            case t.BOOLEAN:
-                return isinstance(value, bool)
-            case t.INT:
-                return isinstance(value, int) and not isinstance(value, bool)
-            case t.FLOAT:
-                return isinstance(value, float)
             case t.ListOf(item) | t.SeqOf(item):
                 return is_list(value) and all(self.has(each, item) for each in value)
             case t.OptionalOf(inner):
@@ -438,8 +457,8 @@ class _Members:
                 return is_list(value) and all(is_pair(each) and self._has_pair(each, kind) for each in value)
             case t.Union():
                 return self.of(value, kind) is not None
-            case _:
-                return kind == t.JSON
+            case t.Function():
+                return False
 
     def _has_pair(self, pair: tuple[Value, Value], kind: t.MapOf) -> bool:
         return self.has(pair[0], kind.key) and self.has(pair[1], kind.value)

@@ -359,3 +359,10 @@ def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hashes_get_their_prefix_but_values_stay() -> None:
     given = {"structuralHash": HASH, "list": [{"structuralHash": "x"}], "inputs": {"structuralHash": HASH}}
     assert tools.with_prefix(given) == {**given, "structuralHash": f"sha256:{HASH}"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
+def test_what_json_cannot_write_is_refused(value: object) -> None:
+    execute = next(tool for tool in tools.TOOLS if tool.name == "execute")
+    with pytest.raises(tools.Refused, match="cannot write"):
+        execute.check({"inputs": {"x": value}, "ref": "a"}, 10)

@@ -317,6 +317,7 @@ async def test_without_a_service_documents_and_syntax_are_there(configuration: C
         (Response("<html>", 502), "answered 502 (mcp-req-"),
         (Response(status_code=302, headers={"location": "http://127.0.0.1:1/"}), "answered 302"),
         (Response("<html>"), "something else than was asked for"),
+        (Response('{"modules": [{"name": "\\ud800"}]}'), "something else than was asked for"),
         (JSONResponse({"modules": 1}), "something else than was asked for"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

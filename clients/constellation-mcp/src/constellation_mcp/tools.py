@@ -295,7 +295,7 @@ TOOLS = (
                 "maxItems": 1000,
                 "description": "Input values of each execution",
             },
-            "concurrency": {"type": "integer", "minimum": 1, "description": "How many at the same time"},
+            "concurrency": {"type": "integer", "minimum": 1, "maximum": 64, "description": "How many at the same time"},
         },
         ("inputs",),
         _batch_execute,

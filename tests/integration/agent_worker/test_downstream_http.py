@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.integration.real_parts import until
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 
 from agent_worker.teams.hosted_team import HostedTeam
@@ -125,8 +126,13 @@ async def test_a_server_that_dies_during_a_call_fails_that_tool_and_is_reconnect
 
 @pytest.mark.parametrize("end", [DemoServer.kill, DemoServer.hang], ids=["killed", "hangs"])
 async def test_a_turn_without_its_downstream_server_runs_without_its_tools(
-    harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture, end: Callable[[DemoServer], None]
+    harper: AgentRuntime,
+    demo_server: DemoServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[DemoServer], None],
 ) -> None:
+    monkeypatch.setattr("agent_worker.downstream.server.CONNECT_TIMEOUT", 1.0)
     end(demo_server)
     events = Events()
     text = text_of(await harper.run_turn(a_turn(message="/tool toolbox/add\n/say on"), events))
@@ -161,11 +167,12 @@ async def test_later_turns_see_a_changed_list_of_tools(tmp_path: Path, growing_s
     async def answer(message: str) -> str:
         return text_of(await harper.run_turn(a_turn(message=message), Events()))
 
+    async def grown() -> bool:
+        return await answer("/tool toolbox/fresh") == "here I am"
+
     assert "failed" in await answer("/tool toolbox/fresh")
     assert await answer("/tool toolbox/grow") == "grown"
-    async with asyncio.timeout(10):
-        while await answer("/tool toolbox/fresh") != "here I am":
-            pass
+    await until(grown)
     await team.shared.close()
 
 

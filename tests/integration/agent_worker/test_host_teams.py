@@ -125,7 +125,7 @@ async def a_hosting(gateway: Bus, team: str, folder: Path) -> AsyncGenerator[Hos
 
 @pytest.fixture
 async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Hosting]:
-    """A lab on the run's broker."""
+    """A lab on the module's broker."""
     async with a_hosting(await bus(GATEWAY), team, tmp_path) as lab:
         yield lab
 
@@ -326,7 +326,7 @@ async def test_a_change_made_while_the_broker_is_away_is_hosted_when_it_is_back(
     runtimes: Runtimes,
 ) -> None:
     async with a_hosting(await bus(GATEWAY, url=nats_server.url), team, tmp_path) as lab:
-        await lab.worker()
+        (await lab.worker()).bus.timeout = 1.0
         await lab.until_published("bench", "once", "sure")
         nats_server.stop()
         lab.edit("title: Sure", "title: Surely")

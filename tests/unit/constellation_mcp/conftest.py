@@ -1,6 +1,7 @@
 """A service, and the official client."""
 
-from collections.abc import AsyncGenerator, Callable
+import re
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -15,11 +16,22 @@ from constellation_mcp.service import connect
 type Connecting = Callable[..., AbstractAsyncContextManager[Client]]
 
 
-@pytest.fixture
-async def constellation() -> AsyncGenerator[Constellation]:
+@pytest.fixture(scope="module")
+async def listening_constellation() -> AsyncGenerator[Constellation]:
     """A service that listens."""
     async with a_constellation() as service:
         yield service
+
+
+@pytest.fixture
+def constellation(listening_constellation: Constellation) -> Generator[Constellation]:
+    """The service, as if it were new. In the end every request must have had both headers."""
+    listening_constellation.requests.clear()
+    listening_constellation.answers.clear()
+    yield listening_constellation
+    for _, _, _, headers in listening_constellation.requests:
+        assert re.fullmatch(r"[A-Za-z0-9._-]+:[A-Za-z0-9._@+-]+", headers["x-constellation-agent"])
+        assert re.fullmatch(r"mcp-req-[0-9a-f]{12}", headers["x-constellation-request-id"])
 
 
 @asynccontextmanager

@@ -106,7 +106,7 @@ class Table[M: Message]:
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
         stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys or self.filter)
-        records = [record async for record in read(self.bus, stream, wanted)]
+        records = [record async for record in read(self.bus, stream, wanted, timeout=self.bus.timeout)]
         present = {self._key(record) for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
             self._remove(key, self._entries[key].seq)
@@ -279,7 +279,8 @@ async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tupl
         Unavailable: the bucket cannot be read now.
         PallasError: the entry cannot be decoded (`undecodable`).
     """
-    records = await read_last(bus, stream_name(bucket), bucket_subject(bucket, bucket.key.subject(**ids)))
+    subject = bucket_subject(bucket, bucket.key.subject(**ids))
+    records = await read_last(bus, stream_name(bucket), subject, timeout=bus.timeout)
     if not records:
         return None, 0
     if records[0].headers.get("KV-Operation") in _GONE:

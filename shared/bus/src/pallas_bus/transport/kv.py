@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.headers import EXPECTED
+from pallas_bus.transport.headers import EXPECTED, time_to_live
 from pallas_bus.transport.polling import keep_polling, poll_now, polling
 from pallas_bus.transport.reads import Record, read, read_last
 from pallas_bus.transport.streams import bucket_subject, live_subject, stream_name
@@ -238,8 +238,7 @@ async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int |
         Conflict: the entry has changed since (`wrong_last_sequence`).
         Unavailable: the bucket cannot be written now.
     """
-    headers = {EXPECTED: str(after)} if after is not None else None
-    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), headers)
+    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), _over(after))
 
 
 async def put_nowait[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
@@ -248,14 +247,24 @@ async def put_nowait[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: s
         await bus.send(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode())
 
 
-async def delete[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
-    """Remove an entry. An entry that does not exist is no error.
+async def delete[M: Message](
+    bus: Bus, bucket: Bucket[M], *, after: int | None = None, marked: float | None = None, **ids: str
+) -> None:
+    """Remove an entry. An entry that does not exist is no error. With `after`, only the entry at that position.
+
+    The mark of its removal, from which tables learn of it, stays for `marked` seconds; None: for good.
 
     Raises:
+        Conflict: the entry has changed since (`wrong_last_sequence`).
         Unavailable: the bucket cannot be written now.
     """
-    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+    kept = time_to_live(marked) if marked is not None else {}
+    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", **_over(after), **kept}
     await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)
+
+
+def _over(after: int | None) -> dict[str, str]:
+    return {EXPECTED: str(after)} if after is not None else {}
 
 
 async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:

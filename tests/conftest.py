@@ -1,9 +1,10 @@
-"""Fixtures of all tests: a NATS server for the run, connections to it, and a unique team name.
+"""Fixtures of all tests: a NATS server for each module, connections to it, and a unique team name.
 
-Servers are real. `nats_url` is shared by the whole run, so a test uses its own `team`; a test that stops the server
-takes `nats_server`, which is its own.
+Servers are real. `nats_url` is shared by the tests of a module, so a test uses its own `team`; a test that stops the
+server takes `nats_server`, which is its own.
 """
 
+import gc
 import os
 import signal
 import uuid
@@ -24,7 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 class Connecting(Protocol):
-    """Connects a service to the run's NATS server (or to `url`) until the test ends."""
+    """Connects a service to the module's NATS server (or to `url`) until the test ends."""
 
     def __call__(self, service: str, *, url: str | None = None, instance: str | None = None) -> Awaitable[Bus]:
         """Return the connection."""
@@ -39,15 +40,26 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "requirement(*ids): the rows of tests/requirements.py that the test shows")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector of garbage away from all tests and modules, now and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """The event loop of async tests: nats-py needs asyncio."""
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nats_url() -> Generator[str]:
-    """The run's NATS server."""
+    """The module's NATS server: each gateway opens all agents that the tests before have left."""
     with a_nats() as url:
         yield url
 

@@ -149,8 +149,8 @@ class NatsServer:
         self.start()
 
     def close(self) -> None:
-        """Stop the server and remove its folder if it is a temporary one."""
-        self.stop()
+        """End the server, and remove its folder if it is a temporary one, for which it need not end in order."""
+        self._end(signal.SIGKILL if self._temporary else signal.SIGTERM)
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 

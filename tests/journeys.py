@@ -56,6 +56,23 @@ DATA_TURN = (
 )
 """What is different for a data agent. It is called at its endpoint, or over the WebSocket that it opened."""
 
+PIPELINE_TURN = (
+    Edge("caller", "pipelines", "http", "run, execute"),
+    Edge("pipelines", "auth-resolver", "nats", "auth.resolve"),
+    Edge("agent-gateway", "pipelines", "nats", "turn.requested"),
+    Edge("pipelines", "agent-gateway", "nats", "turn.claim"),
+    Edge("pipelines", "agent-worker", "nats", "turn.requested"),
+    Edge("pipelines", "data-pool", "nats", "turn.requested"),
+    Edge("agent-worker", "pipelines", "nats", "turn.claim"),
+    Edge("agent-worker", "pipelines", "nats", "turn.content"),
+    Edge("agent-worker", "pipelines", "nats", "turn.outcome"),
+    Edge("data-pool", "pipelines", "nats", "turn.outcome"),
+    Edge("pipelines", "agent-gateway", "nats", "turn.event"),
+    Edge("pipelines", "agent-gateway", "nats", "turn.content"),
+    Edge("pipelines", "agent-gateway", "nats", "turn.outcome"),
+)
+"""What is different for a pipeline: it is called at a gateway or over HTTP, and each call in it is a turn of its own."""
+
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),
     Edge("agent-worker", "registry", "nats", "agents"),
@@ -77,13 +94,20 @@ BESIDE = (
     Edge("data-pool", "agent-gateway", "nats", "agents"),
     Edge("data-pool", "registry", "nats", "agents"),
     Edge("data-pool", "health-monitor", "nats", "workers"),
+    Edge("agent-worker", "pipelines", "nats", "agents"),
+    Edge("agent-worker", "pipelines", "nats", "worker.alive"),
+    Edge("agent-gateway", "pipelines", "nats", "gateways"),
+    Edge("agent-gateway", "pipelines", "nats", "agent.read"),
+    Edge("pipelines", "agent-gateway", "nats", "agents"),
+    Edge("pipelines", "registry", "nats", "agents"),
+    Edge("pipelines", "health-monitor", "nats", "workers"),
     Edge("caller", "registry", "http", "catalogue"),
     Edge("operator", "team-lifecycle", "http", "teams, users, libraries, keys"),
     Edge("operator", "library-search", "http", "documents"),
 )
 """The background traffic, for which no turn waits."""
 
-EDGES = (*TURN, *DATA_TURN, *BESIDE)
+EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *BESIDE)
 
 type Connection = tuple[str, str]
 """Who opens a connection to whom."""

@@ -1,7 +1,7 @@
 """What Pallas promises, one testable statement in each row, and the marker that links a test to the rows it shows.
 
 Ids are stable. P rows are the MCP interface contract by section, A rows the auth contract, D rows that of data agents,
-K rows the shape of the system. `PENDING` has exactly the rows without a test.
+C rows those of pipelines, K rows the shape of the system. `PENDING` has exactly the rows without a test.
 """
 
 import pytest
@@ -233,6 +233,40 @@ REQUIREMENTS: dict[str, str] = {
     "D-8.1": "an agent keeps nothing between calls that the platform would need",
     "D-8.2": "a caller can ask which agents, functions and schemas there are for it",
     "D-8.3": "an orchestrator runs graphs of tasks",
+    # Pipelines: the local MCP server (RFC-018). Rows of the service stand with it.
+    "C-arch-1": "a local MCP server is reached over stdio, Streamable HTTP and SSE",
+    "C-arch-2": "the local server keeps no state",
+    "C-arch-3": "the language's documents are there without a network",
+    "C-arch-4": "every request says which agent makes it, and for whom",
+    "C-arch-5": "every request has an id of its own",
+    "C-res-1": "the language reference is a resource",
+    "C-res-2": "the options of calls are a resource",
+    "C-res-3": "the types are a resource",
+    "C-res-4": "each example of the cookbook is a resource, and does what it says",
+    "C-res-5": "each error code is a resource, with a program that has it and one that is mended",
+    "C-res-6": "the modules are a resource",
+    "C-res-7": "each module is a resource",
+    "C-res-8": "the stored pipelines are a resource",
+    "C-res-9": "each stored pipeline is a resource, however its reference is written",
+    "C-res-10": "what the service has is read again after 30 s, or as configured",
+    "C-tools-1": "the tools have the names and input schemas of the RFC",
+    "C-tools-2": "`validate` answers with faults: line, column, code, message",
+    "C-tools-3": "`compile` answers with hash, inputs, outputs and graph",
+    "C-tools-4": "`compile` with a name stores the pipeline and says where",
+    "C-tools-5": "`execute` runs a source",
+    "C-tools-6": "`execute` runs a stored pipeline",
+    "C-tools-7": "`describe_module` answers with the module's document",
+    "C-tools-8": "`list_modules` selects by tag, and by text in name or description",
+    "C-prompts-1": "`write_pipeline` has the language, the live modules and examples",
+    "C-prompts-2": "`write_pipeline` says to validate before presenting",
+    "C-prompts-3": "`debug_pipeline` has the pages of the codes with common mistakes, and says to validate again",
+    "C-cfg-1": "the configuration file of the RFC is read, with variables in it",
+    "C-cfg-2": "the environment alone is enough",
+    "C-cfg-3": "a wrong configuration is refused by its field",
+    "C-cfg-4": "an entry of a host is a command and an environment",
+    "C-sec-2": "a source that is too long is not sent",
+    "C-sec-3": "the local server limits its requests",
+    "C-sec-4": "nothing shows the key or the address of the service",
 }
 """What is promised, by id."""
 

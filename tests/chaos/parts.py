@@ -106,8 +106,8 @@ class Part:
 
 
 class Stage:
-    """All parts: a broker, two gateways, three workers, two pools, and a redis where there is one; a downstream server,
-    a model and two data agents, which record what they are asked.
+    """All parts: a broker, two gateways, three workers, two pools, two replicas of pipelines, and a redis where there
+    is one; a downstream server, a model and two data agents, which record what they are asked.
 
     `effects` is the file in which every effect is written down, `calls` that of the calls without an effect.
     """
@@ -136,6 +136,7 @@ class Stage:
         self.gateways = [_service("agent_gateway", number, folder, common) for number in (1, 2)]
         self.workers = [_service("agent_worker", number, folder, common) for number in (1, 2, 3)]
         self.pools = [_service("data_pool", number, folder, common) for number in (1, 2)]
+        self.pipelines = [_service("pipelines", number, folder, common) for number in (1, 2)]
         ports = [str(pool.port) for pool in self.pools]
         self.data_agents = [
             _data_agent(name, folder, file, ports)
@@ -146,7 +147,7 @@ class Stage:
     def parts(self) -> list[Part]:
         """Everything but the broker."""
         others = [self.counter, self.model, *([self.redis] if self.redis is not None else [])]
-        return [*others, *self.gateways, *self.workers, *self.pools, *self.data_agents]
+        return [*others, *self.gateways, *self.workers, *self.pools, *self.pipelines, *self.data_agents]
 
     async def start(self) -> None:
         """Start everything and wait until it can be used."""

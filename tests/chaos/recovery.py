@@ -13,14 +13,14 @@ from pallas_contracts.turns import Claimed
 def recoveries(
     fallen: Iterable[Fallen], turns: dict[str, LoggedTurn], records: Sequence[Record]
 ) -> dict[str, list[float]]:
-    """Seconds by kind of blow. For a worker or pool: until each turn that it had is claimed again, or has its end; for
-    the broker: from its return until something is stored. What a blow to something else costs is not in the log.
+    """Seconds by kind of blow. For what executes turns: until each turn that it had is claimed again, or has its end;
+    for the broker: from its return until something is stored. What a blow to something else costs is not in the log.
     """
     found: dict[str, list[float]] = {}
     for each in fallen:
         kind = f"{each.blow.target} {each.blow.manner}"
         match each.blow.target:
-            case "worker" | "pool":
+            case "worker" | "pool" | "pipelines":
                 for again, seconds in _turns_again(each, turns.values()):
                     found.setdefault(f"{kind}: {again}", []).append(seconds)
             case "nats" if each.healed is not None:

@@ -42,8 +42,9 @@ def markdown(it: dict[str, Any]) -> str:
     """The tables."""
     found = it["violations"]
     sections = [
-        f"# Storm, seed {it['seed']}\n\n{it['calls']} calls at 64 in flight over two gateways, three workers and two "
-        f"pools, {it['accepted']} turns witnessed as accepted, {it['effects']} effects, {it['seconds']:.0f} s. "
+        f"# Storm, seed {it['seed']}\n\n{it['calls']} calls at 64 in flight over two gateways, three workers, two "
+        f"pools and two replicas of pipelines, {it['accepted']} turns witnessed as accepted, {it['effects']} effects, "
+        f"{it['seconds']:.0f} s. "
         f"{it['counted_calls']} calls of a model and of a tool without effects were counted at their ends; "
         f"{it['counted_calls_again']} of them repeat a call, whose answer had not been stored. "
         f"**Violations: {len(found)}.**",
@@ -52,8 +53,9 @@ def markdown(it: dict[str, Any]) -> str:
         _counted("Turns by attempts", it["attempts"]),
         _counted("Callers by how their call ended", it["callers"]),
         "## How long turns stood still\n\n"
-        "A worker or a pool: from the blow until its turn is claimed again or ends; a turn whose tool had started ends "
-        "only when the presence of its worker has expired. The broker: from its return until something is stored.\n\n"
+        "What executes turns: from the blow until its turn is claimed again or ends; a turn whose tool had started "
+        "ends only when the presence of its worker has expired. The broker: from its return until something is "
+        "stored.\n\n"
         "| blow | times | p50 s | p99 s |\n|---|---:|---:|---:|\n"
         + "\n".join(
             f"| {kind} | {cell['times']} | {cell['p50_s']:.2f} | {cell['p99_s']:.2f} |"

@@ -9,7 +9,7 @@ type Kind = Literal["plain", "keyed", "legacy", "cancelled", "legacy_cancelled"]
 """How a call is made: in the modern or the handshake era, and whether its caller cancels it. A keyed caller sends an
 idempotency key, and calls again with it when its stream breaks; one of the handshake era resumes its stream."""
 
-type Target = Literal["worker", "gateway", "pool", "data agent", "nats", "redis"]
+type Target = Literal["worker", "gateway", "pool", "pipelines", "data agent", "nats", "redis"]
 type Manner = Literal["kill", "term", "stop"]
 
 DATA_AGENTS = ("meter", "gauge")
@@ -30,6 +30,9 @@ _BLOWS: tuple[tuple[tuple[Target, Manner], int], ...] = (
     (("worker", "stop"), 4),
     (("gateway", "kill"), 2),
     (("gateway", "term"), 2),
+    (("pipelines", "kill"), 3),
+    (("pipelines", "term"), 2),
+    (("pipelines", "stop"), 2),
     (("pool", "kill"), 3),
     (("pool", "term"), 2),
     (("pool", "stop"), 2),

@@ -79,6 +79,8 @@ class Storm:
                 return self.stage.gateways[blow.number % len(self.stage.gateways)]
             case "pool":
                 return self.stage.pools[blow.number % len(self.stage.pools)]
+            case "pipelines":
+                return self.stage.pipelines[blow.number % len(self.stage.pipelines)]
             case "data agent":
                 return self.stage.data_agents[blow.number % len(self.stage.data_agents)]
             case _:

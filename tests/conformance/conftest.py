@@ -16,7 +16,7 @@ def installed() -> None:
     install()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def conformance_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     """The endpoint of the conformance agent. It changes files of its team, so the team is a copy."""
     folder = tmp_path_factory.mktemp("conformance")
@@ -26,7 +26,7 @@ def conformance_url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         yield f"{stack.until_ready()['gateway']}/teams/conformance/mcp/conformance"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def run_of(installed: None, conformance_url: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Suite], Run]:
     """Runs a suite, once however many tests ask for it."""
 

@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("era", eras, ids=("modern", "legacy")[: len(eras)])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
     """The shared stack. A test that kills a process waits for its successor."""
     with running_lab(tmp_path_factory.mktemp("lab")) as running:
@@ -33,7 +33,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
         assert running.stack.denied() == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def auth_stack(tmp_path_factory: pytest.TempPathFactory) -> Generator[AuthStack]:
     """The shared stack with its auth services. A test that changes what the demo team may read restores it."""
     with running_auth_stack(tmp_path_factory.mktemp("auth")) as running:

@@ -59,7 +59,9 @@ def running(stack: AuthStack, agent: str, *command: str, **env: str) -> Generato
     with subprocess.Popen(command, env={**os.environ, **env}) as program:
         try:
             endpoint = f"{stack.ready['gateway']}/teams/data/mcp/{agent}"
-            wait_until(lambda: httpx.get(endpoint).status_code not in (404, 503), f"the gateway to know {agent}")
+            wait_until(
+                lambda: httpx.get(endpoint, verify=False).status_code not in (404, 503), f"the gateway to know {agent}"
+            )
             yield
         finally:
             program.terminate()

@@ -19,7 +19,7 @@ SLOW = '/tool long_task {"seconds": 3, "steps": 20}\n/say finished'
 @pytest.fixture
 async def http() -> AsyncGenerator[httpx.AsyncClient]:
     """A plain HTTP client."""
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx.AsyncClient(timeout=30, verify=False) as client:
         yield client
 
 

@@ -50,12 +50,12 @@ def edited(lab: Lab) -> Generator[Path]:
 
 def listed(lab: Lab) -> set[str]:
     """The names in the team's catalogue."""
-    return {entry["server"]["name"] for entry in httpx.get(lab.registry + CATALOGUE).json()["servers"]}
+    return {entry["server"]["name"] for entry in httpx.get(lab.registry + CATALOGUE, verify=False).json()["servers"]}
 
 
 def status(lab: Lab, replica: int) -> int:
     """The status of a GET of the guest's URL: 405 if it is served, else 404."""
-    return httpx.get(lab.url("guest", "live", replica=replica)).status_code
+    return httpx.get(lab.url("guest", "live", replica=replica), verify=False).status_code
 
 
 @requirement("P-1.17")

@@ -80,12 +80,13 @@ def chat(stack: Stack, message: str, *options: str) -> subprocess.CompletedProce
 def test_every_address_in_the_ready_file_answers(stack: Stack) -> None:
     ready = stack.ready()
     servers, services = ("nats", "nats_seed_file", "redis", "postgres"), ("team_lifecycle", "library_search")
-    assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, "data_pool", "data", "log", "pids"}
+    executors = ("pipelines", "data_pool")
+    assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, *executors, "data", "log", "pids"}
     assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
     assert len(ready["gateways"]) == 2
     assert {ready[name] for name in services} == {None}
-    assert ready["data_pool"] == f"http://127.0.0.1:{stack.base + 39}"
+    assert [ready[name] for name in executors] == [f"http://127.0.0.1:{stack.base + n}" for n in (38, 39)]
     redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
     assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"
     assert ready["postgres"] == f"postgresql://postgres:{postgres}@127.0.0.1:{stack.base + 33}/postgres"
@@ -97,7 +98,16 @@ def test_every_process_is_listed_and_has_a_log(stack: Stack) -> None:
     ready = stack.ready()
     counts = {name: len(pids) for name, pids in ready["pids"].items()}
     demo = ("demo-tools", "demo-agents")
-    one_each = ("registry", "data-pool", "health-monitor", *demo, "nats-server", "redis-server", "postgres")
+    one_each = (
+        "registry",
+        "pipelines",
+        "data-pool",
+        "health-monitor",
+        *demo,
+        "nats-server",
+        "redis-server",
+        "postgres",
+    )
     assert counts == {"agent-gateway": 2, "agent-worker": 2, **dict.fromkeys(one_each, 1)}
     logs = {path.name for path in Path(ready["log"]).iterdir()}
     assert logs == {f"{name}-{n}.log" for name, count in counts.items() for n in range(1, count + 1)}

@@ -32,7 +32,7 @@ async def front(platform: Platform) -> Front:
 
 @pytest.fixture
 def rpc(http: httpx.AsyncClient, front: Front, platform: Platform) -> Rpc:
-    """`/rpc` of the team there: other teams of the run's broker have agents of the same names."""
+    """`/rpc` of the team there: other teams of the module's broker have agents of the same names."""
     return Rpc(http, front, platform.team)
 
 

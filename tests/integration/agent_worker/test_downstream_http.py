@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.integration.real_parts import until
 from tests.runtimes import DemoServer, Events, a_team, a_turn, text_of, wait_for
 
 from agent_worker.teams.hosted_team import HostedTeam
@@ -161,11 +162,12 @@ async def test_later_turns_see_a_changed_list_of_tools(tmp_path: Path, growing_s
     async def answer(message: str) -> str:
         return text_of(await harper.run_turn(a_turn(message=message), Events()))
 
+    async def grown() -> bool:
+        return await answer("/tool toolbox/fresh") == "here I am"
+
     assert "failed" in await answer("/tool toolbox/fresh")
     assert await answer("/tool toolbox/grow") == "grown"
-    async with asyncio.timeout(10):
-        while await answer("/tool toolbox/fresh") != "here I am":
-            pass
+    await until(grown)
     await team.shared.close()
 
 

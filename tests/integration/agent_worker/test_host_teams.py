@@ -125,7 +125,7 @@ async def a_hosting(gateway: Bus, team: str, folder: Path) -> AsyncGenerator[Hos
 
 @pytest.fixture
 async def lab(bus: Connecting, team: str, tmp_path: Path) -> AsyncGenerator[Hosting]:
-    """A lab on the run's broker."""
+    """A lab on the module's broker."""
     async with a_hosting(await bus(GATEWAY), team, tmp_path) as lab:
         yield lab
 

@@ -27,11 +27,15 @@ from pallas_contracts.catalog import (
     CLI,
     CONTRACTS,
     DATA_TEAM,
+    GATEWAY,
     PER_TEAM,
+    PIPELINES,
+    PIPELINES_TEAM,
     POOL,
     QUESTIONS,
     SPEAKERS,
     STREAMS,
+    SUBMITTERS,
     TURN_CLAIM,
     TURN_LOG,
     TURN_OUTCOME,
@@ -81,16 +85,17 @@ def everything() -> Iterator[CatalogueEntry]:
     for blob in BLOBS:
         yield CatalogueEntry(blob.name, blob.template, blob.owners, ())
     for question in QUESTIONS:
-        yield CatalogueEntry(question.name, question.template, question.askers, (question.answerer,))
+        yield CatalogueEntry(question.name, question.template, question.askers, question.answerers)
 
 
 ENTRIES = tuple(everything())
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 KV_NAMES = frozenset(f"bucket {bucket.name}" for bucket in BUCKETS)
-TEAM_OF = {WORKER: ALPHA, POOL: DATA_TEAM}
-"""The team that each service of some teams serves here."""
+QUESTION_NAMES = frozenset(question.name for question in QUESTIONS)
+TEAM_OF = {WORKER: ALPHA, POOL: DATA_TEAM, PIPELINES: PIPELINES_TEAM}
+"""The team whose turns each executor executes here."""
 each_service = pytest.mark.parametrize("service", SPEAKERS)
-each_team = pytest.mark.parametrize("team", [ALPHA, BETA, DATA_TEAM])
+each_team = pytest.mark.parametrize("team", [ALPHA, BETA, DATA_TEAM, PIPELINES_TEAM])
 
 
 def user_of(service: str) -> str:
@@ -98,14 +103,28 @@ def user_of(service: str) -> str:
     return worker(ALPHA) if service == WORKER else service
 
 
-def may_for(entry: CatalogueEntry, service: str, team: str) -> bool:
-    """Whether a service that may publish or read the entry may do so for that team."""
+def may_publish(entry: CatalogueEntry, service: str, team: str) -> bool:
+    """Whether the catalogue allows it to publish the entry for that team.
+
+    An executor publishes for its own team; one that also makes turns publishes what gateways publish for all.
+    """
+    makes = service in SUBMITTERS and GATEWAY in entry.publishers
+    return service in entry.publishers and (makes or _is_served(entry, service, team))
+
+
+def may_read(entry: CatalogueEntry, service: str, team: str) -> bool:
+    """Whether the catalogue allows it to read the entry of that team, or to answer the question for it."""
+    of_all = service not in PER_TEAM and entry.name not in QUESTION_NAMES
+    return service in entry.readers and (of_all or _is_served(entry, service, team))
+
+
+def _is_served(entry: CatalogueEntry, service: str, team: str) -> bool:
     return not entry.of_a_team or TEAM_OF.get(service, team) == team
 
 
 def publisher_of(entry: CatalogueEntry, team: str) -> str:
     """A service that may publish the entry for that team."""
-    return next(service for service in entry.publishers if may_for(entry, service, team))
+    return next(service for service in entry.publishers if may_publish(entry, service, team))
 
 
 def subjects(team: str, *, live: bool) -> dict[str, str]:
@@ -119,11 +138,6 @@ def subjects(team: str, *, live: bool) -> dict[str, str]:
     return found
 
 
-def is_allowed(entry: CatalogueEntry, who: tuple[str, ...], service: str, team: str) -> bool:
-    """Whether the catalogue allows it to this service. A service of some teams is allowed nothing of another team."""
-    return service in who and may_for(entry, service, team)
-
-
 @each_service
 @each_team
 async def test_a_service_can_publish_exactly_what_the_catalogue_allows(
@@ -133,7 +147,7 @@ async def test_a_service_can_publish_exactly_what_the_catalogue_allows(
     async with trying(guarded.access(user_of(service)), service) as trier:
         denied = await trier.publish(*where.values())
     allowed = {name for name, subject in where.items() if subject not in denied}
-    assert allowed == {entry.name for entry in ENTRIES if is_allowed(entry, entry.publishers, service, team)}
+    assert allowed == {entry.name for entry in ENTRIES if may_publish(entry, service, team)}
 
 
 @each_service
@@ -145,14 +159,7 @@ async def test_a_service_can_subscribe_to_exactly_what_the_catalogue_allows(
     async with trying(guarded.access(user_of(service)), service) as trier:
         denied = await trier.subscribe(*where.values())
     allowed = {name for name, subject in where.items() if subject not in denied}
-    assert allowed == {
-        entry.name for entry in ENTRIES if is_allowed(entry, entry.readers, service, team) and has_readers(entry)
-    }
-
-
-def has_readers(entry: CatalogueEntry) -> bool:
-    """Whether anything may read it."""
-    return bool(entry.readers)
+    assert allowed == {entry.name for entry in ENTRIES if may_read(entry, service, team)}
 
 
 @each_service
@@ -250,10 +257,14 @@ async def test_all_readers_of_objects_can_read_their_parts(declared: Guarded) ->
                 assert [record.data async for record in read(bus, blob.stream.name, subject)] == [b"part"]
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
-async def test_an_answerer_can_send_one_answer_to_the_asker_and_no_more(guarded: Guarded, question: Any) -> None:
-    subject = BY_NAME[question.name].subject(ALPHA)
-    asker, answerer = question.askers[0], question.answerer
+@pytest.mark.parametrize(
+    ("question", "answerer"), [(question, answerer) for question in QUESTIONS for answerer in question.answerers]
+)
+async def test_an_answerer_can_send_one_answer_to_the_asker_and_no_more(
+    guarded: Guarded, question: Any, answerer: str
+) -> None:
+    subject = BY_NAME[question.name].subject(TEAM_OF.get(answerer, ALPHA))
+    asker = question.askers[0]
     async with (
         connect(guarded.access(user_of(asker)), asker) as asking,
         trying(guarded.access(user_of(answerer)), answerer) as answering,
@@ -315,7 +326,7 @@ def ways_to_another_team(own: str) -> Iterator[str]:
     yield bucket_subject(AGENTS, f"{BETA}.bench")
 
 
-@pytest.mark.parametrize("service", TEAM_OF)
+@pytest.mark.parametrize("service", sorted(PER_TEAM))
 async def test_every_request_of_an_executor_for_turns_of_another_team_is_denied(guarded: Guarded, service: str) -> None:
     ways = set(ways_to_another_team(TEAM_OF[service]))
     async with trying(guarded.access(user_of(service)), service) as trier:

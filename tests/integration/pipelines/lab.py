@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from tests.builders import turn_requested
 from tests.integration.agent_worker.lab import Followed
 from tests.integration.real_parts import until
@@ -21,10 +22,13 @@ from pallas_bus.turnlog.claims import request_cancel
 from pallas_bus.turnlog.feeds import TurnFeeds
 from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.metrics import make_call_metrics
+from pallas_calls.service import Calls, make_calls
 from pallas_contracts.agents import AgentDefinition, JsonObject, Limits
 from pallas_contracts.catalog import (
     AGENTS,
     CONSTELLATION,
+    GATEWAYS,
     PIPELINES_TEAM,
     TURN_CLAIM,
     TURN_LOG,
@@ -122,9 +126,9 @@ class Counted:
             kind="function",
             title=self.agent,
             tools=tuple(tool.definition for tool in self.made.tools.values()),
+            limits=Limits(turn_timeout=20.0),
             updated_at=utc_now(),
-            **{"limits": Limits(turn_timeout=20.0), **fields},
-        )
+        ).model_copy(update=fields)
 
 
 @dataclass
@@ -148,14 +152,16 @@ class Lab:
         await until(hosted)
         return made
 
-    async def host(self, counted: Counted | None = None, **fields: Any) -> Executor:
+    async def host(self, counted: Counted | None = None, *, content_seconds: float = 60.0, **fields: Any) -> Executor:
         """Run one more worker with the agent, until the end of the test, and publish its definition."""
         counted = counted or self.counted
         process = Process("agent-worker", f"worker-{uuid.uuid4().hex[:8]}", 0, Probes())
         enter, access = self.stack.enter_async_context, Access(self.nats_url)
         bus = await enter(connect(access, WORKER, instance=process.instance))
         executor = await enter(
-            execute_turns(bus, access, process, make_metrics(process.probes.metrics), slots=200, content_seconds=60)
+            execute_turns(
+                bus, access, process, make_metrics(process.probes.metrics), slots=200, content_seconds=content_seconds
+            )
         )
         definition = counted.definition(**fields)
         runtime = FunctionRuntime(counted.agent, counted.made)
@@ -192,21 +198,28 @@ class Lab:
         await submit(self.bus, request)
         return followed
 
+    async def calls(self) -> Calls:
+        """What a gateway follows turns with: it also finds workers that are lost."""
+        gateways = await self.stack.enter_async_context(kv.watch(self.bus, GATEWAYS))
+        workers = await self.stack.enter_async_context(kv.watch(self.bus, WORKERS))
+        metrics = make_call_metrics(CollectorRegistry())
+        return await self.stack.enter_async_context(make_calls(self.bus, gateways, workers, metrics))
+
     async def cancel(self, followed: Followed) -> None:
         """Cancel an execution for good."""
         await request_cancel(self.bus, followed.ref, "a test cancels it")
 
-    async def children(self, followed: Followed) -> list[Claimed]:
+    async def children(self, request: TurnRequested) -> list[Claimed]:
         """The last claims of the turns that an execution has made."""
         subject = TURN_CLAIM.template.filter(team=self.counted.team, agent=self.counted.agent)
         claims = [TurnClaim.model_validate_json(it.data) for it in await read_all(self.bus, TURN_LOG.name, subject)]
-        made = {child_id(followed.ref.turn_id, f"{n}.0") for n in range(1, 101)}
+        made = {child_id(request.turn_id, f"{n}.0") for n in range(1, 101)}
         return [it.claim for it in claims if it.turn_id in made and isinstance(it.claim, Claimed)]
 
-    async def children_end(self, followed: Followed, status: str, count: int) -> None:
+    async def children_end(self, request: TurnRequested, status: str, count: int) -> None:
         """Wait until that many children of an execution have ended with a status."""
         subject = TURN_OUTCOME.template.filter(team=self.counted.team, agent=self.counted.agent)
-        made = {child_id(followed.ref.turn_id, f"{n}.0") for n in range(1, 101)}
+        made = {child_id(request.turn_id, f"{n}.0") for n in range(1, 101)}
 
         async def look() -> bool:
             records = await read_all(self.bus, TURN_LOG.name, subject)

@@ -159,7 +159,7 @@ async def test_a_cancelled_execution_cancels_its_calls(ready: Lab) -> None:
     await eventually(lambda: ready.counted.calls["never"] == 20)
     await ready.cancel(followed)
     assert (await followed.outcome()).status == "cancelled"
-    await ready.children_end(followed, "cancelled", 20)
+    await ready.children_end(followed.request, "cancelled", 20)
 
 
 async def test_programs_with_faults_and_bad_inputs_are_refused_with_their_places(ready: Lab) -> None:
@@ -210,7 +210,7 @@ async def test_missing_inputs_suspend_the_execution_and_resume_goes_on(ready: La
 
 async def test_missing_inputs_are_asked_for_if_the_client_can(ready: Lab) -> None:
     source = program(ready, "in x: Int", "in tags: List<String>", "y = t.add(x)", "out y", "out tags")
-    arguments = {"source": source, "inputs": {}, "on_missing": "ask"}
+    arguments: dict[str, Any] = {"source": source, "inputs": {}, "on_missing": "ask"}
     request = ready.request("execute", arguments)
     asks = request.client.model_copy(update={"capabilities": {"elicitation": {}}})
     followed = await ready.submit(request.model_copy(update={"client": asks}))
@@ -263,7 +263,7 @@ async def test_the_calls_of_an_execution_are_made_in_the_name_of_its_caller(lab:
     await lab.known(await lab.replica())
     followed = await lab.start("execute", {"source": chain(lab.counted.namespace, ["add"]), "inputs": {"x": 1}})
     await followed.outcome()
-    [claim] = await lab.children(followed)
+    [claim] = await lab.children(followed.request)
     assert claim.principal == ALICE
     assert not seen
 

@@ -73,7 +73,7 @@ async def until_ready(client: httpx.AsyncClient, url: str) -> None:
 async def test_a_service_drains_and_closes_on_sigterm_with_exit_code_0(start: Start) -> None:
     process = await start("fine")
     url = await url_of(process)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         await until_ready(client, url)
         assert (await client.get(f"{url}/anything")).text == "mine"
     process.send_signal(signal.SIGTERM)
@@ -86,7 +86,7 @@ async def test_a_service_drains_and_closes_on_sigterm_with_exit_code_0(start: St
 async def test_sigint_ends_a_service_in_the_same_way(start: Start) -> None:
     process = await start("fine")
     url = await url_of(process)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         await until_ready(client, url)
     process.send_signal(signal.SIGINT)
     assert (await ended(process))[0] == 0
@@ -95,7 +95,7 @@ async def test_sigint_ends_a_service_in_the_same_way(start: Start) -> None:
 async def test_a_starting_service_is_live_but_not_ready_and_ends_on_a_signal(start: Start) -> None:
     process = await start("slow_start")
     url = await url_of(process)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         assert (await client.get(f"{url}/livez")).status_code == 200
         assert (await client.get(f"{url}/readyz")).status_code == 503
         assert (await client.get(f"{url}/anything")).status_code == 503
@@ -107,7 +107,7 @@ async def test_a_starting_service_is_live_but_not_ready_and_ends_on_a_signal(sta
 async def test_a_draining_service_is_not_ready_and_is_cut_off_at_the_time_limit(start: Start) -> None:
     process = await start("slow_drain", PALLAS_DRAIN_SECONDS="4")
     url = await url_of(process)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:
         await until_ready(client, url)
         process.send_signal(signal.SIGTERM)
         assert await next_line(process) == "drain"

@@ -29,7 +29,7 @@ class Replica:
                 sys.executable, "-m", "team_lifecycle", env=self._environ, stdout=output, stderr=output
             )
 
-        async with httpx.AsyncClient(base_url=self.base, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=self.base, trust_env=False, verify=False) as client:
 
             async def ready() -> bool:
                 with suppress(httpx.TransportError):

@@ -34,6 +34,7 @@ PLAN = Plan(
     workers=2,
     slots=None,
     drain_seconds=5.0,
+    pipelines_port=40038,
     data_pool_port=40039,
     demo_agents=True,
 )
@@ -55,8 +56,8 @@ def spec_of(label: str) -> ProcessSpec:
 def test_gateways_stop_first_and_the_broker_last() -> None:
     labels = [spec.label for spec in sorted(all_specs(PLAN), key=lambda spec: -spec.stage)]
     assert labels == [
-        *("agent-gateway-1", "agent-gateway-2", "agent-worker-1", "agent-worker-2", "registry-1", "data-pool-1"),
-        *("health-monitor-1", "demo-tools-1", "demo-agents-1", "nats-server-1"),
+        *("agent-gateway-1", "agent-gateway-2", "agent-worker-1", "agent-worker-2", "registry-1", "pipelines-1"),
+        *("data-pool-1", "health-monitor-1", "demo-tools-1", "demo-agents-1", "nats-server-1"),
     ]
     assert SERVERS < TOOLS < SERVICES
 
@@ -64,7 +65,7 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
 def test_the_auth_side_starts_last_and_stops_after_the_services_of_agents() -> None:
     specs = {spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH))}
     auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search")]
-    agents = specs.keys() - {"nats-server", "data-pool", "demo-agents"}
+    agents = specs.keys() - {"nats-server", "pipelines", "data-pool", "demo-agents"}
     assert all(spec.needs == {*agents, "nats-server", "redis-server", "postgres"} for spec in auth)
     assert all(spec.stage == TOOLS for spec in auth)
 
@@ -77,7 +78,7 @@ def test_agents_answer_before_anything_else_is_started() -> None:
     assert {need for name in (*first, "registry") for need in specs[name].needs} == {"nats-server"}
     assert specs["redis-server"].needs == first
     assert specs["health-monitor"].needs == first | {"nats-server"}, "the registry waits for what the monitor publishes"
-    assert specs["data-pool"].needs == first | {"nats-server"}
+    assert specs["pipelines"].needs == specs["data-pool"].needs == first | {"nats-server"}
     assert specs["demo-agents"].needs == {"data-pool"}
 
 
@@ -118,6 +119,7 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     secrets = {"FERNET_KEYS", "LOG_KEY", "REDIS_URL", "POSTGRES_URL", "ADMIN_PASSWORD", "SERVICE_PASSWORD", "TOKEN"}
+    secrets.add("CONSTELLATION_API_KEYS")
     variables = {f"PALLAS_{name}{twin}" for name in secrets for twin in ("", "_FILE")}
     for name in (*variables, "PALLAS_TRACE_CONTENT", "MY_TEAM_KEY"):
         monkeypatch.setenv(name, "inherited")
@@ -129,8 +131,11 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
     specs = all_specs(replace(PLAN, data=tmp_path, **servers, **urls))
     environments = {spec.name: (await spec.prepare()).env for spec in specs}
     given = {(name, variable) for name, env in environments.items() for variable in variables & env.keys()}
-    assert given == {("agent-gateway", "PALLAS_LOG_KEY")}
-    assert environments["agent-gateway"]["PALLAS_LOG_KEY"] != "inherited"
+    with_log_key = ("agent-gateway", "pipelines")
+    api_keys = {("pipelines", f"PALLAS_CONSTELLATION_API_KEYS{twin}") for twin in ("", "_FILE")}
+    assert given == {(name, "PALLAS_LOG_KEY") for name in with_log_key} | api_keys
+    [key] = {environments[name]["PALLAS_LOG_KEY"] for name in with_log_key}
+    assert key != "inherited"
     assert {name for name, env in environments.items() if "MY_TEAM_KEY" in env} == {"agent-worker", "health-monitor"}
     assert environments.keys() - {name for name, env in environments.items() if "PALLAS_TRACE_CONTENT" in env} == {
         "nats-server",

@@ -15,11 +15,19 @@ from constellation_mcp.service import connect
 type Connecting = Callable[..., AbstractAsyncContextManager[Client]]
 
 
-@pytest.fixture
-async def constellation() -> AsyncGenerator[Constellation]:
+@pytest.fixture(scope="module")
+async def listening_constellation() -> AsyncGenerator[Constellation]:
     """A service that listens."""
     async with a_constellation() as service:
         yield service
+
+
+@pytest.fixture
+def constellation(listening_constellation: Constellation) -> Constellation:
+    """The service, as if it were new."""
+    listening_constellation.requests.clear()
+    listening_constellation.answers.clear()
+    return listening_constellation
 
 
 @asynccontextmanager

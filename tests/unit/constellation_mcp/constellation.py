@@ -79,8 +79,10 @@ def _usual(path: str, body: Any) -> Response:
             return JSONResponse({**_RUN, "outputs": body["inputs"], "structuralHash": HASH, "compilationErrors": []})
         case ["execute"] if body["ref"] == "nothing":
             return JSONResponse({"error": "NotFound", "message": "Pipeline 'nothing' not found"}, 404)
-        case ["execute"]:
+        case ["execute"] if body["ref"] == "fails":
             return JSONResponse({**_RUN, "success": False, "status": "failed", "error": "division by zero"})
+        case ["execute"]:
+            return JSONResponse({**_RUN, "outputs": body["inputs"]})
         case ["batch"]:
             return JSONResponse({"success": True, "results": [{**_RUN, "outputs": each} for each in body["inputs"]]})
         case ["diff"]:

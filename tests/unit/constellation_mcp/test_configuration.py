@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.requirements import requirement
 
 from constellation_mcp.configuration import BadConfiguration, load
 
@@ -32,6 +33,7 @@ def write(path: Path, given: Any) -> Path:
     return path
 
 
+@requirement("C-cfg-1")
 def test_the_file_of_the_rfc_is_read(folder: Path) -> None:
     found = load(write(folder / "other.json", RFC), {"CONSTELLATION_API_KEY": "key_xxx"})
     assert found.constellation.base_url == RFC["constellation"]["baseUrl"]
@@ -56,12 +58,14 @@ def test_files_are_searched_in_order_and_the_environment_wins(folder: Path) -> N
     assert url(CONSTELLATION_URL="") == "http://here"
 
 
+@requirement("C-cfg-2")
 def test_the_environment_alone_is_enough() -> None:
     given = {"CONSTELLATION_URL": "http://a", "CONSTELLATION_API_KEY": "k", "CONSTELLATION_AGENT_USER": "bob"}
     assert load(None, given).label("Cursor (VS Code)") == "Cursor-VS-Code:bob"
     assert load(None, {"CONSTELLATION_AGENT_USER": "bob"}).label(None) == "constellation-mcp:bob"
 
 
+@requirement("C-cfg-3")
 @pytest.mark.parametrize(
     ("given", "why"),
     [

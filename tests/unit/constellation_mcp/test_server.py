@@ -8,13 +8,15 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, ResourceTemplateReference, TextContent, TextResourceContents
 from starlette.responses import JSONResponse, Response
+from tests.requirements import requirement
 from tests.unit.constellation_mcp.conftest import connected
 from tests.unit.constellation_mcp.constellation import HASH, KEY, MODULES, Constellation
 
 from constellation_mcp import tools
 from constellation_mcp.configuration import Configuration
 from constellation_mcp.prompts import MOST_MODULES
-from constellation_mcp.service import MOST_AT_ONCE, Bucket
+from constellation_mcp.server import ConstellationServer
+from constellation_mcp.service import Bucket, connect
 from pallas_cst import documents
 
 SOURCE = "in x: Int\nout x"
@@ -62,6 +64,7 @@ async def prompt_of(client: Client, name: str, **arguments: str) -> str:
     return message.content.text
 
 
+@requirement("C-tools-1")
 async def test_the_tools_have_the_schemas_of_the_rfc(constellation: Constellation) -> None:
     async with connected(constellation.configuration()) as client:
         listed = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
@@ -72,6 +75,7 @@ async def test_the_tools_have_the_schemas_of_the_rfc(constellation: Constellatio
     assert set(listed) == {"diff", "history", "batch_execute"}
 
 
+@requirement("C-arch-4", "C-arch-5", "C-tools-2", "C-tools-3", "C-tools-4", "C-tools-5", "C-tools-6", "C-tools-7")
 async def test_each_tool_is_a_request_with_both_headers_and_the_key(constellation: Constellation) -> None:
     async with connected(constellation.configuration()) as client:
         assert await called(client, "validate", source=SOURCE) == {"valid": True, "warnings": []}
@@ -80,6 +84,8 @@ async def test_each_tool_is_a_request_with_both_headers_and_the_key(constellatio
         assert (compiled["structuralHash"], compiled["storedAs"]) == (f"sha256:{HASH}", "user:alice/orders")
         run = await called(client, "execute", source=SOURCE, inputs={"structuralHash": HASH})
         assert run["outputs"] == {"structuralHash": HASH}
+        cold = await called(client, "execute", ref="user:alice/orders", inputs={"x": 1})
+        assert (cold["outputs"], cold["executionId"], cold["metrics"]["modulesExecuted"]) == ({"x": 1}, "exec-1", 0)
         assert await called(client, "describe_module", name=MODULES[0]["name"]) == MODULES[0]
         assert (await called(client, "list_modules"))["modules"] == MODULES
         assert (await called(client, "diff", left="a", right="b"))["added"] == ["module:B"]
@@ -90,6 +96,7 @@ async def test_each_tool_is_a_request_with_both_headers_and_the_key(constellatio
         "POST /validate",
         "POST /compile",
         "POST /run",
+        "POST /execute",
         "GET /modules/data.crm.EnrichCustomer",
         "GET /modules",
         "POST /diff",
@@ -118,11 +125,12 @@ async def test_a_program_that_fails_is_an_error_that_says_where(constellation: C
             "success": False,
             "errors": [{"line": 2, "column": 5, "code": "E002", "message": "Undefined function: Foo"}],
         }
-        assert "division by zero" in await refused(client, "execute", ref="orders", inputs={})
+        assert "division by zero" in await refused(client, "execute", ref="fails", inputs={})
         assert "Pipeline 'nothing' not found" in await refused(client, "execute", ref="nothing", inputs={})
         assert "list_modules" in await refused(client, "describe_module", name="Nope")
 
 
+@requirement("C-tools-8")
 async def test_modules_are_found_by_tag_and_by_text(constellation: Constellation) -> None:
     async with connected(constellation.configuration()) as client:
         assert (await called(client, "list_modules", tag="crm"))["modules"] == MODULES[:1]
@@ -130,6 +138,7 @@ async def test_modules_are_found_by_tag_and_by_text(constellation: Constellation
         assert (await called(client, "list_modules", tag="crm", search="capital"))["modules"] == []
 
 
+@requirement("C-sec-2")
 @pytest.mark.parametrize(
     ("tool", "arguments", "why"),
     [
@@ -163,6 +172,7 @@ async def test_what_is_not_allowed_is_not_listed_and_is_refused(constellation: C
             await client.call_tool("execute", {"inputs": {}})
 
 
+@requirement("C-res-1", "C-res-2", "C-res-3")
 async def test_documents_are_resources(constellation: Constellation) -> None:
     async with connected(constellation.configuration()) as client:
         listed = [resource.uri for resource in (await client.list_resources()).resources]
@@ -181,6 +191,7 @@ async def test_documents_are_resources(constellation: Constellation) -> None:
     assert constellation.requests == []
 
 
+@requirement("C-res-6", "C-res-7", "C-res-8", "C-res-9", "C-res-10")
 async def test_what_the_service_has_is_read_once_in_a_while(constellation: Constellation) -> None:
     async with connected(constellation.configuration(), cache=None) as client:
         for _ in range(3):
@@ -221,6 +232,7 @@ async def test_an_unknown_resource_is_said_to_be_unknown(constellation: Constell
             await read(client, uri)
 
 
+@requirement("C-prompts-1", "C-prompts-2")
 async def test_the_prompt_to_write_has_the_language_the_live_modules_and_examples(constellation: Constellation) -> None:
     async with connected(constellation.configuration()) as client:
         text = await prompt_of(client, "write_pipeline", goal="Greet ```customers```", available_inputs="name: String")
@@ -244,6 +256,7 @@ async def test_many_modules_are_counted_by_namespace(constellation: Constellatio
     assert "M17" not in text
 
 
+@requirement("C-prompts-3")
 async def test_the_prompt_to_mend_has_the_pages_of_the_codes(constellation: Constellation) -> None:
     async with connected(constellation.configuration()) as client:
         text = await prompt_of(client, "debug_pipeline", source=FAULTY, error="[E002] Undefined function, E002, E999")
@@ -272,6 +285,7 @@ async def test_names_refs_and_codes_are_completed(constellation: Constellation) 
         assert await completed(client, "modules/{name}", "") == []
 
 
+@requirement("C-arch-3")
 @pytest.mark.parametrize("configuration", [OFFLINE, Configuration()], ids=["unreachable", "no service"])
 async def test_without_a_service_documents_and_syntax_are_there(configuration: Configuration) -> None:
     async with connected(configuration) as client:
@@ -313,6 +327,7 @@ async def test_errors_of_the_service_are_explained(constellation: Constellation,
         assert why in await refused(client, "list_modules")
 
 
+@requirement("C-sec-4")
 async def test_errors_show_neither_the_address_nor_the_key(constellation: Constellation) -> None:
     said = f"{KEY} is not known at {constellation.url}/modules ({constellation.url[7:]})"
     constellation.answers["/modules"] = JSONResponse({"message": said}, 403)
@@ -321,12 +336,15 @@ async def test_errors_show_neither_the_address_nor_the_key(constellation: Conste
     assert "… is not known at …/modules (…)" in message
 
 
+@requirement("C-sec-3")
 async def test_too_many_requests_are_not_sent(constellation: Constellation) -> None:
-    async with connected(constellation.configuration()) as client:
-        for _ in range(MOST_AT_ONCE):
-            await called(client, "validate", source=SOURCE)
-        assert "too many requests from this program; try again in" in await refused(client, "validate", source=SOURCE)
-    assert len(constellation.requests) == MOST_AT_ONCE
+    async with connect(constellation.configuration()) as service:
+        service.bucket = Bucket(per_minute=1, burst=2)
+        async with Client(ConstellationServer(service).server) as client:
+            for _ in range(2):
+                await called(client, "validate", source=SOURCE)
+            assert "too many requests from this program; try again in" in await refused(client, "list_modules")
+    assert len(constellation.requests) == 2
 
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
+from tests.requirements import requirement
 from tests.unit.constellation_mcp.constellation import KEY, Constellation
 from tests.unit.constellation_mcp.test_server import SOURCE, called, read, refused
 from tests.waiting import soon
@@ -45,6 +46,7 @@ async def listening(option: str, constellation: Constellation, folder: Path) -> 
         await soon(process.communicate())
 
 
+@requirement("C-cfg-4", "C-arch-1")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_entry_of_a_host_is_all_that_is_needed(
     constellation: Constellation, mode: str, tmp_path: Path
@@ -57,6 +59,7 @@ async def test_an_entry_of_a_host_is_all_that_is_needed(
     assert headers["x-constellation-agent"] == "mcp:alice@acme.com"
 
 
+@requirement("C-arch-3")
 async def test_without_a_network_the_documents_are_there(tmp_path: Path) -> None:
     (tmp_path / "constellation-mcp.json").write_text(json.dumps({"constellation": {"baseUrl": "http://127.0.0.1:1"}}))
     async with Client(StdioServerParameters(command=PROGRAM, env={"HOME": str(tmp_path)}, cwd=tmp_path)) as client:
@@ -64,6 +67,7 @@ async def test_without_a_network_the_documents_are_there(tmp_path: Path) -> None
         assert "cannot be reached" in await refused(client, "list_modules")
 
 
+@requirement("C-arch-1", "C-arch-2")
 async def test_it_is_reached_by_streamable_http(constellation: Constellation, tmp_path: Path) -> None:
     async with listening("--http", constellation, tmp_path) as url:
         for mode in ("auto", "legacy"):
@@ -71,6 +75,7 @@ async def test_it_is_reached_by_streamable_http(constellation: Constellation, tm
                 assert (await called(client, "validate", source=SOURCE))["valid"]
 
 
+@requirement("C-arch-1")
 async def test_it_is_reached_by_the_older_sse(constellation: Constellation, tmp_path: Path) -> None:
     async with (
         listening("--sse", constellation, tmp_path) as url,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.requirements import requirement
 from tests.unit.cst.cases import STANDARD_FUNCTIONS, functions_in
 
 from pallas_cst import documents
@@ -19,7 +20,9 @@ from pallas_cst.parse import parse
 from pallas_cst.stdlib import STANDARD
 from pallas_cst.values import Value, from_json, to_json
 
-MODULES = [replace(each, namespace="data.example_lib") for each in functions_in("example-lib-signatures.json")]
+MODULES = [
+    replace(each, namespace="data.example_lib", tool=True) for each in functions_in("example-lib-signatures.json")
+]
 FUNCTIONS = Functions([*STANDARD_FUNCTIONS, *MODULES])
 SEVERAL = Functions([*STANDARD_FUNCTIONS, *MODULES, *(replace(each, namespace="data.other") for each in MODULES)])
 """With these, the bare name of a module is ambiguous."""
@@ -64,6 +67,7 @@ def test_every_code_has_a_page_with_common_mistakes() -> None:
     assert [code for code in Code if "Common mistakes:" not in documents.read(f"errors/{code}")] == []
 
 
+@requirement("C-res-5")
 @pytest.mark.parametrize("code", [code for code in documents.errors() if code != Code.CIRCULAR])
 def test_the_page_of_a_code_shows_a_program_with_it_and_how_to_mend_it(code: str) -> None:
     faulty, mended = blocks(f"errors/{code}", "cst")
@@ -74,6 +78,7 @@ def test_the_page_of_a_code_shows_a_program_with_it_and_how_to_mend_it(code: str
     )
 
 
+@requirement("C-res-4")
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", documents.examples())
 async def test_a_program_of_the_cookbook_has_the_outputs_beside_it(name: str) -> None:

@@ -126,20 +126,18 @@ def test_a_program_is_written_with_no_more_brackets_than_needed(text: str) -> No
 
 
 class Remote:
-    """Calls of functions that are elsewhere: `calls` in order, `together` the most at one time."""
+    """Calls of functions that are elsewhere: `calls` in order. That many are answered `together`."""
 
-    def __init__(self) -> None:
+    def __init__(self, together: int = 1) -> None:
         self.calls: list[tuple[str, Any]] = []
-        self.together = self.cancelled = self._running = 0
+        self.cancelled = 0
+        self._together = asyncio.Barrier(together)
 
     async def __call__(self, calling: Calling) -> Value:
         function, arguments = calling.function, calling.arguments
         self.calls.append((function.name, arguments[0]))
-        self._running += 1
-        self.together = max(self.together, self._running)
         try:
-            for _ in range(5):
-                await asyncio.sleep(0)
+            await self._together.wait()
             if function.name == "fails":
                 raise LookupError("it failed")
             if function.name == "hangs":
@@ -147,13 +145,11 @@ class Remote:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        finally:
-            self._running -= 1
         return arguments[0] + 1
 
 
-async def run(source: str, **inputs: Any) -> tuple[dict[str, Any], Remote]:
-    program, remote = checked(source), Remote()
+async def run(source: str, together: int = 1, **inputs: Any) -> tuple[dict[str, Any], Remote]:
+    program, remote = checked(source), Remote(together)
     values = {name: from_json(value, program.inputs[name]) for name, value in inputs.items()}
     outputs = await evaluate(program, values, remote)
     return {name: to_json(value, program.outputs[name]) for name, value in outputs.items()}, remote
@@ -175,14 +171,14 @@ async def test_a_call_whose_result_nobody_needs_is_made_once() -> None:
 @pytest.mark.anyio
 async def test_calls_run_at_the_same_time_and_once_each() -> None:
     source = "in a: Int\nx = fetch(1)\ny = fetch(2)\nz = add(add(x, y), fetch(3) + x)\nout z\nout x"
-    outputs, remote = await run(source, a=1)
+    outputs, remote = await run(source, together=3, a=1)
     assert outputs == {"z": 2 + 3 + 4 + 2, "x": 2}
-    assert (len(remote.calls), remote.together) == (3, 3)
+    assert len(remote.calls) == 3
 
 
 @pytest.mark.anyio
 async def test_a_failure_cancels_what_still_runs() -> None:
-    program, remote = checked("x = fails(1)\ny = hangs(2)\nz = x + y\nout z"), Remote()
+    program, remote = checked("x = fails(1)\ny = hangs(2)\nz = x + y\nout z"), Remote(together=2)
     with pytest.raises(LookupError, match="it failed"):
         await evaluate(program, {}, remote)
     assert remote.cancelled == 1

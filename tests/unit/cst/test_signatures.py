@@ -30,9 +30,34 @@ def test_a_type_is_read_as_it_is_written(kind: t.Type) -> None:
     assert read_type(type_text(kind)) == kind
 
 
-@pytest.mark.parametrize("function", [*STANDARD_FUNCTIONS, *functions_in("example-lib-signatures.json")], ids=str)
+TOOL = Function(
+    "find",
+    (("id", t.INT), ("type", t.OptionalOf(t.STRING)), ("limit", t.OptionalOf(t.INT))),
+    t.JSON,
+    "data.crm.find",
+    "data.crm",
+    tool=True,
+    needed=1,
+)
+
+
+@pytest.mark.parametrize("function", [TOOL, *STANDARD_FUNCTIONS, *functions_in("example-lib-signatures.json")], ids=str)
 def test_a_function_is_read_as_it_is_written(function: Function) -> None:
     assert function_from(json.loads(json.dumps(signature_json(function)))) == function
+
+
+def test_a_tool_says_so_and_which_parameters_may_be_left_out() -> None:
+    assert signature_json(TOOL) == {
+        "name": "find",
+        "namespace": "data.crm",
+        "parameters": [
+            {"name": "id", "type": "Int"},
+            {"name": "type", "type": "Optional<String>", "optional": True},
+            {"name": "limit", "type": "Optional<Int>", "optional": True},
+        ],
+        "returns": "Json",
+        "tool": True,
+    }
 
 
 def test_fields_with_any_name_are_written() -> None:

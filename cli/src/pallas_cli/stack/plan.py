@@ -54,6 +54,7 @@ class Plan:
     workers: int
     slots: int | None
     drain_seconds: float
+    pipelines_port: int
     data_pool_port: int
     demo_agents: bool = False
     auth: AuthSide | None = None
@@ -67,6 +68,11 @@ class Plan:
     def registry_url(self) -> str:
         """Base address of the catalogue."""
         return f"http://{LOOPBACK}:{self.registry_port}"
+
+    @property
+    def pipelines_url(self) -> str:
+        """Base address of the HTTP API of pipelines."""
+        return f"http://{LOOPBACK}:{self.pipelines_port}"
 
     @property
     def data_pool_url(self) -> str:
@@ -86,12 +92,13 @@ class Plan:
             "gateway": self.gateway_urls[0],
             "team_lifecycle": self.auth.team_lifecycle_url if self.auth else None,
             "library_search": self.auth.library_search_url if self.auth else None,
+            "pipelines": self.pipelines_url,
             "data_pool": self.data_pool_url,
         }
 
     def fixed_ports(self) -> dict[str, int]:
         """Ports that must be free, by the process that needs them."""
-        ports = {"registry": self.registry_port, "data-pool": self.data_pool_port}
+        ports = {"registry": self.registry_port, "pipelines": self.pipelines_port, "data-pool": self.data_pool_port}
         ports |= {f"agent-gateway-{n}": port for n, port in enumerate(self.gateway_ports, 1)}
         if self.nats is not None:
             ports |= {"nats-server": self.nats.port, "nats-server's monitoring": self.nats.monitor_port}

@@ -48,6 +48,7 @@ def make_plan(
         workers=options.workers,
         slots=options.slots,
         drain_seconds=options.drain_seconds,
+        pipelines_port=ports.pipelines,
         data_pool_port=ports.data_pool,
         demo_agents=demo and (os.environ.get("PALLAS_GATEWAY_AUTH") or "off") == "off",
         auth=_auth_side(ports, data, redis_url, postgres_url) if options.auth else None,

@@ -57,6 +57,10 @@ class Ports:
         return self.base + 37
 
     @property
+    def pipelines(self) -> int:
+        return self.base + 38
+
+    @property
     def data_pool(self) -> int:
         return self.base + 39
 

@@ -25,6 +25,7 @@ class Addresses:
     postgres: str | None
     team_lifecycle: str | None
     library_search: str | None
+    pipelines: str
     data_pool: str
     data: str
     log: str

@@ -62,6 +62,7 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
             yield f"agent {team.name}/{agent}", f"{plan.gateway_urls[0]}/teams/{team.name}/mcp/{agent}"
     if plan.demo is not None:
         yield "demo tools", plan.demo.tools_url
+    yield "pipelines", plan.pipelines_url
     yield "data-pool", plan.data_pool_url
     if plan.auth is not None:
         yield "team-lifecycle", plan.auth.team_lifecycle_url

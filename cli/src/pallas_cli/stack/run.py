@@ -201,6 +201,7 @@ def _addresses(plan: Plan, logs: Path) -> ready_file.Addresses:
         postgres=plan.postgres_url,
         team_lifecycle=plan.auth.team_lifecycle_url if plan.auth else None,
         library_search=plan.auth.library_search_url if plan.auth else None,
+        pipelines=plan.pipelines_url,
         data_pool=plan.data_pool_url,
         data=str(plan.data),
         log=str(logs),

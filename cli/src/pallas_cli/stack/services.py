@@ -29,10 +29,12 @@ def all_specs(plan: Plan) -> list[ProcessSpec]:
     agents, tools = service_specs(plan), _demo_tools(plan)
     first = frozenset(spec.name for spec in (*agents, *tools)) - {"registry"}
     monitor = service(plan, "health-monitor", _always(_teams(plan)), needs=BROKER | first, inherited=team_environment)
+    known = {"PALLAS_PUBLIC_URL": plan.pipelines_url} | _log_key(plan) | _api_keys()
+    pipelines = service(plan, "pipelines", _always(known), port=plan.pipelines_port, needs=BROKER | first)
     addresses = {"PALLAS_PUBLIC_URL": plan.data_pool_url, "PALLAS_GATEWAY_URL": _public_url(plan)}
     pool = service(plan, "data-pool", _always(addresses), port=plan.data_pool_port, needs=BROKER | first)
     auth = auth_specs(plan, behind=first | {"registry", monitor.name})
-    return [*agents, pool, monitor, *tools, *_demo_agents(plan), *auth, *server_specs(plan, behind=first)]
+    return [*agents, pipelines, pool, monitor, *tools, *_demo_agents(plan), *auth, *server_specs(plan, behind=first)]
 
 
 def server_specs(plan: Plan, *, behind: frozenset[str]) -> list[ProcessSpec]:
@@ -60,8 +62,8 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
             "PALLAS_AGENT_PORTS": "true",
             "PALLAS_RESERVED_PORTS": ",".join(map(str, reserved)),
             "PALLAS_REQUEST_STATE_KEY": kept_secret(plan.data, "request-state"),
-            "PALLAS_LOG_KEY": kept_secret(plan.data, "log-key"),
         }
+        own |= _log_key(plan)
         specs.append(service(plan, "agent-gateway", _always(own), number=number, port=port))
     specs += [
         service(plan, "agent-worker", _always(worker), number=number, inherited=team_environment)
@@ -74,6 +76,16 @@ def service_specs(plan: Plan) -> list[ProcessSpec]:
 
 def _public_url(plan: Plan) -> str:
     return os.environ.get("PALLAS_PUBLIC_URL") or plan.gateway_urls[0]
+
+
+def _log_key(plan: Plan) -> dict[str, str]:
+    return {"PALLAS_LOG_KEY": kept_secret(plan.data, "log-key")}
+
+
+def _api_keys() -> dict[str, str]:
+    """The keys of the HTTP API, which pipelines alone inherits."""
+    names = ("PALLAS_CONSTELLATION_API_KEYS", "PALLAS_CONSTELLATION_API_KEYS_FILE")
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _teams(plan: Plan) -> dict[str, str]:

@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from constellation_mcp.configuration import BadConfiguration, Configuration, load
-from constellation_mcp.server import ConstellationServer
-from constellation_mcp.service import connect
-from constellation_mcp.transports import serve_http, serve_sse, serve_stdio
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -24,16 +21,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ways.add_argument("--sse", type=int, metavar="PORT", help="serve the older SSE at 127.0.0.1:PORT/sse")
     given = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    for noisy in ("httpx2", "httpcore2", "mcp"):  # they would log the address of the service
+    for noisy in ("httpx2", "httpcore2", "mcp", "pygls"):  # they would log the address of the service
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         configuration = load(given.config, os.environ)
     except BadConfiguration as error:
         parser.exit(2, f"constellation-mcp: {error}\n")
-    asyncio.run(_serve(configuration, given))
+    if given.command == "lsp":
+        from constellation_mcp.language_server import PipelineLanguageServer
+
+        PipelineLanguageServer(configuration).server.start_io()
+    else:
+        asyncio.run(_serve(configuration, given))
 
 
 async def _serve(configuration: Configuration, given: argparse.Namespace) -> None:
+    from constellation_mcp.server import ConstellationServer
+    from constellation_mcp.service import connect
+    from constellation_mcp.transports import serve_http, serve_sse, serve_stdio
+
     async with connect(configuration) as service:
         server = ConstellationServer(service).server
         if given.http is not None:

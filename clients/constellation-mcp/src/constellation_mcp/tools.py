@@ -102,7 +102,7 @@ async def modules_of(service: Service, caller: str) -> list[Json]:
     Raises:
         ServiceError: the service does not say.
     """
-    return _listed(await service.get(caller, "/modules"), "modules")
+    return listed(await service.get(caller, "/modules"), "modules")
 
 
 async def pipelines_of(service: Service, caller: str) -> list[Json]:
@@ -111,10 +111,15 @@ async def pipelines_of(service: Service, caller: str) -> list[Json]:
     Raises:
         ServiceError: the service does not say.
     """
-    return _listed(await service.get(caller, "/pipelines"), "pipelines")
+    return listed(await service.get(caller, "/pipelines"), "pipelines")
 
 
-def _listed(answer: Any, name: str) -> list[Json]:
+def listed(answer: Any, name: str) -> list[Json]:
+    """The objects in the list of this name.
+
+    Raises:
+        ServiceError: there is no such list.
+    """
     found = answer.get(name) if is_object(answer) else None
     if not is_list(found):
         raise ServiceError("the Constellation service answered with something else than was asked for")

@@ -126,7 +126,7 @@ TURN_OBJECTS = Stream(
     owner=GATEWAY,
     max_age=86_400.0,
     max_per_subject=1,
-    removers=(GATEWAY, CLI),
+    removers=(*SUBMITTERS, CLI),
     counters=(MONITOR,),
     summary="Offloaded content, in parts. It is removed with the turn's content, at most a day later.",
 )

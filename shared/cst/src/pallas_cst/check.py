@@ -7,6 +7,7 @@ And arithmetic with a `Float` gives a `Float`, where the engine says `Int` and c
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import assert_never
 
@@ -15,6 +16,7 @@ from pallas_cst import types as t
 from pallas_cst.faults import Code, Fault, Faulty, Span, Warned
 from pallas_cst.functions import Function, Functions, Imports
 from pallas_cst.parse import parse_type
+from pallas_cst.stdlib import STANDARD
 
 _NUMBERS = (t.INT, t.FLOAT)
 _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
@@ -56,6 +58,47 @@ class Checked:
     conversions: dict[s.Expr, t.Type] = field(default_factory=dict[s.Expr, t.Type])
     whole: set[s.Call] = field(default_factory=set[s.Call])
     warnings: list[Warned] = field(default_factory=list[Warned])
+
+    def function(self, call: s.Call) -> Function:
+        """The function of a call."""
+        [function] = self.functions[call]
+        assert function is not None, "only merges have no function"
+        return function
+
+    @cached_property
+    def numbers(self) -> dict[s.Call, int]:
+        """The number of each call, with which its places in a run begin."""
+        return {call: number for number, call in enumerate(self.program.calls(), 1)}
+
+    @cached_property
+    def waits(self) -> frozenset[s.Expr]:
+        """The expressions that wait for a call that `evaluate` leaves to its caller."""
+        waits = set[s.Expr]()
+        for expr in self.types:
+            match expr:
+                case s.Call() if not is_computed(expr, self.function(expr)):
+                    waits.add(expr)
+                case s.Variable():
+                    origin = self.variables[expr]
+                    if isinstance(origin, s.Assignment) and origin.value in waits:
+                        waits.add(expr)
+                case _ if any(part in waits for part in s.parts_of(expr)):
+                    waits.add(expr)
+                case _:
+                    pass
+        return frozenset(waits)
+
+    @cached_property
+    def unused(self) -> list[s.Assignment]:
+        """Assignments with calls that nothing refers to. They are made, too: they may have effects."""
+        used = {*self.variables.values(), *self.origins.values()}
+        declared = (each for each in self.program.declarations if isinstance(each, s.Assignment))
+        return [each for each in declared if each not in used and each.value in self.waits]
+
+
+def is_computed(call: s.Call, function: Function) -> bool:
+    """Whether `evaluate` computes a call without its caller."""
+    return function.module in STANDARD and call.options is s.NO_OPTIONS
 
 
 def check(program: s.Program, functions: Functions) -> Checked:
@@ -120,9 +163,9 @@ class _Checker:
     def warn(self, message: str, span: Span) -> None:
         self.checked.warnings.append(Warned(message, span))
 
-    def resolve(self, name: str, span: Span) -> Function:
+    def resolve(self, name: str, span: Span, *, tools: bool = False) -> Function:
         try:
-            return self.imports.resolve(self.functions, name, span)
+            return self.imports.resolve(self.functions, name, span, tools=tools)
         except Faulty as error:
             self.faults += error.faults
             raise _Known from None
@@ -552,7 +595,7 @@ class _Checker:
         return kind
 
     def _call(self, value: s.Call) -> t.Type:
-        function = self.resolve(value.name, value.span)
+        function = self.resolve(value.name, value.span, tools=True)
         fits = self._tool_arguments(value, function) if function.tool else self._arguments(value, function)
         before = len(self.faults)
         if value.options is not s.NO_OPTIONS:

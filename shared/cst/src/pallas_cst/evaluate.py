@@ -7,19 +7,24 @@ run at the same time, and so do those for the items of a list.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import assert_never
 
 from pallas_cst import syntax as s
 from pallas_cst import types as t
-from pallas_cst.check import Checked
+from pallas_cst.check import Checked, is_computed
 from pallas_cst.faults import Span
 from pallas_cst.functions import Function
 from pallas_cst.reach import reach
-from pallas_cst.stdlib import STANDARD, Failed
+from pallas_cst.stdlib import STANDARD, Failed, size_made
 from pallas_cst.values import Unfit, Value, converted, inside, is_list, is_object, is_of, some, text_of
+from pallas_cst.work import Limits, RunFailed, Work
+
+__all__ = ["Calling", "Limits", "MakeCall", "RunFailed", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,42 +50,49 @@ type MakeCall = Callable[[Calling], Awaitable[Value]]
 type Lambda = Callable[..., Awaitable[Value]]
 """A lambda; it is called with the step that its calls have in their places, and its arguments."""
 
+_PART = 16
 _TOGETHER = 1_000
 """Items of a list for which a lambda runs at the same time."""
 
-
-class RunFailed(Exception):
-    """The program cannot be computed. `span` is the expression that failed."""
-
-    def __init__(self, message: str, span: Span) -> None:
-        super().__init__(message)
-        self.message = message
-        self.span = span
+_LIMITS = Limits()
 
 
 async def evaluate(
-    checked: Checked, inputs: Mapping[str, Value], call: MakeCall, *, missing: Collection[str] = ()
+    checked: Checked,
+    inputs: Mapping[str, Value],
+    call: MakeCall,
+    *,
+    missing: Collection[str] = (),
+    limits: Limits = _LIMITS,
 ) -> dict[str, Value]:
     """The outputs by name. `inputs` are values of their types; each input that is needed is there.
 
-    With inputs `missing`, it is everything that does not wait for them: see `reach.reach`.
+    With inputs `missing`, it is everything that does not wait for them: see `reach.reach`. Inputs and results of calls
+    are not measured by `limits`; they are where they come in.
 
     Raises:
-        RunFailed: a function of the standard library cannot compute a result, or a `Json` is not what it is used as.
+        RunFailed: a function of the standard library cannot compute a result, a `Json` is not what it is used as, or a
+            limit is reached.
         Exception: what `call` raises; the other calls are cancelled.
     """
-    evaluator = _Evaluator(checked, inputs, call, waiting(checked))
+    evaluator = _Evaluator(checked, inputs, call, Work(limits))
     reached = reach(checked, missing)
+    async with _together() as evaluator.tasks:
+        found = {name: evaluator.start(checked.origins[name]) for name in reached.outputs}
+        for unused in checked.unused:
+            if unused not in reached.waiting:
+                evaluator.start(unused)
+    return {name: task.result() for name, task in found.items()}
+
+
+@asynccontextmanager
+async def _together() -> AsyncGenerator[asyncio.TaskGroup]:
+    """Tasks of which the first failure is raised as it is."""
     try:
         async with asyncio.TaskGroup() as tasks:
-            evaluator.tasks = tasks
-            found = {name: evaluator.start(checked.origins[name]) for name in reached.outputs}
-            for unused in _unused(checked, evaluator.waits):
-                if unused not in reached.waiting:
-                    evaluator.start(unused)
+            yield tasks
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
-    return {name: task.result() for name, task in found.items()}
 
 
 def _first(error: BaseException) -> BaseException:
@@ -88,41 +100,6 @@ def _first(error: BaseException) -> BaseException:
     while inner := getattr(error, "exceptions", ()):
         error = inner[0]
     return error
-
-
-def waiting(checked: Checked) -> frozenset[s.Expr]:
-    """The expressions that wait for a call that `evaluate` leaves to its caller."""
-    waits = set[s.Expr]()
-    for expr in checked.types:
-        match expr:
-            case s.Call() if _is_left_to_the_caller(expr, _function(checked, expr)):
-                waits.add(expr)
-            case s.Variable():
-                origin = checked.variables[expr]
-                if isinstance(origin, s.Assignment) and origin.value in waits:
-                    waits.add(expr)
-            case _ if any(part in waits for part in s.parts_of(expr)):
-                waits.add(expr)
-            case _:
-                pass
-    return frozenset(waits)
-
-
-def _is_left_to_the_caller(call: s.Call, function: Function) -> bool:
-    return function.module not in STANDARD or call.options is not s.NO_OPTIONS
-
-
-def _unused(checked: Checked, waits: frozenset[s.Expr]) -> list[s.Declaration]:
-    """Assignments with calls that nothing refers to. They are made, too: they may have effects."""
-    used = {*checked.variables.values(), *checked.origins.values()}
-    declared = (each for each in checked.program.declarations if isinstance(each, s.Assignment))
-    return [each for each in declared if each not in used and each.value in waits]
-
-
-def _function(checked: Checked, call: s.Call) -> Function:
-    [function] = checked.functions[call]
-    assert function is not None, "only merges have no function"
-    return function
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +121,22 @@ class _Evaluator:
     checked: Checked
     inputs: Mapping[str, Value]
     call: MakeCall
-    waits: frozenset[s.Expr]
+    work: Work
     tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
     _started: dict[s.Declaration, asyncio.Task[Value]] = field(
         default_factory=dict[s.Declaration, "asyncio.Task[Value]"]
     )
-
-    def __post_init__(self) -> None:
-        self.numbers = {call: number for number, call in enumerate(self.checked.program.calls(), 1)}
 
     def start(self, origin: s.Declaration) -> asyncio.Task[Value]:
         """The computation of an input or a variable, which is started once."""
         if origin not in self._started:
             self._started[origin] = self.tasks.create_task(self._declared(origin))
         return self._started[origin]
+
+    async def declared(self, origin: s.Declaration) -> Value:
+        """The value of an input or a variable. Others may wait for it, so it goes on if this is cancelled."""
+        started = self.start(origin)
+        return started.result() if started.done() else await asyncio.shield(started)
 
     async def _declared(self, origin: s.Declaration) -> Value:
         if isinstance(origin, s.Assignment):
@@ -167,22 +146,34 @@ class _Evaluator:
 
     async def values(self, expressions: Sequence[s.Expr], scope: _Scope) -> list[Value]:
         """The values of expressions; calls in them run at the same time."""
-        if sum(each in self.waits for each in expressions) <= 1:
+        waits = self.checked.waits
+        if not waits or sum(each in waits for each in expressions) <= 1:
             return [await self.value(each, scope) for each in expressions]
-        async with asyncio.TaskGroup() as tasks:
+        async with _together() as tasks:
             started = [tasks.create_task(self.value(each, scope)) for each in expressions]
         return [each.result() for each in started]
 
     async def value(self, expr: s.Expr, scope: _Scope) -> Value:
         """The value of an expression, as one of its type."""
+        match expr:
+            case s.Constant(constant):
+                return constant
+            case s.Variable(name) if expr not in self.checked.conversions:
+                origin = self.checked.variables[expr]
+                return scope.names[name] if origin is None else await self.declared(origin)
+            case _:
+                pass
+        self.work.steps += 1
+        if self.work.steps >= self.work.pause_at:
+            await self.work.pause(expr.span)
         value = await self._value(expr, scope)
         if (kind := self.checked.conversions.get(expr)) is None:
             return value
-        return self._converted(value, kind, self.checked.types[expr], expr.span)
+        return await self._converted(value, kind, self.checked.types[expr], expr.span)
 
-    def _converted(self, value: Value, kind: t.Type, wanted: t.Type, span: Span) -> Value:
+    async def _converted(self, value: Value, kind: t.Type, wanted: t.Type, span: Span) -> Value:
         try:
-            return converted(value, kind, wanted)
+            return await self.work.on(await self.work.size(value, span), span, partial(converted, value, kind, wanted))
         except Unfit as error:
             raise RunFailed(str(error), span) from None
 
@@ -192,21 +183,22 @@ class _Evaluator:
                 return constant
             case s.Variable(name):
                 origin = self.checked.variables[expr]
-                return scope.names[name] if origin is None else await self.start(origin)
-            case s.Interpolation(texts, parts):
-                found = await self.values(parts, scope)
-                return texts[0] + "".join(text_of(each) + text for each, text in zip(found, texts[1:], strict=True))
+                return scope.names[name] if origin is None else await self.declared(origin)
+            case s.Interpolation():
+                return await self._interpolated(expr, scope)
             case s.ListOf(items):
-                return await self.values(items, scope)
+                found = await self.values(items, scope)
+                return await self._made(found, found, expr.span)
             case s.RecordOf(fields):
                 found = await self.values([each for _, each in fields], scope)
-                return dict(zip((name for name, _ in fields), found, strict=True))
+                return await self._made(dict(zip((name for name, _ in fields), found, strict=True)), found, expr.span)
             case s.Call():
                 return await self._call(expr, scope)
             case s.Postfix(source, steps):
                 value = await self.value(source, scope)
                 for step in steps:
-                    value = _taken(value, step)
+                    size = await self.work.size(value, expr.span) if is_list(value) else 0
+                    value = await self.work.on(size, step.span, partial(_taken, value, step))
                 return value
             case s.Arithmetic():
                 return await self._arithmetic(expr, scope)
@@ -235,6 +227,19 @@ class _Evaluator:
             case _:
                 assert_never(expr)
 
+    async def _made(self, value: Value, parts: list[Value], span: Span) -> Value:
+        """A new list or record with these parts."""
+        size = self.work.limit(await self.work.sizes(parts, span), span)
+        return self.work.made(value, size)
+
+    async def _interpolated(self, expr: s.Interpolation, scope: _Scope) -> str:
+        values = await self.values(expr.values, scope)
+        size = self.work.limit(await self.work.sizes(values, expr.span), expr.span)
+        pieces = [*expr.texts[:1], *chain.from_iterable(zip(values, expr.texts[1:], strict=True))]
+        text = await self.work.on(size, expr.span, lambda: "".join(map(text_of, pieces)))
+        self.work.limit(len(text), expr.span)
+        return text
+
     def _lambda(self, expr: s.Lambda, scope: _Scope) -> Lambda:
         names = [name.text for name, _ in expr.parameters]
 
@@ -245,33 +250,33 @@ class _Evaluator:
 
     async def _call(self, expr: s.Call, scope: _Scope) -> Value:
         arguments = await self.values(expr.arguments, scope)
-        function, fallback = _function(self.checked, expr), expr.options.fallback
+        function, fallback = self.checked.function(expr), expr.options.fallback
         if expr in self.checked.whole:
             arguments = [arguments[0].get(name) for name, _ in function.parameters]
         arguments += [None] * (len(function.parameters) - len(arguments))
         compute = None
         if function.module in STANDARD:
             compute = partial(self._applied, expr, function, arguments, scope)
-            if not _is_left_to_the_caller(expr, function):
+            if is_computed(expr, function):
                 return await compute()
         instead = None if fallback is None else partial(self.value, fallback, scope)
-        place = f"{self.numbers[expr]}{scope.path}"
+        place = f"{self.checked.numbers[expr]}{scope.path}"
         return await self.call(Calling(expr, function, arguments, place, compute, instead))
 
     async def _applied(self, expr: s.Call, function: Function, arguments: list[Value], scope: _Scope) -> Value:
         """The result of a function of the standard library. A lambda is called for all items before."""
         if not isinstance(function.parameters[-1][1], t.Function):
-            return self._compute(expr, function, arguments)
+            return await self._compute(expr, function, arguments)
         *values, call = arguments
         given = expr.arguments[-1]
-        step = "." if isinstance(given, s.Lambda) else f"{scope.path}.{self.numbers[expr]}."
-        results = await self._of_each(call, values[0], step, together=given in self.waits)
+        step = "." if isinstance(given, s.Lambda) else f"{scope.path}.{self.checked.numbers[expr]}."
+        results = await self._of_each(call, values[0], step, together=given in self.checked.waits)
         match self.checked.types[given], function.parameters[-1][1]:
             case t.Function(_, found), t.Function(_, wanted) if not isinstance(given, s.Lambda):
-                results = self._converted(results, t.ListOf(found), t.ListOf(wanted), given.span)
+                results = await self._converted(results, t.ListOf(found), t.ListOf(wanted), given.span)
             case _:
                 pass
-        return self._compute(expr, function, [*values, partial(_next, iter(results))])
+        return await self._compute(expr, function, [*values, partial(_next, iter(results))])
 
     async def _of_each(self, call: Lambda, items: Sequence[Value], step: str, *, together: bool) -> list[Value]:
         """The results of a lambda for all items."""
@@ -284,33 +289,53 @@ class _Evaluator:
             for index, item in left:
                 results[index] = await call(f"{step}{index}", item)
 
-        async with asyncio.TaskGroup() as tasks:
+        async with _together() as tasks:
             for _ in range(min(len(items), _TOGETHER)):
                 tasks.create_task(work())
         return results
 
-    def _compute(self, expr: s.Expr, function: Function, arguments: list[Value]) -> Value:
+    async def _compute(self, expr: s.Expr, function: Function, arguments: list[Value]) -> Value:
+        if function.module not in STANDARD:
+            raise RunFailed(f"{function.qualified} cannot be computed here", expr.span)
+        compute = STANDARD[function.module].compute
+        made = self.work.limit(size_made(function.module, arguments), expr.span)
+        given = sum(_shallow(each) for each in arguments)
         try:
-            return STANDARD[function.module].compute(*arguments)
+            return await self.work.on(made + given, expr.span, partial(compute, *arguments))
         except Failed as error:
             raise RunFailed(str(error), expr.span) from None
 
     async def _compared(self, expr: s.Comparison, operands: list[Value]) -> bool:
         function, *negation = self.checked.functions[expr]
         assert function is not None, "only merges have no function"
-        result = self._compute(expr, function, operands)
+        result = await self._compute(expr, function, operands)
         return not result if negation else result
 
     async def _arithmetic(self, expr: s.Arithmetic, scope: _Scope) -> Value:
         left, *others = await self.values([expr.first, *(operand for _, operand in expr.rest)], scope)
         for (operator, _), right, function in zip(expr.rest, others, self.checked.functions[expr], strict=True):
             if function is None:
-                left = _merged(left, right, expr.span)
+                left = await self._merge(left, right, expr.span)
             elif isinstance(left, float) or isinstance(right, float):
                 left = _floats(operator, left, right)
             else:
-                left = self._compute(expr, function, [left, right])
+                left = await self._compute(expr, function, [left, right])
         return left
+
+    async def _merge(self, left: Value, right: Value, span: Span) -> Value:
+        """Two records as one, or the records of a list with another record, or those of two lists in pairs."""
+        sizes = [await self.work.size(left, span), await self.work.size(right, span)]
+        match is_list(left), is_list(right):
+            case True, True if len(left) != len(right):
+                raise RunFailed(f"lists of {len(left)} and {len(right)} records cannot be merged", span)
+            case True, False:
+                sizes[1] *= len(left)
+            case False, True:
+                sizes[0] *= len(right)
+            case _:
+                pass
+        size = self.work.limit(sum(sizes), span)
+        return self.work.made(await self.work.on(size, span, partial(_merged, left, right)), size)
 
     async def _logic(self, expr: s.Logic, scope: _Scope) -> bool:
         decisive = expr.operator == "or"
@@ -339,9 +364,15 @@ class _Evaluator:
                     if is_object(value) and all(name in value for name in fields):
                         return await self.value(result, scope.within({name: value[name] for name in fields}))
                 case s.TypePattern():
-                    if is_of(value, self.checked.tested[pattern]):
+                    size = await self.work.size(value, pattern.span)
+                    if await self.work.on(size, pattern.span, partial(is_of, value, self.checked.tested[pattern])):
                         return await self.value(result, scope)
         raise RunFailed("no pattern matches the value", expr.span)
+
+
+def _shallow(value: Value) -> int:
+    """The size of a value without its parts."""
+    return _PART * len(value) if is_list(value) else len(value) if isinstance(value, str) else 0
 
 
 def _next(results: Iterator[Value], _item: Value) -> Value:
@@ -358,11 +389,8 @@ def _taken(value: Value, step: s.FieldAccess | s.Projection) -> Value:
     return {name: record[name] for name in step.fields}
 
 
-def _merged(left: Value, right: Value, span: Span) -> Value:
-    """Two records as one, or the records of a list with another record, or those of two lists in pairs."""
+def _merged(left: Value, right: Value) -> Value:
     if is_list(left) and is_list(right):
-        if len(left) != len(right):
-            raise RunFailed(f"lists of {len(left)} and {len(right)} records cannot be merged", span)
         return [a | b for a, b in zip(left, right, strict=True)]
     if is_list(left):
         return [each | right for each in left]

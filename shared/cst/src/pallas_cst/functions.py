@@ -99,8 +99,8 @@ class Imports:
     namespaces: list[str] = field(default_factory=list[str])
     aliases: dict[str, str] = field(default_factory=dict[str, str])
 
-    def resolve(self, functions: Functions, name: str, span: Span) -> Function:
-        """The function that a name stands for.
+    def resolve(self, functions: Functions, name: str, span: Span, *, tools: bool = True) -> Function:
+        """The function that a name stands for; without `tools`, the one behind an operator.
 
         Raises:
             Faulty: there is none, or more than one.
@@ -108,7 +108,7 @@ class Imports:
         first, _, rest = name.partition(".")
         if rest:
             return self._resolve_qualified(functions, name, first, rest, span)
-        known = functions.named(name)
+        known = [each for each in functions.named(name) if tools or not each.tool]
         if name in self.aliases:
             raise _undefined(name, (), span)
         everything = not self.namespaces and not self.aliases

@@ -22,7 +22,7 @@ def reach(checked: Checked, missing: Collection[str]) -> Reach:
     A value waits for an input that stands anywhere in its expression, also in a branch that may not be taken.
     """
     waiting = set[s.Declaration]()
-    for declaration in checked.program.declarations:
+    for declaration in checked.program.declarations if missing else ():
         match declaration:
             case s.Input(name) if name.text in missing:
                 waiting.add(declaration)

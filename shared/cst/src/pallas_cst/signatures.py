@@ -7,7 +7,7 @@ The name of a field that is no name of the language is a JSON string: `{ "conten
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Never
 
 from pallas_cst import types as t
@@ -24,13 +24,18 @@ class BadSignature(Exception):
 
 
 def signature_json(function: Function) -> dict[str, Any]:
-    """A function as JSON; `module` only if it is not the qualified name."""
+    """A function as JSON; `optional`, `tool` only if they are true, `module` if it is not the qualified name."""
     given: dict[str, Any] = {
         "name": function.name,
         "namespace": function.namespace,
-        "parameters": [{"name": name, "type": type_text(kind)} for name, kind in function.parameters],
+        "parameters": [
+            {"name": name, "type": type_text(kind)} | ({} if index < function.least else {"optional": True})
+            for index, (name, kind) in enumerate(function.parameters)
+        ],
         "returns": type_text(function.returns),
     }
+    if function.tool:
+        given["tool"] = True
     if function.module != function.qualified:
         given["module"] = function.module
     return given
@@ -44,11 +49,18 @@ def function_from(given: Mapping[str, Any]) -> Function:
     """
     try:
         parameters = tuple((str(each["name"]), read_type(each["type"])) for each in given["parameters"])
-        function = Function(given["name"], parameters, read_type(given["returns"]), "", given["namespace"])
-        return Function(
-            function.name, parameters, function.returns, given.get("module", function.qualified), function.namespace
+        needed = sum(not each.get("optional") for each in given["parameters"])
+        function = Function(
+            str(given["name"]),
+            parameters,
+            read_type(given["returns"]),
+            str(given.get("module", "")),
+            given["namespace"],
+            tool=bool(given.get("tool")),
+            needed=needed if needed < len(parameters) else None,
         )
-    except (KeyError, TypeError) as error:
+        return function if function.module else replace(function, module=function.qualified)
+    except (AttributeError, KeyError, TypeError) as error:
         raise BadSignature(f"no signature of a function: {error!r}") from None
 
 

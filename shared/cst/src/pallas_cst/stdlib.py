@@ -6,7 +6,7 @@ functions and parameters: `list_sum` is `list-sum`, and `and_` is `and`. Lambdas
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -62,6 +62,23 @@ def _standard[F: Callable[..., Any]](namespace: str, module: str | None = None) 
         return compute
 
     return add_to_library
+
+
+def size_made(module: str, arguments: Sequence[Any]) -> int:
+    """The size of the result of a function that makes texts or lists, about as `values.size_of` counts; else 0."""
+    match module, arguments:
+        case "stdlib.concat", (str() as a, str() as b):
+            return len(a) + len(b)
+        case "stdlib.list-concat", (a, b):
+            return 16 * (len(a) + len(b))
+        case "stdlib.join", (texts, str() as separator):
+            return sum(map(len, texts)) + len(separator) * len(texts)
+        case "stdlib.split", (str() as value, str() as separator):
+            return len(value) + 16 * value.count(separator)
+        case "stdlib.replace", (str() as value, str() as target, str() as replacement):
+            return len(value) + value.count(target) * max(0, len(replacement) - len(target))
+        case _:
+            return 0
 
 
 def wrapped(value: int) -> int:

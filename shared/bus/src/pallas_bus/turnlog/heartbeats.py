@@ -30,11 +30,14 @@ async def send_heartbeats(access: Access | str, worker: str, *, service: str = W
 
     Yields an event that is set when an error has ended them.
     """
-    stop, lost, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+    stop, lost, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    sending = runner.get_loop()
 
     def run() -> None:
         try:
-            asyncio.run(_send_until(stop, access, worker, service))
+            with runner:
+                runner.run(_send_until(stop, access, worker, service))
         except Exception:
             log.exception("sending heartbeats failed")
             loop.call_soon_threadsafe(lost.set)
@@ -44,11 +47,12 @@ async def send_heartbeats(access: Access | str, worker: str, *, service: str = W
     try:
         yield lost
     finally:
-        stop.set()
+        with suppress(RuntimeError):  # it has ended
+            sending.call_soon_threadsafe(stop.set)
         await asyncio.to_thread(thread.join, 2 * HEARTBEAT_SECONDS)
 
 
-async def _send_until(stop: threading.Event, access: Access | str, worker: str, service: str) -> None:
+async def _send_until(stop: asyncio.Event, access: Access | str, worker: str, service: str) -> None:
     subject = WORKER_ALIVE.template.subject(worker=worker)
     heartbeat = WorkerAlive(worker=worker).model_dump_json().encode()
     while not stop.is_set():
@@ -56,7 +60,8 @@ async def _send_until(stop: threading.Event, access: Access | str, worker: str, 
             while not stop.is_set() and not bus.closed.is_set():
                 with suppress(Unavailable):
                     await bus.send(subject, heartbeat)
-                await asyncio.sleep(HEARTBEAT_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), HEARTBEAT_SECONDS)
 
 
 @asynccontextmanager

@@ -1,0 +1,1 @@
+"""The official conformance suites of MCP, and its inspector, against one stack."""

@@ -27,6 +27,9 @@ class Marks:
     request_id: str | None
 
 
+NO_MARKS = Marks(None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """A request that was admitted."""

@@ -172,8 +172,8 @@ def _ended(execution_id: str, end: TurnEnd | Refusal) -> Ended:
     if isinstance(end, Refusal):
         return Ended(execution_id, None, end.code, end.message)
     match end.answer:
-        case Result(structured=dict(found), is_error=False):
-            return Ended(execution_id, found)
+        case Result(structured={**found}, is_error=False):
+            return Ended(execution_id, {**found})
         case Fault(message=message):
             return Ended(execution_id, None, end.outcome.code, message)
         case _:

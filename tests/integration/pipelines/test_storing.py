@@ -210,16 +210,20 @@ async def test_shared_pipelines_are_of_all_who_may_write(store: StoredPipelines)
 
 async def test_a_published_pipeline_is_a_tool_of_all(store: StoredPipelines) -> None:
     alice, bob, tool = somebody(), somebody(), f"t{uuid.uuid4().hex[:10]}"
+    program = an_image(f"in x: Int\n{tool} = x\nout {tool}\n")  # no other test has shared it
 
     async def tools() -> dict[str, str]:
         found = await kv.get(store.bus, AGENTS, team=PIPELINES_TEAM, agent=PUBLISHED)
         return {each.name: each.description for each in found.tools} if found is not None else {}
 
-    await store.store(alice, ONE, "x")
+    await store.store(alice, program, "x")
     assert (await store.publish(alice, "x", tool, "Adds.")).published is not None
     assert (await tools())[tool] == "Adds."
-    assert (await store.by_tool(tool)).image.source == ONE.source
-    assert (await store.get(bob, f"sha256:{ONE.structural_hash}")).image.source == ONE.source
+    assert (await store.by_tool(tool)).image.source == program.source
+    by_hash = f"sha256:{program.structural_hash}"
+    assert [(await store.get(caller, by_hash)).readable for caller in (alice, bob)] == [True, False]
+    with pytest.raises(NotFound):
+        await store.alias(bob, "mine", by_hash)
     with pytest.raises(NotFound):
         await store.get(bob, "x")
     await store.store(bob, TWO, "x")
@@ -228,7 +232,7 @@ async def test_a_published_pipeline_is_a_tool_of_all(store: StoredPipelines) -> 
     own = an_image(TWO.source, modules=(UsedModule(name=f"pipelines.published.{tool}", signature="s"),))
     with pytest.raises(Rejected, match="E031"):
         await store.store(alice, own, "x")
-    assert (await store.by_tool(tool)).image.source == ONE.source
+    assert (await store.by_tool(tool)).image.source == program.source
     await store.store(alice, TWO, "x")
     assert (await store.by_tool(tool)).image.source == TWO.source
     await store.unpublish(alice, "x")

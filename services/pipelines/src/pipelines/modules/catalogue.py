@@ -41,11 +41,21 @@ class Modules:
         return self.by_basis.get("/".join(name.split(".", 2)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The modules of an agent, and what they were made from."""
+
+    definition: AgentDefinition
+    namespace: str
+    modules: tuple[Module, ...]
+
+
 @dataclass
 class Catalogue:
     """All modules. `changed` is called with the key of an agent whose definition has changed."""
 
     _agents: dict[str, tuple[Module, ...]] = field(default_factory=dict[str, tuple[Module, ...]])
+    _made: dict[str, _Made] = field(default_factory=dict[str, "_Made"])
     _definitions: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
     _views: OrderedDict[tuple[str, ...], Modules] = field(default_factory=OrderedDict[tuple[str, ...], Modules])
     _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
@@ -103,10 +113,14 @@ class Catalogue:
             of_teams[definition.team].append(definition.agent)
         teams = language_names(of_teams)
         agents = {team: language_names(names) for team, names in of_teams.items()}
-        return {
-            key: tuple(_modules_of(it, f"{teams[it.team]}.{agents[it.team][it.agent]}"))
-            for key, it in self._definitions.items()
-        }
+        made = dict[str, _Made]()
+        for key, it in self._definitions.items():
+            namespace, known = f"{teams[it.team]}.{agents[it.team][it.agent]}", self._made.get(key)
+            if known is None or known.definition is not it or known.namespace != namespace:
+                known = _Made(it, namespace, tuple(_modules_of(it, namespace)))
+            made[key] = known
+        self._made = made
+        return {key: each.modules for key, each in made.items()}
 
 
 def signature_of(function: Function) -> str:

@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.5
 """Changes within this time are looked at together."""
 
+_AT_ONCE = 200
+"""Pipelines that are looked at before others get their turn."""
+
 _STANDARD = tuple(standard.function for standard in STANDARD.values())
 
 
@@ -67,7 +70,9 @@ class Drift:
             Unavailable: the broker does not answer; the call may be repeated.
         """
         modules = self.catalogue.everything()
-        for entry in self.store.entries.everything():
+        for number, entry in enumerate(self.store.entries.everything()):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             broken = await self._broken(entry, modules)
             if broken != entry.broken:
                 await self._say(entry, broken)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pallas_bus.transport import kv
@@ -97,7 +98,8 @@ class Entries:
                     await kv.put(self.bus, PIPELINE_NAMES, wanted, after=position, name=key)
             except Conflict:
                 continue
-            await self.table.poll()
+            with suppress(Unavailable):  # it is stored; the copy has it a moment later
+                await self.table.poll()
             return wanted
         raise Unavailable("The pipeline is being changed by many at the same time.", code="busy")
 

@@ -25,7 +25,7 @@ SHARED = "shared"
 
 _AGENT = "agent"
 _TEMPORARY = "temp-"
-_LONGEST_WORD = 64
+_LONGEST_WORD, _LONGEST_ID = 64, 500
 _SHORT_DIGEST, _LONG_DIGEST = 6, 24
 _PART = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,128}")
 _NAMESPACE = re.compile(r"shared|agent|(user|agent):[A-Za-z0-9._@-]{1,128}")
@@ -184,7 +184,8 @@ class Namespaces:
 
     async def _own(self, caller: Caller, kind: _Kind, *, take: bool = False) -> str:
         """The caller's namespace, or the one that it would get now; with `take` it is the caller's then."""
-        identity = f"{caller.identity.type}:{caller.identity.id}"[:1000]
+        who = caller.identity
+        identity = f"{who.type}:{who.id if len(who.id) <= _LONGEST_ID else who.token}"
         for short in caller.namespaces(kind):
             key = digest_of(short)
             while True:

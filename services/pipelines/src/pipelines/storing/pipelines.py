@@ -7,7 +7,7 @@ every caller with the scope `write` may change.
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from pallas_bus.transport import kv
@@ -52,10 +52,14 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A stored program. `pipeline` is None if it was found by its hash."""
+    """A stored program. `pipeline` is None if it was found by its hash.
+
+    Who may only execute it, because another caller has published it, must not see its source: it is not `readable`.
+    """
 
     pipeline: StoredPipeline | None
     image: PipelineImage
+    readable: bool = True
 
 
 @asynccontextmanager
@@ -142,7 +146,7 @@ class StoredPipelines:
         """
         caller.check(Scope.READ)
         if (structural_hash := hash_of(ref)) is not None:
-            return Found(None, await self._by_hash(caller, structural_hash))
+            return await self._by_hash(caller, structural_hash)
         entry = await self.pipeline(caller, ref)
         return await self._found(entry, _version(entry, version, ref), ref)
 
@@ -151,7 +155,7 @@ class StoredPipelines:
         entry = by_tool(self.entries.published()).get(tool)
         if entry is None:
             raise not_found(tool)
-        return await self._found(entry, entry.active_version, tool)
+        return replace(await self._found(entry, entry.active_version, tool), readable=False)
 
     def listed(self, caller: Caller, namespace: str | None = None) -> list[StoredPipeline]:
         """The caller's own pipelines and the shared ones, by name; all for an administrator."""
@@ -194,9 +198,10 @@ class StoredPipelines:
         """
         caller.check(Scope.WRITE)
         wanted = hash_of(structural_hash) or hash_of(f"sha256:{structural_hash}")
-        if wanted is None:
+        found = await self._by_hash(caller, wanted) if wanted is not None else None
+        if found is None or not found.readable:
             raise not_found(structural_hash)
-        return (await self.store(caller, await self._by_hash(caller, wanted), name)).pipeline
+        return (await self.store(caller, found.image, name)).pipeline
 
     async def delete(self, caller: Caller, ref: str) -> None:
         """Remove a name with its versions; or a program by its hash, if no name has it.
@@ -236,7 +241,8 @@ class StoredPipelines:
             return seen.model_copy(update={"published": publication, "updated_at": publication.at})
 
         stored = await self._changed(entry.name, change)
-        if by_tool(self.entries.published())[tool].name != stored.name:  # another one was published at the same time
+        first = by_tool(self.entries.published()).get(tool, stored)
+        if first.name != stored.name:  # both were published at the same time
             await self.unpublish(caller, stored.name)
             raise Conflict(f"Another published pipeline is called {tool!r}.", code="tool_taken")
         return stored
@@ -337,16 +343,18 @@ class StoredPipelines:
         await self.images.forget((caller.owner, structural_hash), (SHARED, structural_hash), at_once=True)
         await self.images.forget_draft(caller.owner, structural_hash)
 
-    async def _by_hash(self, caller: Caller, structural_hash: str) -> PipelineImage:
-        keepers = [caller.owner, SHARED]
-        for entry in self.entries.everything() if caller.scope >= Scope.ADMIN else self.entries.published():
-            versions = entry.versions if caller.scope >= Scope.ADMIN else (entry.active_version,)
+    async def _by_hash(self, caller: Caller, structural_hash: str) -> Found:
+        sees_all = caller.scope >= Scope.ADMIN
+        readable = [caller.owner, SHARED]
+        others = list[str]()
+        for entry in self.entries.everything() if sees_all else self.entries.published():
+            versions = entry.versions if sees_all else (entry.active_version,)
             if structural_hash in {each.structural_hash for each in versions}:
-                keepers.append(keeper_of(entry))
-        for keeper in dict.fromkeys(keepers):
+                others.append(keeper_of(entry))
+        for keeper in dict.fromkeys((*readable, *others)):
             image = await self.images.get(keeper, structural_hash, drafts=keeper == caller.owner)
             if image is not None:
-                return image
+                return Found(None, image, readable=sees_all or keeper in readable)
         raise not_found(f"sha256:{structural_hash}")
 
     async def _found(self, entry: StoredPipeline, version: PipelineVersion, ref: str) -> Found:

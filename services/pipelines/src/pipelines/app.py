@@ -8,8 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from mcp.server.transport_security import TransportSecuritySettings
-
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import connect_when_possible
@@ -41,34 +39,33 @@ from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.publish_definitions import publish_definition
 from pallas_runtime.http.bearers import Bearers
-from pallas_runtime.http.hosts import accepted_hosts
 from pallas_runtime.process import Process
 from pipelines.agent.constellation import make_agent
 from pipelines.agent.definition import definition_of
+from pipelines.agent.tools import Handlers
+from pipelines.handlers.callers import Callers
 from pipelines.handlers.check_program import CheckProgram
+from pipelines.handlers.keep_pipelines import KeepPipelines
+from pipelines.handlers.list_executions import ListExecutions
 from pipelines.handlers.list_modules import ListModules
-from pipelines.http.executions import ExecutionRoutes
-from pipelines.http.identity import Callers
-from pipelines.http.modules import ModuleRoutes
-from pipelines.http.pipelines import PipelineRoutes
-from pipelines.http.programs import ProgramRoutes
-from pipelines.http.rates import Rates
+from pipelines.handlers.view_pipelines import ViewPipelines
 from pipelines.http.routing import PipelinesHttp
-from pipelines.http.runs import RunRoutes
+from pipelines.http.serving import make_http
 from pipelines.http.turns import Turns
-from pipelines.metrics import RequestMetrics, make_metrics
+from pipelines.metrics import make_metrics
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.compiler import Compiler
 from pipelines.running.abandoning import cancel_children
 from pipelines.running.cache import Cache
 from pipelines.running.constellation import ConstellationRuntime
 from pipelines.running.executing import Engine
+from pipelines.running.published import PublishedRuntime
 from pipelines.running.suspending import Suspensions
 from pipelines.settings import PipelinesSettings
 from pipelines.storing.drift import watching_drift
 from pipelines.storing.history import Executions
-from pipelines.storing.namespaces import Caller
-from pipelines.storing.pipelines import SWEEP_SECONDS, StoredPipelines, open_pipelines
+from pipelines.storing.pipelines import SWEEP_SECONDS, open_pipelines
+from pipelines.storing.publishing import published_definition
 from pipelines.storing.scopes import Scopes
 
 log = logging.getLogger(__name__)
@@ -84,6 +81,7 @@ class Pipelines:
     http: PipelinesHttp
     executor: Executor
     engine: Engine
+    handlers: Handlers
 
     async def drain(self) -> None:
         """Take no more turns, and give those that run back at their next boundary."""
@@ -98,7 +96,8 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
     Raises:
         Rejected: a setting is invalid.
     """
-    access, scopes, key = Access.of(settings), Scopes.of(settings), _log_key(settings)
+    access, scopes = Access.of(settings), Scopes.of(settings)
+    key = _log_key(settings)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         bus = await enter(connect_when_possible(access, PIPELINES, instance=process.instance))
@@ -111,7 +110,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         agents.on_change(metrics.calls.agents.changed)
         calls = await enter(make_calls(bus, gateways, workers, metrics.calls))
         process.vital(calls.liveness.keeping)
-        executing = execute_turns(
+        turns = execute_turns(
             bus,
             access,
             process,
@@ -119,65 +118,54 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             slots=settings.slots,
             content_seconds=settings.content_seconds,
         )
-        executor = await enter(executing)
+        executor = await enter(turns)
         catalogue = Catalogue()
         agents.on_change(catalogue.changed)
         process.probes.checks["catalogue"] = lambda: None if agents.synced.is_set() else "not read yet"
         compiler = Compiler(catalogue)
         engine = Engine(calls, catalogue, Cache(bus), settings.pipeline_calls)
         store = await enter(open_pipelines(bus))
-        await enter(watching_drift(store, catalogue, agents.synced))
-        await enter(polling(bus, store.sweep, SWEEP_SECONDS))
-        programs, listing, suspensions = CheckProgram(compiler), ListModules(catalogue), Suspensions(bus)
-        agent = make_agent(programs, listing)
-        functions = FunctionRuntime(CONSTELLATION, agent)
-        find_source = partial(_find_source, store, scopes)
-        runtime = ConstellationRuntime(functions, engine, compiler, suspensions, find_source)
+        suspensions = Suspensions(bus)
+        handlers = Handlers(
+            Callers(scopes),
+            CheckProgram(compiler),
+            ListModules(catalogue),
+            KeepPipelines(compiler, store),
+            ViewPipelines(compiler, store),
+            ListExecutions(bus, Executions(bus, key), suspensions, compiler),
+        )
+        agent = make_agent(handlers)
         definition = definition_of(agent)
+        find = partial(_find_source, handlers)
+        functions = FunctionRuntime(CONSTELLATION, agent)
+        runtime = ConstellationRuntime(functions, engine, compiler, suspensions, find, scopes)
+        published = PublishedRuntime(engine, compiler, handlers.pipelines.source_of_tool, scopes)
         abandon = partial(cancel_children, bus)
-        await executor.host(PIPELINES_TEAM, [HostedAgent(definition, runtime, abandon=abandon)])
+        hosted = [
+            HostedAgent(definition, runtime, abandon=abandon),
+            HostedAgent(published_definition(()), published, abandon=abandon),
+        ]
+        await executor.host(PIPELINES_TEAM, hosted)
         publish = partial(publish_definition, bus, definition)
-        bus.spawn(poll_now(publish))
+        for poll in (publish, store.publish_definition):
+            bus.spawn(poll_now(poll))
         await enter(polling(bus, publish, _PUBLISH_EVERY))
+        await enter(polling(bus, store.sweep, SWEEP_SECONDS))
+        await enter(watching_drift(store, catalogue, agents.synced))
         await enter(process.running(executor.send_presence(Troubles()), "presence"))
         bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
-        turns = Turns(calls, key, definition)
-        executions = ExecutionRoutes(turns, suspensions, Executions(bus, key))
-        process.probes.json_metrics = True
-        http = PipelinesHttp(
-            [
-                *ProgramRoutes(programs, store).routes(),
-                *RunRoutes(programs, store, turns).routes(),
-                *ModuleRoutes(listing).routes(),
-                *PipelineRoutes(programs, listing, store).routes(),
-                *executions.routes(),
-            ],
-            Callers(scopes, bearers),
-            Rates(settings.pipeline_rate, settings.pipeline_burst),
-            _security(settings),
-            process.probes,
-            RequestMetrics(metrics.requests, key.conversation),
-            executions.streams,
-        )
-        yield Pipelines(http, executor, engine)
+        made = Turns(calls, key, definition)
+        http = make_http(settings, process.probes, metrics.requests, scopes, bearers, handlers, suspensions, made)
+        yield Pipelines(http, executor, engine, handlers)
 
 
-async def _find_source(store: StoredPipelines, scopes: Scopes, turn: Turn, ref: str) -> str:
-    caller = Caller(turn.principal, turn.correlation, scopes.scope_of(turn.principal))
-    return (await store.get(caller, ref)).image.source
+async def _find_source(handlers: Handlers, turn: Turn, ref: str) -> str:
+    caller = handlers.callers.of(turn.principal, turn.correlation)
+    return await handlers.pipelines.source_of(caller, ref)
 
 
 def _log_key(settings: PipelinesSettings) -> LogKey:
     if settings.log_key is None:
-        log.info("no PALLAS_LOG_KEY: the history of an agent's label is that of this process only")
+        log.info("no PALLAS_LOG_KEY: executions of an agent's label are found only at this replica, until it ends")
         return LogKey(secrets.token_hex(32))
     return LogKey(settings.log_key.get_secret_value())
-
-
-def _security(settings: PipelinesSettings) -> TransportSecuritySettings:
-    accepted = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
-    if accepted is None:
-        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True, allowed_hosts=accepted.hosts, allowed_origins=accepted.origins
-    )

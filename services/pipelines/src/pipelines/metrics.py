@@ -10,7 +10,6 @@ from pallas_executor.metrics import Metrics as ExecutorMetrics
 from pallas_executor.metrics import make_metrics as make_executor_metrics
 from pallas_runtime.metrics import auth_failures
 
-
 MOST_CLIENTS = 100
 """Clients with a series of their own: the first ones. All others are `other`."""
 

@@ -17,7 +17,11 @@ _STATUS: Mapping[str, tuple[int, str]] = {
 }
 """Status and word of each kind of error."""
 
-_WORDS: Mapping[str, str] = {"AliasConflict": "AliasConflict", "resume_in_progress": "ResumeInProgress"}
+_WORDS: Mapping[str, str] = {
+    "AliasConflict": "AliasConflict",
+    "resume_in_progress": "ResumeInProgress",
+    "faulty_program": "CompilationError",
+}
 """Words of the engine for some codes."""
 
 
@@ -40,6 +44,12 @@ def answer(document: object, status: int = 200, headers: Mapping[str, str] | Non
 def encoded(document: object) -> bytes:
     """A document as JSON."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def picture(svg: str) -> Response:
+    """An SVG picture. It has no scripts; a browser that opens it runs none."""
+    headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
+    return Response(svg, headers=headers, media_type="image/svg+xml")
 
 
 def refusal(refused: Refused, request_id: str | None) -> Response:

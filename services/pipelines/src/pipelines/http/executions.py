@@ -20,13 +20,14 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFailed, ToolStarted
-from pipelines.http.answers import Refused, answer
+from pipelines.handlers.list_executions import ListExecutions
+from pipelines.http.answers import Refused, answer, picture
 from pipelines.http.engine_types import engine_types_of
 from pipelines.http.requests import body_of, caller_of, part_of, received_of
 from pipelines.http.runs import execution_told
 from pipelines.http.turns import Ended, Turns
 from pipelines.running.suspending import Suspensions
-from pipelines.storing.history import MOST_IN_PAGE, Executions
+from pipelines.storing.history import MOST_IN_PAGE
 from pipelines.storing.namespaces import Caller
 from pipelines.storing.scopes import Scope
 
@@ -45,7 +46,7 @@ class ExecutionRoutes:
 
     turns: Turns
     suspensions: Suspensions
-    history: Executions
+    executions: ListExecutions
     streams: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     def routes(self) -> list[Route]:
@@ -56,30 +57,30 @@ class ExecutionRoutes:
             Route("/executions/{id}", self._delete, methods=["DELETE"]),
             Route("/executions/{id}/resume", self._resume, methods=["POST"]),
             Route("/executions/{id}/events", self._events),
+            Route("/executions/{id}/dag.svg", self._svg),
             Route("/history", self._history),
         ]
 
     async def _list(self, request: Request) -> Response:
         caller = caller_of(request)
         caller.check(Scope.READ)
-        found = await self.suspensions.of(caller.identity)
+        found = await self.suspensions.of(caller.principal)
         return answer({"executions": [_suspended(each) for each in found]})
 
     async def _get(self, request: Request) -> Response:
         """An execution that waits for inputs; or one that runs or has ended, with its calls."""
-        caller, execution = caller_of(request), part_of(request, "id")
+        caller, execution = caller_of(request), _id(request)
         caller.check(Scope.READ)
         if (found := await self._waiting(caller, execution)) is not None:
             return answer(_suspended(found) | {"status": "suspended", "pendingOutputs": list(found.pending)})
-        detail = await self.history.execution(caller, execution)
-        return answer(detail.execution.document() | {"calls": [each.document() for each in detail.calls]})
+        return answer(await self.executions.described(caller, execution))
 
     async def _delete(self, request: Request) -> Response:
         """Forget an execution that waits for inputs, or cancel one that runs."""
-        caller, execution = caller_of(request), part_of(request, "id")
+        caller, execution = caller_of(request), _id(request)
         caller.check(Scope.EXECUTE)
         if await self._waiting(caller, execution) is not None:
-            await self.suspensions.forget(execution, caller.identity)
+            await self.suspensions.forget(execution, caller.principal)
         else:
             ref = await self.turns.own(caller, execution)
             await self.turns.calls.cancel(ref, "its caller cancels it")
@@ -90,9 +91,9 @@ class ExecutionRoutes:
         caller.check(Scope.EXECUTE)
         if asked.resolved_nodes:
             raise Refused(400, "InvalidRequest", "resolvedNodes: values of nodes cannot be given, only inputs")
-        waiting = await self._waiting(caller, part_of(request, "id"))
+        waiting = await self._waiting(caller, _id(request))
         if waiting is None:
-            raise _unknown(part_of(request, "id"))
+            raise _unknown(_id(request))
         arguments = {"executionId": waiting.turn_id, "additionalInputs": asked.additional_inputs or {}}
         tell = partial(_resumed_told, waiting)
         # The status depends on the end: another one may go on with the execution.
@@ -100,24 +101,24 @@ class ExecutionRoutes:
 
     async def _waiting(self, caller: Caller, execution: str) -> Suspension | None:
         try:
-            return await self.suspensions.get(execution, caller.identity)
+            return await self.suspensions.get(execution, caller.principal)
         except NotFound:
             return None
 
     async def _history(self, request: Request) -> Response:
         """Executions of the caller, the latest first: `limit`, `cursor`, and `agent` for one label."""
         query = request.query_params
-        page = await self.history.page(
-            caller_of(request), limit=_limit(query.get("limit")), cursor=query.get("cursor"), agent=query.get("agent")
-        )
-        documents = [each.document() for each in page.executions]
-        return answer({"executions": documents} | ({"cursor": page.cursor} if page.cursor is not None else {}))
+        limit, cursor, agent = _limit(query.get("limit")), query.get("cursor"), query.get("agent")
+        return answer(await self.executions.page(caller_of(request), limit=limit, cursor=cursor, agent=agent))
+
+    async def _svg(self, request: Request) -> Response:
+        return picture(await self.executions.svg(caller_of(request), _id(request)))
 
     async def _events(self, request: Request) -> Response:
         caller = caller_of(request)
         caller.check(Scope.READ)
         behind = _cursor(request.headers.get(_LAST_EVENT_ID))
-        ref = await self.turns.own(caller, part_of(request, "id"))
+        ref = await self.turns.own(caller, _id(request))
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(self._stream(ref, caller, behind), media_type="text/event-stream", headers=headers)
 
@@ -142,7 +143,7 @@ class ExecutionRoutes:
     async def _follow(self, ref: TurnRef, caller: Caller, behind: Cursor, write: Callable[[str | None], None]) -> None:
         try:
             observer = _Events(write)
-            end = await self.turns.calls.resume(ref, caller.identity, behind, observer, progress=True)
+            end = await self.turns.calls.resume(ref, caller.principal, behind, observer, progress=True)
             if end is not None:
                 write(_last(end))
         finally:
@@ -209,6 +210,11 @@ def _limit(given: str | None) -> int:
     if not given.isascii() or not given.isdecimal() or len(given) > 9:
         raise Refused(400, "InvalidRequest", "limit: must be a number")
     return max(1, min(int(given), MOST_IN_PAGE))
+
+
+def _id(request: Request) -> str:
+    """The id in the path; clients of the engine may write it as a UUID with hyphens."""
+    return part_of(request, "id").replace("-", "")
 
 
 def _unknown(execution: str) -> NotFound:

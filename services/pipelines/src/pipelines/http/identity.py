@@ -11,8 +11,19 @@ from pipelines.storing.namespaces import Caller
 from pipelines.storing.scopes import Scope, Scopes
 
 
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A caller, and whom its rate is counted for: the owner of the key or the bearer, or the address.
+
+    A caller without a bearer is who its header X-Constellation-Agent says.
+    """
+
+    caller: Caller
+    source: Principal
+
+
 @dataclass(frozen=True)
-class Callers:
+class Identities:
     """Identifies callers. With API keys a caller needs a key or a bearer."""
 
     scopes: Scopes
@@ -20,7 +31,7 @@ class Callers:
 
     async def identify(
         self, headers: Iterable[tuple[bytes, bytes]], address: str, agent: str | None, *, uses_up: bool
-    ) -> Caller:
+    ) -> Identified:
         """The caller of a request. `uses_up`: the bearer of a turn is used up by it.
 
         Raises:
@@ -32,10 +43,10 @@ class Callers:
             raise Refused(401, "Unauthorized", error.message) from None
         except PallasError as error:
             raise refused(error) from None
-        caller = Caller(principal, agent, self.scopes.scope_of(principal))
-        if caller.scope is Scope.NONE and principal.type == "peer" and self._checks:
+        scope = self.scopes.scope_of(principal)
+        if scope is Scope.NONE and principal.type == "peer" and self._checks:
             raise Refused(401, "Unauthorized", "This needs an API key or a bearer token.")
-        return caller
+        return Identified(Caller(Caller(principal, agent).identity, agent, scope), principal)
 
     async def _principal(self, bearer: str | None, *, uses_up: bool) -> Principal | None:
         if bearer and (known := self.scopes.principal_of(bearer)) is not None:

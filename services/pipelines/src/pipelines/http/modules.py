@@ -38,7 +38,7 @@ class ModuleRoutes:
 
     async def _list(self, request: Request) -> Response:
         modules = self._modules(request)
-        documents = self.listing.documents(caller_of(request).identity)
+        documents = self.listing.documents(caller_of(request).principal)
         return answer({"modules": [module_info(modules, each) for each in documents]})
 
     async def _published(self, request: Request) -> Response:
@@ -53,7 +53,7 @@ class ModuleRoutes:
     async def _describe(self, request: Request) -> Response:
         caller = caller_of(request)
         caller.check(Scope.READ)
-        return answer(self.listing.described(caller.identity, part_of(request, "name")))
+        return answer(self.listing.described(caller.principal, part_of(request, "name")))
 
     async def _namespaces(self, request: Request) -> Response:
         return answer({"namespaces": sorted(self._modules(request).functions.namespaces)})
@@ -80,7 +80,7 @@ class ModuleRoutes:
     def _modules(self, request: Request) -> Modules:
         caller = caller_of(request)
         caller.check(Scope.READ)
-        return self.listing.catalogue.of(caller.identity)
+        return self.listing.catalogue.of(caller.principal)
 
 
 def module_info(modules: Modules, document: JsonObject) -> JsonObject:

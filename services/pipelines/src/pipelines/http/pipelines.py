@@ -1,7 +1,5 @@
 """`/pipelines`: stored pipelines, their versions and names, and pictures of them. A name may be percent-encoded."""
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,25 +9,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.pipelines import StoredPipeline
-from pallas_cst.dag import Graph, graph
-from pallas_cst.faults import Faulty
-from pallas_cst.mermaid import mermaid
-from pallas_cst.svg import svg
-from pipelines.handlers.check_program import CheckProgram
+from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_modules import ListModules
-from pipelines.http.answers import Refused, answer
+from pipelines.handlers.view_pipelines import ViewPipelines, program_of
+from pipelines.http.answers import Refused, answer, picture
 from pipelines.http.engine_types import engine_types_of
+from pipelines.http.hashes import bare
 from pipelines.http.modules import module_info
 from pipelines.http.programs import SourceText
 from pipelines.http.requests import body_of, caller_of, part_of
-from pipelines.programs.program import Program
-from pipelines.storing.namespaces import Caller
-from pipelines.storing.pipelines import Found, StoredPipelines
+from pipelines.modules.catalogue import Modules
 from pipelines.storing.scopes import Scope
-
-_SVG = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
-"""A picture has no scripts; a browser that opens it runs none."""
 
 
 class _Alias(BaseModel):
@@ -45,9 +35,9 @@ class _Reload(BaseModel):
 class PipelineRoutes:
     """The routes."""
 
-    programs: CheckProgram
-    listing: ListModules
-    store: StoredPipelines
+    modules: ListModules
+    pipelines: KeepPipelines
+    views: ViewPipelines
 
     def routes(self) -> list[Route]:
         """The routes by path."""
@@ -70,49 +60,26 @@ class PipelineRoutes:
 
     async def _list(self, request: Request) -> Response:
         """Own and shared pipelines; with `?namespace=` those of one namespace."""
-        found = self.store.listed(caller_of(request), request.query_params.get("namespace"))
-        return answer({"pipelines": [_summary(each) for each in found]})
+        found = self.pipelines.listed(caller_of(request), request.query_params.get("namespace"))
+        return answer({"pipelines": [bare(each) for each in found]})
 
     async def _get(self, request: Request) -> Response:
         caller = caller_of(request)
-        found = await self.store.get(caller, part_of(request, "ref"))
-        return answer(self._document(caller, found))
-
-    def _document(self, caller: Caller, found: Found) -> JsonObject:
-        image, modules = found.image, self.listing.catalogue.of(caller.identity)
-        known = {each.name: modules.find(each.name) for each in image.modules}
-        infos: list[JsonObject] = [
-            module_info(modules, module.document()) if module is not None else {"name": name}
-            for name, module in known.items()
-        ]
-        entry = found.pipeline
-        return {
-            "structuralHash": image.structural_hash,
-            "syntacticHash": image.syntactic_hash,
-            "aliases": self.store.names_of(caller, image.structural_hash),
-            "compiledAt": image.compiled_at.isoformat(),
-            "modules": infos,
-            "declaredOutputs": list(image.outputs),
-            "inputSchema": engine_types_of(image.inputs),
-            "outputSchema": engine_types_of(image.outputs),
-            "name": entry.name if entry is not None else None,
-            "inputs": image.inputs,
-            "outputs": image.outputs,
-            "source": image.source,
-            **(_of_entry(entry) if entry is not None else {}),
-        }
+        found = bare(await self.pipelines.described(caller, part_of(request, "ref")))
+        modules = self.modules.catalogue.of(caller.principal)
+        schemas = {"inputSchema": engine_types_of(found["inputs"]), "outputSchema": engine_types_of(found["outputs"])}
+        return answer(found | schemas | {"modules": [_module(modules, each) for each in found["modules"]]})
 
     async def _delete(self, request: Request) -> Response:
-        await self.store.delete(caller_of(request), part_of(request, "ref"))
-        return answer({"deleted": True})
+        return answer(await self.pipelines.delete(caller_of(request), part_of(request, "ref")))
 
     async def _alias(self, request: Request) -> Response:
         caller, asked = caller_of(request), await body_of(request, _Alias)
-        stored = await self.store.alias(caller, part_of(request, "ref"), asked.structural_hash)
+        stored = await self.pipelines.store.alias(caller, part_of(request, "ref"), asked.structural_hash)
         return answer({"name": stored.name, "structuralHash": stored.active_version.structural_hash})
 
     async def _versions(self, request: Request) -> Response:
-        entry = await self.store.pipeline(caller_of(request), part_of(request, "ref"))
+        entry = await self.pipelines.store.pipeline(caller_of(request), part_of(request, "ref"))
         versions = [
             {
                 "version": each.version,
@@ -130,12 +97,12 @@ class PipelineRoutes:
         caller.check(Scope.WRITE)
         if asked.canary is not None:
             return await _no_canary(request)
-        before = await self.store.get(caller, part_of(request, "ref"))
+        before = await self.pipelines.store.get(caller, part_of(request, "ref"))
         if before.pipeline is None:
             raise Refused(400, "InvalidRequest", "Only a pipeline with a name can be reloaded.")
         source = asked.source if asked.source is not None else before.image.source
-        program = await self._compiled(caller, source)
-        stored = await self.store.store(caller, program.image(), before.pipeline.name)
+        program = await program_of(self.pipelines.compiler, caller, source)
+        stored = await self.pipelines.store.store(caller, program.image(), before.pipeline.name)
         return answer(
             {
                 "success": True,
@@ -151,8 +118,8 @@ class PipelineRoutes:
         caller, ref = caller_of(request), part_of(request, "ref")
         wanted = _version(part_of(request, "version")) if "version" in request.path_params else None
         caller.check(Scope.WRITE)
-        before = await self.store.pipeline(caller, ref)
-        entry = await self.store.rollback(caller, ref, wanted)
+        before = await self.pipelines.store.pipeline(caller, ref)
+        entry = await self.pipelines.store.rollback(caller, ref, wanted)
         return answer(
             {
                 "success": True,
@@ -164,22 +131,17 @@ class PipelineRoutes:
         )
 
     async def _mermaid(self, request: Request) -> Response:
-        return Response(await self._drawn(request, mermaid), media_type="text/vnd.mermaid")
+        drawn = await self.views.mermaid(caller_of(request), part_of(request, "ref"))
+        return Response(drawn, media_type="text/vnd.mermaid")
 
     async def _svg(self, request: Request) -> Response:
-        return Response(await self._drawn(request, svg), headers=_SVG, media_type="image/svg+xml")
+        return picture(await self.views.svg(caller_of(request), part_of(request, "ref")))
 
-    async def _drawn(self, request: Request, draw: Callable[[Graph], str]) -> str:
-        caller = caller_of(request)
-        found = await self.store.get(caller, part_of(request, "ref"))
-        program = await self._compiled(caller, found.image.source)
-        return await asyncio.to_thread(lambda: draw(graph(program.checked)))
 
-    async def _compiled(self, caller: Caller, source: str) -> Program:
-        try:
-            return await self.programs.compile(source, caller.identity)
-        except Faulty as faulty:
-            raise Refused(400, "CompilationError", faulty.faults[0].message) from None
+def _module(modules: Modules, used: JsonObject) -> JsonObject:
+    """A module that a pipeline calls; one that the caller has no more only with its name and signature."""
+    module = modules.find(used["name"])
+    return used if module is None else module_info(modules, module.document())
 
 
 async def _no_canary(request: Request) -> Response:
@@ -190,30 +152,3 @@ def _version(given: str) -> int:
     if not given.isascii() or not given.isdecimal() or len(given) > 9:
         raise Refused(400, "InvalidVersion", f"Invalid version: {given[:100]}")
     return int(given)
-
-
-def _summary(entry: StoredPipeline) -> JsonObject:
-    active = entry.active_version
-    return {
-        "structuralHash": active.structural_hash,
-        "syntacticHash": active.syntactic_hash,
-        "aliases": [entry.name],
-        "compiledAt": active.created_at.isoformat(),
-        "moduleCount": len(entry.modules),
-        "declaredOutputs": list(entry.outputs),
-        "name": entry.name,
-        "inputs": entry.inputs,
-        "outputs": entry.outputs,
-        **_of_entry(entry),
-    }
-
-
-def _of_entry(entry: StoredPipeline) -> JsonObject:
-    """What only a pipeline with a name has."""
-    published = entry.published
-    return {
-        "version": entry.active,
-        "published": published.tool if published is not None else None,
-        "broken": entry.broken,
-        "expiresAt": entry.expires_at.isoformat() if entry.expires_at is not None else None,
-    }

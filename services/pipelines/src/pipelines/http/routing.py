@@ -31,7 +31,7 @@ from pallas_runtime.probes import Probes
 from pallas_runtime.telemetry import tracer
 from pipelines.http.answers import Refused, refusal, refused
 from pipelines.http.health import public_answer
-from pipelines.http.identity import Callers
+from pipelines.http.identity import Identities
 from pipelines.http.rates import Rates
 from pipelines.http.requests import NO_MARKS, Marks, Received, put_received, read_marks, received_of
 from pipelines.metrics import RequestMetrics
@@ -73,7 +73,7 @@ class PipelinesHttp:
     def __init__(
         self,
         routes: Sequence[Route],
-        callers: Callers,
+        identities: Identities,
         rates: Rates,
         security: TransportSecuritySettings,
         probes: Probes,
@@ -81,7 +81,7 @@ class PipelinesHttp:
         streams: set[asyncio.Task[None]],
     ) -> None:
         self._routed = _routed(routes)
-        self._callers = callers
+        self._identities = identities
         self._rates = rates
         self._security = TransportSecurityMiddleware(security)
         self._probes = probes
@@ -182,18 +182,18 @@ class PipelinesHttp:
         address = scope["client"][0] if scope.get("client") else "unknown"
         uses_up = scope["method"] == "POST" and scope["path"].endswith(_EXECUTING)
         try:
-            caller = await self._callers.identify(scope["headers"], address, marks.agent, uses_up=uses_up)
+            found = await self._identities.identify(scope["headers"], address, marks.agent, uses_up=uses_up)
         except Refused:
             self._admit_rate(Principal(id=address), None)
             raise
-        self._admit_rate(caller.principal, marks.agent)
+        self._admit_rate(found.source, marks.agent)
         try:
             body = await read_body(scope, receive, LARGEST_BODY)
         except TooLarge as error:
             raise Refused(413, "PayloadTooLarge", f"{error.message[:1].upper()}{error.message[1:]}.") from None
         except TooSlow as error:
             raise Refused(408, "RequestTimeout", error.message) from None
-        return Received(caller, marks, body)
+        return Received(found.caller, marks, body)
 
     def _admit_rate(self, caller: Principal, agent: str | None) -> None:
         if (seconds := self._rates.admit(caller, agent)) is not None:

@@ -79,9 +79,9 @@ class RunRoutes:
         caller, asked = caller_of(request), await body_of(request, _Run)
         caller.check(Scope.EXECUTE)
         try:
-            program = await self.programs.compile(asked.source, caller.identity)
+            program = await self.programs.compile(asked.source, caller.principal)
         except Faulty as faulty:
-            return faults_answer(asked.source, faulty, "compilationErrors")
+            return faults_answer(asked.source, faulty)
         if (wrong := await _input_error(request, program, asked.inputs)) is not None:
             return wrong
         return self._started(
@@ -112,9 +112,9 @@ class RunRoutes:
             return found
         if asked.source is not None:
             try:
-                await self.programs.compile(asked.source, caller.identity)
+                await self.programs.compile(asked.source, caller.principal)
             except Faulty as faulty:
-                return faults_answer(asked.source, faulty, "compilationErrors")
+                return faults_answer(asked.source, faulty)
         arguments = asked.model_dump(exclude_none=True)
         return self.turns.execution(received_of(request), "batch_execute", arguments, _batch_told)
 
@@ -122,13 +122,13 @@ class RunRoutes:
         caller, asked = caller_of(request), await body_of(request, _Arguments)
         caller.check(Scope.EXECUTE)
         given, name = asked.model_extra or {}, part_of(request, "name")
-        invocation = invocation_of(self.programs.compiler.catalogue.of(caller.identity), name, given)
+        invocation = invocation_of(self.programs.compiler.catalogue.of(caller.principal), name, given)
         if invocation is None:
             raise NotFound(f"Module '{name[:300]}' not found")
         try:
-            program = await self.programs.compile(invocation.source, caller.identity)
+            program = await self.programs.compile(invocation.source, caller.principal)
         except Faulty as faulty:
-            return faults_answer(invocation.source, faulty, "compilationErrors")
+            return faults_answer(invocation.source, faulty)
         inputs = read_inputs(program.checked, invocation.inputs)
         if inputs.missing:
             missing = ", ".join(invocation.parameters[name] for name in inputs.missing)
@@ -147,9 +147,9 @@ class RunRoutes:
         """A stored program, or the answer that it has faults now."""
         source = (await self.store.get(caller, ref)).image.source
         try:
-            return await self.programs.compile(source, caller.identity)
+            return await self.programs.compile(source, caller.principal)
         except Faulty as faulty:
-            return faults_answer(source, faulty, "compilationErrors")
+            return faults_answer(source, faulty)
 
     def _started(self, request: Request, arguments: JsonObject, also: JsonObject) -> Response:
         tell = partial(execution_told, also=also)

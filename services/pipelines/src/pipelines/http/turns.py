@@ -67,7 +67,7 @@ class Turns:
         found = self.definition.tool(tool)
         assert found is not None, tool
         caller = received.caller
-        call = Call(tool=tool, client=_CLIENT, principal=caller.identity)
+        call = Call(tool=tool, client=_CLIENT, principal=caller.principal)
         request = make_request(self.key, self.definition, found, arguments, call)
         if caller.label is not None:
             label = {"correlation": caller.label, "conversation": self.key.conversation(caller.label)}
@@ -82,7 +82,7 @@ class Turns:
             NotFound: the caller has none of this id.
             Unavailable: the broker does not answer.
         """
-        ref, owner = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id), caller.identity
+        ref, owner = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id), caller.principal
         unknown = NotFound(f"Execution '{execution_id[:100]}' not found")
         if not execution_id.isalnum():
             raise unknown

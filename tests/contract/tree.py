@@ -5,7 +5,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +50,7 @@ def packages() -> list[Package]:
     return [Package(folder) for folder in sorted(folders) if (folder / "pyproject.toml").exists()]
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The top-level modules a file imports anywhere in it, relative imports left out."""
     names: set[str] = set()

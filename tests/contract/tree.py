@@ -68,6 +68,7 @@ def source_files(*folders: str) -> list[Path]:
     return [path for path in found if not {".venv", "node_modules", "__pycache__"} & set(path.parts)]
 
 
+@cache
 def tracked() -> frozenset[str]:
     """All files and folders of the repository, as git knows them, tracked or new, as paths from its root."""
     listed = subprocess.run(

@@ -209,6 +209,10 @@ def shown(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def order_of(a: int, b: str) -> dict[str, Any]:
+    return {"a": a, "b": b}
+
+
 def units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
@@ -307,12 +311,12 @@ PRODUCTIONS: dict[str, list[Production]] = {
     ORDER: [
         strict("{ a: @, b: @ }", (INT, TEXT), lambda parts: {"a": parts[0], "b": parts[1]}),
         strict("(@ + { b: @ })", (ORDER, TEXT), lambda parts: parts[0] | {"b": parts[1]}),
-        strict("({ c: true } + @)[a, b]", (ORDER,), lambda parts: parts[0]),
+        strict("({ c: true } + @)[b, a]", (ORDER,), lambda parts: {name: parts[0][name] for name in "ba"}),
     ],
     ORDERS: [
         strict("[@, @]", (ORDER, ORDER), lambda parts: [parts[0], parts[1]]),
         strict("(@ + { a: @ })", (ORDERS, INT), lambda parts: [each | {"a": parts[1]} for each in parts[0]]),
-        strict("@{b, a}", (ORDERS,), lambda parts: parts[0]),
+        strict("@{b, a}", (ORDERS,), lambda parts: [{"b": each["b"], "a": each["a"]} for each in parts[0]]),
     ],
     JSON: [
         strict("@.a", (JSON,), lambda parts: field_of(parts[0], "a")),
@@ -363,7 +367,7 @@ JSONS: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner),
     max_leaves=4,
 )
-ORDER_VALUES = st.fixed_dictionaries({"a": LITERALS[INT], "b": LITERALS[TEXT]})
+ORDER_VALUES = st.builds(order_of, LITERALS[INT], LITERALS[TEXT])
 INPUTS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "n": (INT, LITERALS[INT]),
     "t": (TEXT, LITERALS[TEXT]),

@@ -50,6 +50,12 @@ def test_a_deep_program_is_refused(kind: str) -> None:
     assert refused.faults[0].code == "E020"
 
 
+def test_half_a_character_is_refused_with_its_place() -> None:
+    refused = try_it('x = "\ud800" out x')
+    assert refused is not None
+    assert [(fault.code, fault.span.start) for fault in refused.faults] == [("E020", 5)]
+
+
 @pytest.mark.parametrize("link", [" + a", " * a", ".b", " ?? a"])
 def test_a_long_chain_is_no_deep_program(link: str) -> None:
     parse(HEAD + "a" + link * 10_000)

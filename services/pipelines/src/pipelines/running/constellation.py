@@ -27,6 +27,7 @@ from pipelines.running.pacing import PrioritySlots
 from pipelines.running.plan import plan_of
 from pipelines.running.published import started
 from pipelines.running.suspending import Suspensions
+from pipelines.storing.scopes import Scope, Scopes
 
 _AT_ONCE = 8
 """Items of a batch that run at a time, unless the caller says how many."""
@@ -53,6 +54,7 @@ class ConstellationRuntime:
     compiler: Compiler
     suspensions: Suspensions
     find_source: FindSource
+    scopes: Scopes
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -61,7 +63,12 @@ class ConstellationRuntime:
             return await self.functions.run_turn(turn, emit)
         if turn.model is not None:
             return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
-        return await ended(turn, emit, lambda steps: tools[turn.tool](_Attempt(turn, steps, emit)))
+
+        async def run(steps: Steps) -> Outcome:
+            self.scopes.check(turn.principal, Scope.EXECUTE)
+            return await tools[turn.tool](_Attempt(turn, steps, emit))
+
+        return await ended(turn, emit, run)
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Answer a prompt, resource or completion request (see `AgentRuntime`)."""
@@ -78,7 +85,7 @@ class ConstellationRuntime:
             more = answered(inputs.missing, turn.input_responses)
             if more is None and turn.input_responses is None and "elicitation" in turn.client.capabilities:
                 return NeedsInput(ask_for(inputs.missing))
-            given |= more or {}
+            given.update(more or {})
             inputs = read_inputs(program.checked, given)
         began = Suspension(
             turn_id=turn.turn_id,

@@ -13,6 +13,7 @@ from pipelines.programs.compiler import Compiler
 from pipelines.running.executing import Engine, ExecutionFailed
 from pipelines.running.inputs import read_inputs
 from pipelines.running.outcomes import completed, ended, faults_text
+from pipelines.storing.scopes import Scope, Scopes
 
 _START = "0"
 
@@ -27,6 +28,7 @@ class PublishedRuntime:
     engine: Engine
     compiler: Compiler
     find_published: FindPublished
+    scopes: Scopes
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -34,6 +36,7 @@ class PublishedRuntime:
             return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
 
         async def run(steps: Steps) -> Completed:
+            self.scopes.check(turn.principal, Scope.EXECUTE)
             return await self._run(turn, steps, emit)
 
         return await ended(turn, emit, run)

@@ -1,5 +1,6 @@
 """Builds the service: it checks, stores and executes pipelines."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import AsyncGenerator
@@ -7,9 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from starlette.types import ASGIApp
-
 from pallas_bus.transport.access import Access
+from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.polling import poll_now, polling
@@ -27,6 +27,7 @@ from pallas_contracts.catalog import (
     PIPELINE_NAMESPACES,
     PIPELINES,
     PIPELINES_TEAM,
+    RESOLVE,
     SUSPENSIONS,
     TURN_LOG,
     TURN_QUEUE,
@@ -37,6 +38,7 @@ from pallas_executor.agent_runtime import HostedAgent, Turn
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.publish_definitions import publish_definition
+from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import Process
 from pipelines.agent.constellation import make_agent
 from pipelines.agent.definition import definition_of
@@ -47,6 +49,9 @@ from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.handlers.list_modules import ListModules
 from pipelines.handlers.view_pipelines import ViewPipelines
+from pipelines.http.routing import PipelinesHttp
+from pipelines.http.serving import make_http
+from pipelines.http.turns import Turns
 from pipelines.metrics import make_metrics
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.compiler import Compiler
@@ -73,7 +78,7 @@ _OWN = (PIPELINE_NAMES, PIPELINE_IMAGES, PIPELINE_DRAFTS, PIPELINE_NAMESPACES, S
 class Pipelines:
     """The running service."""
 
-    http: ASGIApp | None
+    http: PipelinesHttp
     executor: Executor
     engine: Engine
     handlers: Handlers
@@ -81,7 +86,7 @@ class Pipelines:
     async def drain(self) -> None:
         """Take no more turns, and give those that run back at their next boundary."""
         self.engine.calls.draining = True
-        await self.executor.drain()
+        await asyncio.gather(self.executor.drain(), self.http.finish())
 
 
 @asynccontextmanager
@@ -148,7 +153,10 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         await enter(polling(bus, store.sweep, SWEEP_SECONDS))
         await enter(watching_drift(store, catalogue, agents.synced))
         await enter(process.running(executor.send_presence(Troubles()), "presence"))
-        yield Pipelines(None, executor, engine, handlers)
+        bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
+        made = Turns(calls, key, definition)
+        http = make_http(settings, process.probes, metrics.requests, scopes, bearers, handlers, suspensions, made)
+        yield Pipelines(http, executor, engine, handlers)
 
 
 async def _find_source(handlers: Handlers, turn: Turn, ref: str) -> str:

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from agent_gateway.answers.refusals import Headers as Fields
 from agent_gateway.answers.refusals import refuse, refuse_caller
 from agent_gateway.caller import identify
-from agent_gateway.connected import disconnected, while_connected
+from pallas_runtime.http.connected import disconnected, while_connected
 from agent_gateway.http.bodies import read_body
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.signatures import SIGNATURE, Signatures, Signed

@@ -13,7 +13,7 @@ from pallas_cst.svg import svg
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
 from pipelines.running.outcomes import faults_text
-from pipelines.storing.namespaces import Caller
+from pipelines.storing.namespaces import Caller, not_found
 from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scope
 
@@ -50,8 +50,12 @@ class ViewPipelines:
         """A program by a reference or its source: a source has white space, a reference has none."""
         caller.check(Scope.READ)
         is_source = any(char.isspace() for char in given.strip())
-        source = given if is_source else (await self.store.get(caller, given.strip())).image.source
-        return await program_of(self.compiler, caller, source)
+        if is_source:
+            return await program_of(self.compiler, caller, given)
+        found = await self.store.get(caller, given.strip())
+        if not found.readable:
+            raise not_found(given.strip())
+        return await program_of(self.compiler, caller, found.image.source)
 
 
 async def program_of(compiler: Compiler, caller: Caller, source: str) -> Program:

@@ -15,8 +15,11 @@ type Manner = Literal["kill", "term", "stop"]
 DATA_AGENTS = ("meter", "gauge")
 """Agents of the team `data`. The first has effects that must not happen twice; the second has none."""
 
+PROGRAM = "program"
+"""The agent of a call that executes a program."""
+
 _OF_WORKERS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3), ("planner", 4), ("asker", 3), ("courier", 4))
-_AGENTS = (*_OF_WORKERS, *((name, 3) for name in DATA_AGENTS))
+_AGENTS = (*_OF_WORKERS, *((name, 3) for name in DATA_AGENTS), (PROGRAM, 5))
 _KINDS: tuple[tuple[Kind, int], ...] = (
     ("plain", 6),
     ("keyed", 5),

@@ -60,9 +60,13 @@ def values_are_right(evidence: Evidence) -> Iterator[str]:
     for key, program, execution in evidence.executions:
         for outcome in (at.body for at in execution.outcomes if at.body.status == "completed"):
             events = execution.of_attempt(outcome.attempt)
-            answers = [(event.structured or {}).get("outputs") for event in events if isinstance(event, Result)]
+            answers = [json.loads(_text(event)).get("outputs") for event in events if isinstance(event, Result)]
             if answers != [program.outputs]:
-                yield f"{key} computed {json.dumps(answers)} and not {program.outputs}"
+                yield f"{key} computed {answers} and not {program.outputs}"
+
+
+def _text(answer: Result) -> str:
+    return "".join(block["text"] for block in answer.content)
 
 
 def only_lost_nodes_fail(evidence: Evidence) -> Iterator[str]:

@@ -156,7 +156,8 @@ class _Writer:
         self._nodes.append(Node(str(self._calls), "teller"))
         counted = f'{{\\"key\\": \\"{key}\\", \\"seconds\\": {self._seconds:.2f}}}'
         message = f"/tool counter__count {counted}\\n/say {key} done"
-        return f'(if (contains(chaos.teller.teller("{message}", "{key}"), "{key} done")) 1 else 0)'
+        told = f'chaos.teller.teller({{ message: "{message}", conversation_id: "{key}" }})'
+        return f'(if (contains({told}, "{key} done")) 1 else 0)'
 
 
 def _key(place: object) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+from pallas_contracts.turns import Result
 from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
@@ -35,14 +36,14 @@ async def append(ctx: CallContext, arguments: JsonObject) -> str:
 
 
 @agent.tool("add", "Add one to a number once", input_schema=_SUM, output_schema=_NUMBER, correlation="key")
-async def add(ctx: CallContext, arguments: JsonObject) -> JsonObject:
+async def add(ctx: CallContext, arguments: JsonObject) -> Result:
     """Have the effect in the middle of `seconds`."""
     half = arguments["seconds"] / 2
     await asyncio.sleep(half)
     await ctx.side_effect("add")
     _write_down(f"{arguments['key']} {ctx.turn.turn_id} {ctx.turn.attempt}\n")
     await asyncio.sleep(half)
-    return {"number": arguments["number"] + 1}
+    return Result(structured={"number": arguments["number"] + 1})
 
 
 def _write_down(line: str) -> None:

@@ -19,14 +19,15 @@ NUMBER, TEXT = t.Record({"number": t.INT}), t.Record({"text": t.STRING})
 
 
 def tool(name: str, agent: str, returns: t.Type, *parameters: tuple[str, t.Type]) -> Function:
-    return Function(name, parameters, returns, f"{agent}.{name}", agent, tool=True, needed=len(parameters))
+    return Function(name, parameters, returns, f"{agent}.{name}", agent, tool=True, needed=1)
 
 
+NAME, OPTIONAL = "conversation_id", t.OptionalOf(t.STRING)
 KEY, SECONDS = ("key", t.STRING), ("seconds", t.FLOAT)
 TOOLS = [
     *(tool("add", f"chaos.{agent}", NUMBER, KEY, SECONDS, ("number", t.INT)) for agent in ("ledger", "notes")),
     *(tool("measure", f"data.{agent}", TEXT, KEY, SECONDS) for agent in ("meter", "gauge")),
-    tool("teller", "chaos.teller", t.STRING, ("message", t.STRING), ("conversation_id", t.STRING)),
+    tool("teller", "chaos.teller", t.STRING, ("message", t.STRING), *((it, OPTIONAL) for it in ("images", NAME))),
 ]
 CALLS = [call for call in scripted_calls(Random(1), 300, 12.0) if call.agent == PROGRAM]
 
@@ -40,9 +41,9 @@ async def executed(program: Program, key: str) -> tuple[Mapping[str, Value], dic
         if calling.call.options.timeout is not None and calling.call.options.retry is None:
             assert calling.fallback is not None
             return await calling.fallback()
-        called[calling.place] = calling.function.namespace
+        called[calling.place] = calling.function.namespace or ""
         if calling.function.name == "teller":
-            assert given["conversation_id"] == f"{key}.{calling.place}"
+            assert given[NAME] == f"{key}.{calling.place}"
             return str(given["message"]).rpartition("/say ")[2]
         assert given["key"] == f"{key}.{calling.place}"
         if calling.function.name == "add":

@@ -35,12 +35,13 @@ class Callers:
 
     http: httpx.AsyncClient
     gateways: Sequence[int]
+    patience: float = PATIENCE
 
     async def call(self, call: ScriptedCall) -> CallerView:
         """Make one call, until it is answered or its caller has to give up."""
         view = CallerView(call.key, call.agent, call.kind, goes_on=call.kind == "keyed")
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 await self._try(call, view)
         except TimeoutError:
             view.ended = "unheard"

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import httpx
-from tests.chaos.callers import Callers
+from tests.chaos.callers import PATIENCE, Callers
 from tests.chaos.checker import Violation, check
 from tests.chaos.collect import left_in_queue, read_log
 from tests.chaos.effects import Effect, read_effects
@@ -17,7 +17,7 @@ from tests.chaos.evidence import CallerView, Evidence, LoggedTurn
 from tests.chaos.parts import SECRET, Stage
 from tests.chaos.programs import Program, program_of
 from tests.chaos.recovery import recoveries
-from tests.chaos.script import PROGRAM, ScriptedCall, scripted_blows, scripted_calls
+from tests.chaos.script import PROGRAM, ScriptedCall, scripted_blows, scripted_calls, scripted_hail, scripted_programs
 from tests.chaos.storm import Fallen, Storm
 from tests.chaos.witness import Witness, witnessing
 from tests.integration.real_parts import until
@@ -33,13 +33,17 @@ _SETTLES_WITHIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What makes a storm: blows fall for at most `seconds`, one `every` so many; calls take `longest` seconds."""
+    """What makes a storm: blows fall for at most `seconds`, one `every` so many; calls take `longest` seconds.
+
+    With `pipelines` all calls are programs of 30 nodes, and the storm is a hail.
+    """
 
     seed: int
     turns: int = 500
     seconds: float = 180.0
     every: float = 2.5
     longest: float = 12.0
+    pipelines: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,15 @@ async def run(options: Options, folder: Path, report: Callable[[str], None]) -> 
 
 async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, report: Callable[[str], None]) -> Result:
     began = time.monotonic()
-    storm = Storm(stage, report)
-    blows = scripted_blows(Random(f"{options.seed} blows"), options.seconds, options.every)
+    storm = Storm(stage, report, options.pipelines)
+    make_blows, make_calls = (
+        (scripted_hail, scripted_programs) if options.pipelines else (scripted_blows, scripted_calls)
+    )
+    blows = make_blows(Random(f"{options.seed} blows"), options.seconds, options.every)
     raging = asyncio.create_task(storm.rage(blows))
-    calls = scripted_calls(Random(f"{options.seed} calls"), options.turns, options.longest)
-    views = await _make_calls(calls, [gateway.port for gateway in stage.gateways])
+    calls = make_calls(Random(f"{options.seed} calls"), options.turns, options.longest)
+    patience = PATIENCE + options.seconds if options.pipelines else PATIENCE
+    views = await _make_calls(calls, [gateway.port for gateway in stage.gateways], patience)
     raging.cancel()
     await storm.settle()
     await stage.heal()
@@ -100,10 +108,10 @@ async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, rep
     return Result(options, took, evidence, storm.fallen, recoveries(storm.fallen, turns, records), check(evidence))
 
 
-async def _make_calls(calls: Sequence[ScriptedCall], gateways: Sequence[int]) -> list[CallerView]:
+async def _make_calls(calls: Sequence[ScriptedCall], gateways: Sequence[int], patience: float) -> list[CallerView]:
     room = asyncio.Semaphore(IN_FLIGHT)
     async with httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None)) as http:
-        callers = Callers(http, gateways)
+        callers = Callers(http, gateways, patience)
 
         async def make(call: ScriptedCall) -> CallerView:
             async with room:

@@ -149,8 +149,8 @@ def sound() -> Evidence:
         calls=[Effect("k4/1"), Effect("k4/2"), Effect("k4/2"), Effect("k4/2.1")],
         accepted=frozenset({ONE, TWO, STOPPED, STEPS}),
         by_key={"k1": [ONE], "k2": [TWO], "k3": [STOPPED], "k4": [STEPS], "k5": [EXECUTION], "k6": [FAILED]}
-        | {f"k5.{place}": [child_id(EXECUTION, f"{place}.0")] for place in "12"}
-        | {"k6.1": [child_id(FAILED, "1.0")]},
+        | {f"k5.{place}": Node(place, "ledger").turns(EXECUTION) for place in "12"}
+        | {"k6.1": Node("1", "ledger").turns(FAILED)},
         programs={"k5": PROGRAM, "k6": PROGRAM},
         children=frozenset({Child(child_id(EXECUTION, "1.0"), EXECUTION, "k5.1")}),
     )

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import pytest
 from tests.integration.pipelines.lab import Lab, chain
 
 from pallas_contracts.agents import JsonObject
@@ -45,11 +44,27 @@ async def test_programs_are_checked_compiled_and_run(lab: Lab) -> None:
         print((await http.post(f"/executions/{id}/resume", json={"additionalInputs": {"b": 7}})).json())
         run = await http.post("/execute", json={"ref": "add", "inputs": {"a": 1, "b": 2}})
         print(run.headers, run.json())
-        run = await http.post("/run", json={"source": chain(lab.counted.namespace, ["double", "double"]), "inputs": {"x": 1}})
+        run = await http.post(
+            "/run", json={"source": chain(lab.counted.namespace, ["double", "double"]), "inputs": {"x": 1}}
+        )
         print(run.headers, run.json())
         print((await http.get(f"/executions/{run.json()['executionId']}/events")).text)
         print((await http.get(f"/executions/{run.json()['executionId']}")).text)
-        for path in ("/modules", "/namespaces", "/signatures", "/pipelines", "/pipelines/add", "/pipelines/add/versions", "/history", "/health", "/health/ready", "/metrics", "/pipelines/add/dag.mmd", "/nothing", "/run"):
+        for path in (
+            "/modules",
+            "/namespaces",
+            "/signatures",
+            "/pipelines",
+            "/pipelines/add",
+            "/pipelines/add/versions",
+            "/history",
+            "/health",
+            "/health/ready",
+            "/metrics",
+            "/pipelines/add/dag.mmd",
+            "/nothing",
+            "/run",
+        ):
             print(path, (await http.get(path)).text[:1500])
         print((await http.post(f"/modules/{lab.counted.namespace}.double/invoke", json={"number": 4})).text)
         print((await http.post("/modules/stdlib.math.add/invoke", json={"a": 4, "b": 5})).text)

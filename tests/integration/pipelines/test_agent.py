@@ -48,9 +48,8 @@ def fresh(name: str) -> str:
 
 async def asked(lab: Lab, method: Any, params: JsonObject, principal: Principal = ALICE) -> JsonObject:
     """What the agent answers to a read."""
-    ids = {"team": PIPELINES_TEAM, "agent": CONSTELLATION}
-    question = AgentRead(**ids, method=method, params=params, principal=principal)
-    return (await ask(lab.bus, READ_AGENT, question, **ids)).result
+    question = AgentRead(team=PIPELINES_TEAM, agent=CONSTELLATION, method=method, params=params, principal=principal)
+    return (await ask(lab.bus, READ_AGENT, question, team=PIPELINES_TEAM, agent=CONSTELLATION)).result
 
 
 async def read(lab: Lab, address: str, principal: Principal = ALICE) -> str:
@@ -96,7 +95,8 @@ async def test_a_program_is_kept_by_its_hash_and_stored_by_its_name_for_its_owne
     for tool in ("execute", "delete_pipeline", "unpublish", "diff"):
         texts = list[str]()
         for ref in (f"user:alice/{name}", f"user:alice/{name[::-1]}"):
-            given = {"execute": {"ref": ref, "inputs": {}}, "diff": {"left": ref, "right": ref}}.get(tool, {"ref": ref})
+            given: JsonObject = {"left": ref, "right": ref} if tool == "diff" else {"ref": ref}
+            given |= {"inputs": {"x": 1}} if tool == "execute" else {}
             texts.append((await lab.fails(tool, given, BOB))[1].replace(ref, "REF"))
         assert texts[0] == texts[1], tool
     assert "not found" in (await lab.fails("execute", {"ref": reference, "inputs": {"x": 4}}, BOB))[1]
@@ -154,6 +154,12 @@ async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Re
     assert (await lab.call("execute", {"source": caller, "inputs": {"x": 2}}, BOB))["outputs"] == {"y": 3}
     _, text = await lab.fails("compile", {"source": caller, "name": name})
     assert [fault["code"] for fault in json.loads(text)["errors"]] == ["E031"]
+    compiled = await lab.call("compile", {"source": source})
+    published_hash = compiled["structuralHash"]
+    assert "source" not in json.loads(await read(lab, f"pipelines/{published_hash}", BOB))
+    ran = await lab.call("execute", {"ref": published_hash, "inputs": {"x": 2}}, BOB)
+    for hidden in (f"pipelines/{published_hash}/dag.mmd", f"executions/{ran['executionId']}/dag.svg"):
+        assert "not found" in await unread(lab, hidden, BOB)
     assert await lab.call("unpublish", {"ref": name}) == {"name": f"user:alice/{name}"}
     assert tool not in await tools()
 

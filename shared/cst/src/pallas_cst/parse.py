@@ -83,6 +83,8 @@ def parse(source: str) -> s.Program:
         return parser.program()
     except _Failed:
         raise parser.fault() from None
+    except RecursionError:  # the caller is deep itself; what comes after the parser takes less of the stack
+        parser.refuse("nested too deeply", parser.at)
 
 
 def parse_type(text: str) -> s.TypeExpr:

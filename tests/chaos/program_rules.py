@@ -39,15 +39,21 @@ def nodes_run_as_written(evidence: Evidence) -> Iterator[str]:
 
 
 def children_end_first(evidence: Evidence) -> Iterator[str]:
-    """Before an execution ends, each of its turns has ended or is cancelled; none is claimed after that."""
+    """Before an execution ends, each of its turns has ended or is cancelled; none is executed after that.
+
+    One that is claimed again at the moment in which it ends is not executed.
+    """
     for key, program, execution in evidence.executions:
         for end in (at.position for at in execution.outcomes):
             for node in program.nodes:
                 for child in evidence.turns_of(node, execution):
                     if not _over_before(child, end):
                         yield f"{key}.{node.place}: turn {child.turn} was running when its execution ended"
-                    if any(isinstance(at.body, Claimed) and at.position > end for at in child.claims):
-                        yield f"{key}.{node.place}: turn {child.turn} was claimed when its execution had ended"
+                    late = [
+                        at.body.attempt for at in child.claims if isinstance(at.body, Claimed) and at.position > end
+                    ]
+                    if any(map(child.of_attempt, late)):
+                        yield f"{key}.{node.place}: turn {child.turn} was executed when its execution had ended"
 
 
 def _over_before(turn: LoggedTurn, position: int) -> bool:

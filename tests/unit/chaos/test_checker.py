@@ -364,6 +364,17 @@ def child_claimed_after_its_execution(it: Evidence) -> None:
     it.turns[child_id(EXECUTION, "2.0")].claims.append(at(122, claim(2)))
 
 
+def test_a_turn_that_is_claimed_again_after_its_end_breaks_no_rule() -> None:
+    evidence = sound()
+    child_claimed_after_its_execution(evidence)
+    assert check(evidence) == []
+
+
+def child_executed_after_its_execution(it: Evidence) -> None:
+    child_claimed_after_its_execution(it)
+    it.turns[child_id(EXECUTION, "2.0")].events.append(at(123, started(1, 2)))
+
+
 def another_value(it: Evidence) -> None:
     it.turns[EXECUTION].events = [at(119, answered(1, 1, '{"outputs": {"total": 4}}'))]
 
@@ -423,7 +434,7 @@ DOCTORED: list[tuple[Callable[[Evidence], None], str]] = [
     (branch_not_taken_was_requested, "nodes_run_as_written"),
     (child_ended_after_its_execution, "children_end_first"),
     (child_of_a_failed_execution_runs, "children_end_first"),
-    (child_claimed_after_its_execution, "children_end_first"),
+    (child_executed_after_its_execution, "children_end_first"),
     (another_value, "values_are_right"),
     (failed_without_a_lost_worker, "only_lost_nodes_fail"),
     (failed_itself, "only_lost_nodes_fail"),

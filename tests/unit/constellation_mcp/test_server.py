@@ -317,6 +317,7 @@ async def test_without_a_service_documents_and_syntax_are_there(configuration: C
         (Response("<html>", 502), "answered 502 (mcp-req-"),
         (Response(status_code=302, headers={"location": "http://127.0.0.1:1/"}), "answered 302"),
         (Response("<html>"), "something else than was asked for"),
+        (Response('{"modules": [{"name": "\\ud800"}]}'), "something else than was asked for"),
         (JSONResponse({"modules": 1}), "something else than was asked for"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -359,3 +360,10 @@ def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hashes_get_their_prefix_but_values_stay() -> None:
     given = {"structuralHash": HASH, "list": [{"structuralHash": "x"}], "inputs": {"structuralHash": HASH}}
     assert tools.with_prefix(given) == {**given, "structuralHash": f"sha256:{HASH}"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
+def test_what_json_cannot_write_is_refused(value: object) -> None:
+    execute = next(tool for tool in tools.TOOLS if tool.name == "execute")
+    with pytest.raises(tools.Refused, match="cannot write"):
+        execute.check({"inputs": {"x": value}, "ref": "a"}, 10)

@@ -38,7 +38,7 @@ async def read(service: Service, caller: str, uri: str) -> Content:
         if unquote(rest) not in documents.names():
             raise NotFound
         return Content(documents.read(unquote(rest)), MARKDOWN, bundled=True)
-    if uri == f"{SCHEME}executions":
+    if kind == "executions" and not rest:
         return _json(await service.get(caller, "/history", keep=False))
     if kind not in ("modules", "pipelines"):
         raise NotFound

@@ -132,7 +132,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             ListModules(catalogue),
             KeepPipelines(compiler, store),
             ViewPipelines(compiler, store),
-            ListExecutions(bus, Executions(bus, key), suspensions, compiler),
+            ListExecutions(bus, Executions(bus, key), suspensions, compiler, store),
         )
         agent = make_agent(handlers)
         definition = definition_of(agent)

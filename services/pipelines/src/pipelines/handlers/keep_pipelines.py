@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import PIPELINES_TEAM, PUBLISHED
-from pallas_contracts.errors import Rejected
+from pallas_contracts.errors import NotFound, Rejected
 from pallas_contracts.pipelines import PipelineImage, StoredPipeline
 from pallas_cst.faults import Code, Faulty
 from pipelines.handlers.check_program import compiled
@@ -66,8 +66,17 @@ class KeepPipelines:
         return (await self.store.get(caller, ref)).image.source
 
     async def source_of_tool(self, tool: str) -> str:
-        """The source of a published pipeline, for an execution."""
-        return (await self.store.by_tool(tool)).image.source
+        """The source of a published pipeline, for an execution.
+
+        Raises:
+            NotFound: there is no such tool.
+        """
+        try:
+            found = await self.store.by_tool(tool)
+        except NotFound:  # it may have been published a moment ago, at another replica
+            await self.store.entries.table.poll()
+            found = await self.store.by_tool(tool)
+        return found.image.source
 
     def listed(self, caller: Caller, namespace: str | None = None) -> list[JsonObject]:
         """The caller's own pipelines and the shared ones, by name; all for an administrator."""
@@ -78,13 +87,14 @@ class KeepPipelines:
         return [_summary(entry, aliases[entry.active_version.structural_hash]) for entry in seen]
 
     async def described(self, caller: Caller, ref: str) -> JsonObject:
-        """Inputs, outputs, modules and versions of a pipeline; its source too if it was found by its name."""
+        """Inputs, outputs and modules of a pipeline, its source if the caller may see it, and by name its versions."""
         found = await self.store.get(caller, ref)
         image, entry = found.image, found.pipeline
         aliases = self.store.names_of(caller, image.structural_hash)
         modules = [{"name": used.name, "signature": used.signature} for used in image.modules]
+        source = {"source": image.source} if found.readable else {}
         if entry is None:
-            return _of_image(image, aliases) | {"modules": modules}
+            return _of_image(image, aliases) | {"modules": modules} | source
         versions = [
             {
                 "version": each.version,
@@ -94,7 +104,7 @@ class KeepPipelines:
             }
             for each in entry.versions
         ]
-        return _summary(entry, aliases) | {"modules": modules, "versions": versions, "source": image.source}
+        return _summary(entry, aliases) | {"modules": modules, "versions": versions} | source
 
     async def publish(self, caller: Caller, ref: str, tool: str, description: str = "") -> JsonObject:
         """Make a pipeline a tool of `pipelines/published`.

@@ -14,11 +14,13 @@ from pallas_contracts.turns import Answered
 from pallas_cst.dag import Graph, graph
 from pallas_cst.labels import State
 from pallas_cst.svg import svg
-from pipelines.handlers.view_pipelines import program_of
+from pipelines.handlers.view_pipelines import program_of, readable_source
 from pipelines.programs.compiler import Compiler
+from pipelines.programs.program import Program
 from pipelines.running.suspending import Suspensions
 from pipelines.storing.history import CallMade, ExecutionDetail, Executions
 from pipelines.storing.namespaces import Caller
+from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scope
 
 
@@ -30,6 +32,7 @@ class ListExecutions:
     executions: Executions
     suspensions: Suspensions
     compiler: Compiler
+    store: StoredPipelines
 
     async def page(
         self, caller: Caller, *, limit: int = 20, cursor: str | None = None, agent: str | None = None
@@ -67,10 +70,9 @@ class ListExecutions:
         caller.check(Scope.READ)
         detail = await self.executions.execution(caller, execution_id)
         turn = await read_turn(self.bus, execution_id)
-        source = _source_of(turn) if turn is not None else None
-        if source is None:
+        program = await self._program(caller, turn) if turn is not None else None
+        if program is None:
             raise NotFound(f"The program of execution {execution_id!r} is not kept any more.", code="not_found")
-        program = await program_of(self.compiler, caller, source)
         tools = {used.name for used in program.used}
 
         def draw() -> str:
@@ -79,12 +81,20 @@ class ListExecutions:
 
         return await asyncio.to_thread(draw)
 
+    async def _program(self, caller: Caller, turn: TurnHistory) -> Program | None:
+        """The program in the arguments of an execution; or of its journal, if the caller may see it still."""
+        request = turn.kept or turn.request
+        if request is not None and isinstance(source := request.arguments.get("source"), str):
+            return await program_of(self.compiler, caller, source)
+        if (source := _began_with(turn)) is None:
+            return None
+        program = await program_of(self.compiler, caller, source)
+        await readable_source(self.store, caller, f"sha256:{program.structural_hash}")
+        return program
 
-def _source_of(turn: TurnHistory) -> str | None:
-    """The program in the arguments of an execution, or what its journal has of where it began."""
-    request = turn.kept or turn.request
-    if request is not None and isinstance(source := request.arguments.get("source"), str):
-        return source
+
+def _began_with(turn: TurnHistory) -> str | None:
+    """The source that a reference stood for, or that of the execution that was resumed."""
     events = (event for attempt in turn.attempts.values() for event in attempt.in_order())
     for event in events:
         if isinstance(event, Answered) and event.call == "0" and event.answer is not None:

@@ -50,12 +50,20 @@ class ViewPipelines:
         """A program by a reference or its source: a source has white space, a reference has none."""
         caller.check(Scope.READ)
         is_source = any(char.isspace() for char in given.strip())
-        if is_source:
-            return await program_of(self.compiler, caller, given)
-        found = await self.store.get(caller, given.strip())
-        if not found.readable:
-            raise not_found(given.strip())
-        return await program_of(self.compiler, caller, found.image.source)
+        source = given if is_source else await readable_source(self.store, caller, given.strip())
+        return await program_of(self.compiler, caller, source)
+
+
+async def readable_source(store: StoredPipelines, caller: Caller, ref: str) -> str:
+    """The source behind a reference, if the caller may see it.
+
+    Raises:
+        NotFound: the caller has no such pipeline, or may only execute it.
+    """
+    found = await store.get(caller, ref)
+    if not found.readable:
+        raise not_found(ref)
+    return found.image.source
 
 
 async def program_of(compiler: Compiler, caller: Caller, source: str) -> Program:

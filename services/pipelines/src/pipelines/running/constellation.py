@@ -79,7 +79,7 @@ class ConstellationRuntime:
         program, milliseconds = await self._compiled(attempt)
         if turn.arguments.get("dry_run"):
             return completed({"success": True, "status": "planned", **plan_of(program)})
-        given = _inputs_of(turn.arguments["inputs"])
+        given: JsonObject = {**turn.arguments["inputs"]}
         inputs = read_inputs(program.checked, given)
         if inputs.missing and turn.arguments.get("on_missing") == "ask":
             more = answered(inputs.missing, turn.input_responses)
@@ -108,7 +108,8 @@ class ConstellationRuntime:
 
         before = Suspension.model_validate_json(await started(attempt.steps, f"resume {execution}", take))
         program, milliseconds = await self._compile(turn, before.source)
-        given = {**before.inputs, **_inputs_of(turn.arguments.get("additionalInputs") or {})}
+        more: JsonObject = turn.arguments.get("additionalInputs") or {}
+        given = before.inputs | more
         inputs = read_inputs(program.checked, given)
         began = before.model_copy(update={"inputs": given, "resumptions": before.resumptions + 1})
         return await self._run(attempt, program, inputs, began, milliseconds)
@@ -205,10 +206,6 @@ class ConstellationRuntime:
         except Faulty as faulty:
             raise Rejected(faults_text(source, faulty), code="faulty_program") from None
         return program, round((time.perf_counter() - began) * 1000, 3)
-
-
-def _inputs_of(given: JsonObject) -> JsonObject:
-    return dict(given)
 
 
 def _metrics(compiled: float, ran: Ran) -> JsonObject:

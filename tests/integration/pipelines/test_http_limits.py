@@ -16,7 +16,7 @@ BURST = 5
 
 @requirement("C-arch-7")
 async def test_an_agent_that_sends_too_much_takes_nothing_from_others(lab: Lab) -> None:
-    replica = await lab.replica(pipeline_rate="60", pipeline_burst=str(BURST))
+    replica = await lab.replica(pipeline_rate="1", pipeline_burst=str(BURST))
     async with api_of(replica) as api:
 
         async def ask(agent: str) -> int:
@@ -29,14 +29,14 @@ async def test_an_agent_that_sends_too_much_takes_nothing_from_others(lab: Lab) 
         greedy = [asyncio.create_task(ask("tests:greedy")) for _ in range(100)]
         polite = await gather(*(ask(f"tests:polite-{number}") for number in range(49) for _ in range(2)))
         assert Counter(polite) == {200: 98}
-        assert BURST <= Counter(await gather(*greedy))[200] <= BURST + 10  # those that ran into it meanwhile
+        assert BURST <= Counter(await gather(*greedy))[200] <= BURST + 1  # one may have run into it meanwhile
 
         # All agents of one address have the rate of fifty, however many there seem to be.
-        invented = await gather(*(ask(f"tests:invented-{number}") for number in range(60 * BURST)))
+        invented = await gather(*(ask(f"tests:invented-{number}") for number in range(40 * BURST)))
         assert 429 in invented
 
 
-@requirement("C-http-3", "C-arch-6", "C-met-2")
+@requirement("C-http-3", "C-arch-6")
 async def test_every_request_is_told_with_its_agent_and_its_id(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     replica = await lab.replica()

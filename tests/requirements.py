@@ -239,6 +239,8 @@ REQUIREMENTS: dict[str, str] = {
     "C-arch-3": "the language's documents are there without a network",
     "C-arch-4": "every request says which agent makes it, and for whom",
     "C-arch-5": "every request has an id of its own",
+    "C-arch-6": "the service tells who made a request in its log, its metrics and its traces",
+    "C-arch-7": "fifty agents have rates of their own, and one that sends too much takes nothing from others",
     "C-res-1": "the language reference is a resource",
     "C-res-2": "the options of calls are a resource",
     "C-res-3": "the types are a resource",
@@ -264,9 +266,16 @@ REQUIREMENTS: dict[str, str] = {
     "C-cfg-2": "the environment alone is enough",
     "C-cfg-3": "a wrong configuration is refused by its field",
     "C-cfg-4": "an entry of a host is a command and an environment",
+    "C-http-1": "a module is described at an address of its own",
+    "C-http-2": "a program is checked without being compiled or stored",
+    "C-http-3": "both headers are in the log, whatever the request",
+    "C-http-4": "stored pipelines are listed with the types of their inputs and outputs",
+    "C-met-2": "every request of the local server is counted for its agent",
+    "C-sec-1": "each route needs a scope: read, execute, write or admin",
     "C-sec-2": "a source that is too long is not sent",
     "C-sec-3": "the local server limits its requests",
     "C-sec-4": "nothing shows the key or the address of the service",
+    "C-sec-5": "what another caller owns is answered as what does not exist",
 }
 """What is promised, by id."""
 

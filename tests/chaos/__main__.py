@@ -21,12 +21,20 @@ def main() -> int:
     """Read the options and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000), help="default: another one each time")
-    parser.add_argument("--turns", type=int, default=500, help="calls to make (default: %(default)s)")
+    parser.add_argument("--turns", type=int, help="calls to make (default: 500, with --pipelines 200)")
     parser.add_argument("--seconds", type=float, default=180.0, help="how long blows fall at most")
-    parser.add_argument("--every", type=float, default=2.5, help="seconds between two blows on average")
+    parser.add_argument("--every", type=float, help="seconds between two blows on average (default: 2.5, 0.2)")
+    parser.add_argument("--pipelines", action="store_true", help="only programs of 30 nodes, and blows without a break")
     parser.add_argument("--keep", type=Path, help="folder for the logs of all processes, which are else thrown away")
     options = parser.parse_args()
-    wanted = Options(options.seed, options.turns, options.seconds, options.every)
+    turns, every = (200, 0.2) if options.pipelines else (500, 2.5)
+    wanted = Options(
+        options.seed,
+        options.turns or turns,
+        options.seconds,
+        options.every or every,
+        pipelines=options.pipelines,
+    )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="pallas-chaos-") as temporary:
         folder = options.keep or Path(temporary)

@@ -9,10 +9,11 @@ from typing import Any
 
 import httpx
 from tests.chaos.evidence import Answer, CallerView
-from tests.chaos.script import DATA_AGENTS, ScriptedCall
+from tests.chaos.programs import program_of
+from tests.chaos.script import DATA_AGENTS, PROGRAM, ScriptedCall
 from tests.e2e import wire
 
-from pallas_contracts.catalog import DATA_TEAM
+from pallas_contracts.catalog import CONSTELLATION, DATA_TEAM, PIPELINES_TEAM
 
 PATIENCE = 120.0
 """Seconds after which a call counts as never answered."""
@@ -34,12 +35,13 @@ class Callers:
 
     http: httpx.AsyncClient
     gateways: Sequence[int]
+    patience: float = PATIENCE
 
     async def call(self, call: ScriptedCall) -> CallerView:
         """Make one call, until it is answered or its caller has to give up."""
         view = CallerView(call.key, call.agent, call.kind, goes_on=call.kind == "keyed")
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 await self._try(call, view)
         except TimeoutError:
             view.ended = "unheard"
@@ -70,8 +72,7 @@ class Callers:
     async def _once(self, call: ScriptedCall, view: CallerView, gateway: int) -> None:
         """One stream of the call. A cancel in the modern era closes it."""
         view.streams.append([])
-        team = DATA_TEAM if call.agent in DATA_AGENTS else "chaos"
-        url = f"http://127.0.0.1:{self.gateways[gateway % len(self.gateways)]}/teams/{team}/mcp/{call.agent}"
+        url = f"http://127.0.0.1:{self.gateways[gateway % len(self.gateways)]}{_path(call.agent)}"
         if view.last_event is not None:
             await self._follow(view, wire.resumed(self.http, url, view.last_event))
             return
@@ -124,6 +125,12 @@ class Callers:
             raise Unanswered(sent=True) from error
 
 
+def _path(agent: str) -> str:
+    if agent == PROGRAM:
+        return f"/teams/{PIPELINES_TEAM}/mcp/{CONSTELLATION}"
+    return f"/teams/{DATA_TEAM if agent in DATA_AGENTS else 'chaos'}/mcp/{agent}"
+
+
 async def _hear(view: CallerView, stream: wire.Stream) -> None:
     """Keep the messages of the stream, up to the answer. An answer without progress is no stream."""
     if stream.response.headers["content-type"].startswith("application/json"):
@@ -155,6 +162,8 @@ def params_of(call: ScriptedCall) -> dict[str, Any]:
             tool, arguments = "carry", {"key": call.key, "seconds": round(call.seconds, 2), "steps": call.steps}
         case "meter" | "gauge":
             tool, arguments = "measure", {"key": call.key, "seconds": round(call.seconds, 2)}
+        case "program":
+            tool, arguments = "execute", {"source": program_of(call).source, "inputs": {"key": call.key}}
         case "quick":
             tool, arguments = "answer", {"key": call.key}
         case _:

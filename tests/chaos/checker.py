@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from tests.chaos.caller_rules import answers_agree, everybody_is_answered, nothing_is_missed, superseded_is_silent
 from tests.chaos.effects import Effect
 from tests.chaos.evidence import Evidence, LoggedTurn
+from tests.chaos.program_rules import (
+    children_end_first,
+    ids_follow,
+    nodes_run_as_written,
+    only_lost_nodes_fail,
+    values_are_right,
+)
 
 from pallas_contracts.turns import Answered, CancelRequested, Claimed, ModelCalled, ToolStarted
 
@@ -150,6 +157,11 @@ RULES: tuple[Rule, ...] = (
     answers_agree,
     everybody_is_answered,
     queue_is_empty,
+    ids_follow,
+    nodes_run_as_written,
+    children_end_first,
+    values_are_right,
+    only_lost_nodes_fail,
 )
 
 

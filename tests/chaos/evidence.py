@@ -1,12 +1,13 @@
 """The evidence of a storm for the checker: the log, the callers' views, the effects, the queue."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, takewhile
 from typing import Literal
 
 from tests.chaos.effects import Effect
+from tests.chaos.programs import Node, Program
 
 from pallas_contracts.turns import Answered, AnyEvent, CancelRequested, Claimed, TurnOutcome
 
@@ -107,11 +108,21 @@ class LoggedTurn:
         return [found[seq] for seq in sorted(found)]
 
 
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A turn that an execution has requested, with the key of its node."""
+
+    turn: str
+    parent: str
+    key: str
+
+
 @dataclass
 class Evidence:
     """Everything together. `accepted` are the turns whose requests the broker has confirmed, `calls` those of a model
     and of tools without an effect. `by_key` leads from a caller's key to its turns, `left` says what is still in the
-    queue, `broker_gone` from when until when the broker was away.
+    queue, `broker_gone` from when until when the broker was away. `programs` are those that were executed, by the keys
+    of their callers, and `children` the turns that their executions have requested.
     """
 
     turns: dict[str, LoggedTurn]
@@ -122,4 +133,18 @@ class Evidence:
     by_key: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     left: Sequence[str] = ()
     broker_gone: Sequence[tuple[datetime, datetime]] = ()
+    programs: Mapping[str, Program] = field(default_factory=dict[str, Program])
+    children: frozenset[Child] = frozenset()
     safe: frozenset[str] = frozenset({"notes"})
+
+    @property
+    def executions(self) -> Iterator[tuple[str, Program, LoggedTurn]]:
+        """The executions of all programs, with the keys of their callers."""
+        for key, program in self.programs.items():
+            for turn in self.by_key.get(key, ()):
+                if turn in self.turns:
+                    yield key, program, self.turns[turn]
+
+    def turns_of(self, node: Node, execution: LoggedTurn) -> list[LoggedTurn]:
+        """The turns in the log that a node of an execution has made."""
+        return [self.turns[turn] for turn in node.turns(execution.turn) if turn in self.turns]

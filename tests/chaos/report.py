@@ -26,6 +26,12 @@ def facts(result: Result) -> dict[str, Any]:
         "callers": dict(sorted(Counter(f"{it.kind}: {it.ended}" for it in result.evidence.callers).items())),
         "outcomes": dict(sorted(outcomes.items())),
         "attempts": {str(number): count for number, count in sorted(attempts.items())},
+        "programs": len(result.evidence.programs),
+        "nodes": sum(
+            len(result.evidence.turns_of(node, execution))
+            for _, program, execution in result.evidence.executions
+            for node in program.nodes
+        ),
         "effects": len(result.evidence.effects),
         "counted_calls": len(result.evidence.calls),
         "counted_calls_again": len(result.evidence.calls) - len({it.key for it in result.evidence.calls}),
@@ -45,6 +51,7 @@ def markdown(it: dict[str, Any]) -> str:
         f"# Storm, seed {it['seed']}\n\n{it['calls']} calls at 64 in flight over two gateways, three workers, two "
         f"pools and two replicas of pipelines, {it['accepted']} turns witnessed as accepted, {it['effects']} effects, "
         f"{it['seconds']:.0f} s. "
+        f"{it['programs']} of the calls are programs, whose executions made {it['nodes']} turns. "
         f"{it['counted_calls']} calls of a model and of a tool without effects were counted at their ends; "
         f"{it['counted_calls_again']} of them repeat a call, whose answer had not been stored. "
         f"**Violations: {len(found)}.**",

@@ -2,26 +2,28 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import httpx
-from tests.chaos.callers import Callers
+from tests.chaos.callers import PATIENCE, Callers
 from tests.chaos.checker import Violation, check
 from tests.chaos.collect import left_in_queue, read_log
 from tests.chaos.effects import Effect, read_effects
 from tests.chaos.evidence import CallerView, Evidence, LoggedTurn
 from tests.chaos.parts import SECRET, Stage
+from tests.chaos.programs import Program, program_of
 from tests.chaos.recovery import recoveries
-from tests.chaos.script import ScriptedCall, scripted_blows, scripted_calls
+from tests.chaos.script import PROGRAM, ScriptedCall, scripted_blows, scripted_calls, scripted_hail, scripted_programs
 from tests.chaos.storm import Fallen, Storm
 from tests.chaos.witness import Witness, witnessing
 from tests.integration.real_parts import until
 
 from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_contracts.catalog import CONSTELLATION
 from pallas_contracts.keyed import LogKey
 
 TEAM = Path(__file__).parent / "team"
@@ -31,13 +33,17 @@ _SETTLES_WITHIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What makes a storm: blows fall for at most `seconds`, one `every` so many; calls take `longest` seconds."""
+    """What makes a storm: blows fall for at most `seconds`, one `every` so many; calls take `longest` seconds.
+
+    With `pipelines` all calls are programs of 30 nodes, and the storm is a hail.
+    """
 
     seed: int
     turns: int = 500
     seconds: float = 180.0
     every: float = 2.5
     longest: float = 12.0
+    pipelines: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,11 +72,15 @@ async def run(options: Options, folder: Path, report: Callable[[str], None]) -> 
 
 async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, report: Callable[[str], None]) -> Result:
     began = time.monotonic()
-    storm = Storm(stage, report)
-    blows = scripted_blows(Random(f"{options.seed} blows"), options.seconds, options.every)
+    storm = Storm(stage, report, options.pipelines)
+    make_blows, make_calls = (
+        (scripted_hail, scripted_programs) if options.pipelines else (scripted_blows, scripted_calls)
+    )
+    blows = make_blows(Random(f"{options.seed} blows"), options.seconds, options.every)
     raging = asyncio.create_task(storm.rage(blows))
-    calls = scripted_calls(Random(f"{options.seed} calls"), options.turns, options.longest)
-    views = await _make_calls(calls, [gateway.port for gateway in stage.gateways])
+    calls = make_calls(Random(f"{options.seed} calls"), options.turns, options.longest)
+    patience = PATIENCE + options.seconds if options.pipelines else PATIENCE
+    views = await _make_calls(calls, [gateway.port for gateway in stage.gateways], patience)
     raging.cancel()
     await storm.settle()
     await stage.heal()
@@ -80,7 +90,9 @@ async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, rep
     report(f"the queue is {'not ' if left else ''}empty after {time.monotonic() - began:.0f} s")
     turns, records = await read_log(bus)
     effects = read_effects(stage.effects)
+    programs = {call.key: program_of(call) for call in calls if call.agent == PROGRAM}
     by_key = _keys(calls, witness, turns, effects)
+    _add_executions(by_key, programs, views, turns, effects)
     evidence = Evidence(
         turns,
         views,
@@ -90,14 +102,16 @@ async def _storm(options: Options, stage: Stage, bus: Bus, witness: Witness, rep
         by_key,
         left,
         storm.broker_gone,
+        programs,
+        frozenset(witness.children),
     )
     return Result(options, took, evidence, storm.fallen, recoveries(storm.fallen, turns, records), check(evidence))
 
 
-async def _make_calls(calls: Sequence[ScriptedCall], gateways: Sequence[int]) -> list[CallerView]:
+async def _make_calls(calls: Sequence[ScriptedCall], gateways: Sequence[int], patience: float) -> list[CallerView]:
     room = asyncio.Semaphore(IN_FLIGHT)
     async with httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None)) as http:
-        callers = Callers(http, gateways)
+        callers = Callers(http, gateways, patience)
 
         async def make(call: ScriptedCall) -> CallerView:
             async with room:
@@ -131,6 +145,27 @@ def _keys(
         if logged is not None and logged not in known:
             known.append(logged)
     for effect in effects:
-        if effect.turn is not None and effect.turn not in found[effect.caller]:
-            found[effect.caller].append(effect.turn)
+        known = found.get(effect.caller)
+        if known is not None and effect.turn is not None and effect.turn not in known:
+            known.append(effect.turn)
     return found
+
+
+def _add_executions(
+    by_key: dict[str, list[str]],
+    programs: Mapping[str, Program],
+    views: Sequence[CallerView],
+    turns: dict[str, LoggedTurn],
+    effects: Sequence[Effect],
+) -> None:
+    """Add the executions that the callers were told of, or that follow from an effect, and the turns of all nodes."""
+    answered = {view.key: view.answer.turn for view in views if view.answer is not None and view.answer.turn}
+    had = {effect.turn: effect.caller for effect in effects if effect.turn is not None}
+    executions = [turn.turn for turn in turns.values() if turn.agent == CONSTELLATION]
+    for key, program in programs.items():
+        nodes = {f"{key}.{node.place}": node for node in program.nodes}
+        known = {*by_key[key], *([answered[key]] if key in answered else [])}
+        known |= {it for it in executions for name, node in nodes.items() if name in map(had.get, node.turns(it))}
+        by_key[key] = sorted(known)
+        for name, node in nodes.items():
+            by_key[name] = [turn for execution in known for turn in node.turns(execution) if turn in turns]

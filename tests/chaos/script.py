@@ -15,8 +15,11 @@ type Manner = Literal["kill", "term", "stop"]
 DATA_AGENTS = ("meter", "gauge")
 """Agents of the team `data`. The first has effects that must not happen twice; the second has none."""
 
+PROGRAM = "program"
+"""The agent of a call that executes a program."""
+
 _OF_WORKERS = (("ledger", 5), ("notes", 3), ("teller", 3), ("quick", 3), ("planner", 4), ("asker", 3), ("courier", 4))
-_AGENTS = (*_OF_WORKERS, *((name, 3) for name in DATA_AGENTS))
+_AGENTS = (*_OF_WORKERS, *((name, 3) for name in DATA_AGENTS), (PROGRAM, 5))
 _KINDS: tuple[tuple[Kind, int], ...] = (
     ("plain", 6),
     ("keyed", 5),
@@ -70,12 +73,17 @@ class Blow:
 
 def scripted_calls(random: Random, count: int, longest: float) -> list[ScriptedCall]:
     """As many calls, of up to `longest` seconds of work each."""
-    return [_call(random, f"k{number}", longest) for number in range(1, count + 1)]
+    return [_call(random, f"k{number}", _pick(random, _AGENTS), 0.3, longest) for number in range(1, count + 1)]
 
 
-def _call(random: Random, key: str, longest: float) -> ScriptedCall:
-    agent, kind = _pick(random, _AGENTS), _pick(random, _KINDS)
-    seconds = random.uniform(0.3, longest)
+def scripted_programs(random: Random, count: int, longest: float) -> list[ScriptedCall]:
+    """As many calls, each of a program of 30 nodes or a few more."""
+    return [_call(random, f"k{number}", PROGRAM, longest / 2, longest) for number in range(1, count + 1)]
+
+
+def _call(random: Random, key: str, agent: str, shortest: float, longest: float) -> ScriptedCall:
+    kind = _pick(random, _KINDS)
+    seconds = random.uniform(shortest, longest)
     cancel_after = random.uniform(0.0, seconds * 1.2) if "cancelled" in kind else None
     steps = max(2, min(12, round(seconds / 0.4)))
     return ScriptedCall(key, agent, kind, seconds, steps, random.randrange(2), cancel_after)
@@ -91,6 +99,19 @@ def scripted_blows(random: Random, seconds: float, every: float) -> list[Blow]:
         blows.append(Blow(at, target, manner, random.randrange(6), down))
         at += random.uniform(0.4, 1.6) * every
     return blows
+
+
+def scripted_hail(random: Random, seconds: float, every: float) -> list[Blow]:
+    """A kill or a stop `every` so many seconds, of whatever executes, submits or follows turns; the broker is restarted
+    after a fifth of the time and after half of it.
+    """
+    targets: tuple[Target, ...] = ("worker", "gateway", "pool", "pipelines")
+    blows = [
+        Blow(at * every, random.choice(targets), random.choice(("kill", "stop")), random.randrange(6), 1.5)
+        for at in range(5, round(seconds / every))
+    ]
+    restarts = [Blow(seconds / 5, "nats", "kill", 0, 0.5), Blow(seconds / 2, "nats", "term", 0, 0.5)]
+    return sorted([*blows, *restarts], key=lambda blow: blow.at)
 
 
 def _pick[T](random: Random, weighted: Sequence[tuple[T, int]]) -> T:

@@ -28,11 +28,12 @@ class Fallen:
 @dataclass
 class Storm:
     """`fallen` are the blows that hit something. One that finds its target down or paused hits nothing, and the last
-    worker that works is spared.
+    worker that works is spared; in a hail the last one of each kind, and what does not work yet.
     """
 
     stage: Stage
     report: Callable[[str], None]
+    hail: bool = False
     fallen: list[Fallen] = field(default_factory=list[Fallen])
     _healing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
     _nats_down: bool = False
@@ -61,7 +62,7 @@ class Storm:
                 self._heal(self._restart_nats(blow), self._fell(blow, "nats"))
             return
         part = self._target(blow)
-        if part is None or not part.up or part.paused or self._last_one(part):
+        if part is None or not part.up or part.paused or self._last_one(part) or (self.hail and not part.works):
             return
         fallen = self._fell(blow, part.instance)
         part.send(_SIGNALS[blow.manner])
@@ -69,7 +70,9 @@ class Storm:
 
     def _last_one(self, part: Part) -> bool:
         """Whether no other worker works: how long a turn stands still says something only while there is one."""
-        return part in self.stage.workers and not any(it.works for it in self.stage.workers if it is not part)
+        stage = self.stage
+        kinds = (stage.workers, stage.gateways, stage.pools, stage.pipelines) if self.hail else (stage.workers,)
+        return any(part in kind and not any(it.works for it in kind if it is not part) for kind in kinds)
 
     def _target(self, blow: Blow) -> Part | None:
         match blow.target:
@@ -108,7 +111,7 @@ class Storm:
         await part.ended()
         await asyncio.sleep(blow.down)
         part.start()
-        if part in self.stage.workers:
+        if part is not self.stage.redis:
             self._ready(part)
 
     def _ready(self, part: Part) -> None:

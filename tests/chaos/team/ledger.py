@@ -1,8 +1,9 @@
-"""A function that reports its steps and has one effect on the way, written down where the platform cannot see it."""
+"""Functions that have one effect on the way, written down where the platform cannot see it; one reports its steps."""
 
 import asyncio
 import os
 
+from pallas_contracts.turns import Result
 from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
@@ -11,6 +12,13 @@ _SCHEMA = {
     "type": "object",
     "properties": {"key": {"type": "string"}, "seconds": {"type": "number"}, "steps": {"type": "integer"}},
     "required": ["key", "seconds", "steps"],
+}
+
+_NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+_SUM = {
+    "type": "object",
+    "properties": {"key": {"type": "string"}, "seconds": {"type": "number"}, "number": {"type": "integer"}},
+    "required": ["key", "seconds", "number"],
 }
 
 
@@ -25,6 +33,17 @@ async def append(ctx: CallContext, arguments: JsonObject) -> str:
             await ctx.side_effect("append")
             _write_down(f"{key} {ctx.turn.turn_id} {attempt}\n")
     return f"{key} done by attempt {attempt}"
+
+
+@agent.tool("add", "Add one to a number once", input_schema=_SUM, output_schema=_NUMBER, correlation="key")
+async def add(ctx: CallContext, arguments: JsonObject) -> Result:
+    """Have the effect in the middle of `seconds`."""
+    half = arguments["seconds"] / 2
+    await asyncio.sleep(half)
+    await ctx.side_effect("add")
+    _write_down(f"{arguments['key']} {ctx.turn.turn_id} {ctx.turn.attempt}\n")
+    await asyncio.sleep(half)
+    return Result(structured={"number": arguments["number"] + 1})
 
 
 def _write_down(line: str) -> None:

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.chaos.checker import RULES, check
 from tests.chaos.effects import Effect
-from tests.chaos.evidence import Answer, At, CallerView, Evidence, LoggedTurn
+from tests.chaos.evidence import Answer, At, CallerView, Child, Evidence, LoggedTurn
+from tests.chaos.programs import Node, Program
 from tests.chaos.report import facts, markdown
 from tests.chaos.run import Options, Result
 
+from pallas_contracts.ids import child_id
 from pallas_contracts.turns import (
     Answered,
     AnyEvent,
@@ -18,6 +20,7 @@ from pallas_contracts.turns import (
     Claimed,
     ModelCalled,
     Progress,
+    ToolFailed,
     ToolStarted,
     TurnOutcome,
 )
@@ -25,6 +28,10 @@ from pallas_contracts.turns import Result as Said
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ONE, TWO, STOPPED, STEPS = "a" * 32, "b" * 32, "c" * 32, "f" * 32
+EXECUTION, FAILED = "1" * 32, "2" * 32
+PROGRAM = Program(
+    "", (Node("1", "ledger"), Node("2", "notes", tries=2), Node("3", "ledger", taken=False)), {"total": 3}
+)
 
 
 def at[T](position: int, record: T) -> At[T]:
@@ -79,8 +86,40 @@ def steps() -> LoggedTurn:
     return turn
 
 
+def child(execution: str, place: str, agent: str, position: int) -> LoggedTurn:
+    """The turn of a node, with an effect."""
+    turn = LoggedTurn(child_id(execution, f"{place}.0"), agent)
+    turn.claims = [at(position, claim(1))]
+    turn.events = [at(position + 1, started(1, 1)), at(position + 2, answered(2, 1, "done"))]
+    turn.outcomes = [at(position + 3, outcome(turn.turn, 1, 2))]
+    return turn
+
+
+def execution(turn: str, position: int, *events: tuple[int, AnyEvent], **fields: object) -> LoggedTurn:
+    """An execution that ends 20 positions after its claim."""
+    made = LoggedTurn(turn, "constellation")
+    made.claims = [at(position, claim(1))]
+    made.events = [at(position + 19, event) for event in events]
+    made.outcomes = [at(position + 20, outcome(turn, 1, len(events), **fields))]
+    return made
+
+
+def executions() -> list[LoggedTurn]:
+    """One that has completed with two turns; one that failed because the worker of its only turn was lost."""
+    lost = ToolFailed(seq=1, call="1.0", server="chaos/ledger", tool="add", duration_ms=1.0, code="worker_lost")
+    gone = child(FAILED, "1", "ledger", 131)
+    gone.outcomes = [at(134, outcome(gone.turn, 1, 2, status="failed", code="worker_lost"))]
+    return [
+        execution(EXECUTION, 100, answered(1, 1, '{"outputs": {"total": 3}}')),
+        *(child(EXECUTION, "1", "ledger", 101), child(EXECUTION, "2", "notes", 106)),
+        *(execution(FAILED, 130, (1, lost), status="failed", code="node_failed"), gone),
+    ]
+
+
 def sound() -> Evidence:
-    """A turn with an effect, a safe one with two attempts and two effects, a cancelled one, one of several steps."""
+    """A turn with an effect, a safe one with two attempts and two effects, a cancelled one, one of several steps; an
+    execution of a program that has completed, and one that failed.
+    """
     once = LoggedTurn(ONE, "ledger")
     once.claims = [at(1, claim(1))]
     once.events = [at(2, step(1, 1, 1)), at(3, started(2, 1)), at(4, step(3, 1, 2)), at(5, answered(4, 1, "k1 done"))]
@@ -96,16 +135,24 @@ def sound() -> Evidence:
     lines = ["k1 attempt 1 step 1", "ledger/append: started", "k1 attempt 1 step 2"]
     again = ["k1 attempt 1 step 1", "ledger/append: started", "k1 attempt 2 step 1", "ledger/append: started"]
     return Evidence(
-        turns={turn.turn: turn for turn in (once, twice, stopped, steps())},
+        turns={turn.turn: turn for turn in (once, twice, stopped, steps(), *executions())},
         callers=[
             CallerView("k1", "ledger", "plain", "answered", Answer(ONE, None, "k1 done"), streams=[lines]),
             CallerView("k2", "notes", "legacy", "answered", Answer(TWO, None, "k2 done"), streams=[again]),
             CallerView("k3", "ledger", "cancelled", "closed", streams=[[]]),
         ],
-        effects=[Effect("k1", ONE, 1), Effect("k2", TWO, 1), Effect("k2", TWO, 2), Effect("k4/1.1")],
+        effects=[
+            *(Effect("k1", ONE, 1), Effect("k2", TWO, 1), Effect("k2", TWO, 2), Effect("k4/1.1")),
+            *(Effect("k5.1", child_id(EXECUTION, "1.0"), 1), Effect("k5.2", child_id(EXECUTION, "2.0"), 1)),
+            Effect("k6.1", child_id(FAILED, "1.0"), 1),
+        ],
         calls=[Effect("k4/1"), Effect("k4/2"), Effect("k4/2"), Effect("k4/2.1")],
         accepted=frozenset({ONE, TWO, STOPPED, STEPS}),
-        by_key={"k1": [ONE], "k2": [TWO], "k3": [STOPPED], "k4": [STEPS]},
+        by_key={"k1": [ONE], "k2": [TWO], "k3": [STOPPED], "k4": [STEPS], "k5": [EXECUTION], "k6": [FAILED]}
+        | {f"k5.{place}": Node(place, "ledger").turns(EXECUTION) for place in "12"}
+        | {"k6.1": Node("1", "ledger").turns(FAILED)},
+        programs={"k5": PROGRAM, "k6": PROGRAM},
+        children=frozenset({Child(child_id(EXECUTION, "1.0"), EXECUTION, "k5.1")}),
     )
 
 
@@ -276,6 +323,70 @@ def message_left_in_queue(it: Evidence) -> None:
     it.left = ["1 messages are left in the queue"]
 
 
+def node_had_its_effect_twice(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k5.1", child_id(EXECUTION, "1.0"), 1)]
+
+
+def effect_of_an_unknown_node(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k5.9")]
+
+
+def id_of_another_place(it: Evidence) -> None:
+    it.children = frozenset({Child(child_id(EXECUTION, "2.0"), EXECUTION, "k5.1")})
+
+
+def id_of_a_try_too_many(it: Evidence) -> None:
+    it.children = frozenset({Child(child_id(EXECUTION, "1.1"), EXECUTION, "k5.1")})
+
+
+def node_without_effect(it: Evidence) -> None:
+    it.effects = [effect for effect in it.effects if effect.key != "k5.2"]
+
+
+def branch_not_taken_had_an_effect(it: Evidence) -> None:
+    it.effects = [*it.effects, Effect("k6.3")]
+
+
+def branch_not_taken_was_requested(it: Evidence) -> None:
+    made = child(EXECUTION, "3", "ledger", 111)
+    it.turns[made.turn] = made
+
+
+def child_ended_after_its_execution(it: Evidence) -> None:
+    it.turns[child_id(EXECUTION, "1.0")].outcomes = [at(121, outcome(child_id(EXECUTION, "1.0"), 1, 2))]
+
+
+def child_of_a_failed_execution_runs(it: Evidence) -> None:
+    it.turns[child_id(FAILED, "1.0")].outcomes.clear()
+
+
+def child_claimed_after_its_execution(it: Evidence) -> None:
+    it.turns[child_id(EXECUTION, "2.0")].claims.append(at(122, claim(2)))
+
+
+def test_a_turn_that_is_claimed_again_after_its_end_breaks_no_rule() -> None:
+    evidence = sound()
+    child_claimed_after_its_execution(evidence)
+    assert check(evidence) == []
+
+
+def child_executed_after_its_execution(it: Evidence) -> None:
+    child_claimed_after_its_execution(it)
+    it.turns[child_id(EXECUTION, "2.0")].events.append(at(123, started(1, 2)))
+
+
+def another_value(it: Evidence) -> None:
+    it.turns[EXECUTION].events = [at(119, answered(1, 1, '{"outputs": {"total": 4}}'))]
+
+
+def failed_without_a_lost_worker(it: Evidence) -> None:
+    it.turns[FAILED].events.clear()
+
+
+def failed_itself(it: Evidence) -> None:
+    it.turns[FAILED].outcomes = [at(150, outcome(FAILED, 1, 1, status="failed", code="internal"))]
+
+
 DOCTORED: list[tuple[Callable[[Evidence], None], str]] = [
     (outcome_missing, "one_outcome"),
     (accepted_turn_missing, "one_outcome"),
@@ -314,6 +425,19 @@ DOCTORED: list[tuple[Callable[[Evidence], None], str]] = [
     (caller_without_answer, "everybody_is_answered"),
     (resumable_caller_without_answer, "everybody_is_answered"),
     (message_left_in_queue, "queue_is_empty"),
+    (node_had_its_effect_twice, "effects_once"),
+    (effect_of_an_unknown_node, "effects_once"),
+    (id_of_another_place, "ids_follow"),
+    (id_of_a_try_too_many, "ids_follow"),
+    (node_without_effect, "nodes_run_as_written"),
+    (branch_not_taken_had_an_effect, "nodes_run_as_written"),
+    (branch_not_taken_was_requested, "nodes_run_as_written"),
+    (child_ended_after_its_execution, "children_end_first"),
+    (child_of_a_failed_execution_runs, "children_end_first"),
+    (child_executed_after_its_execution, "children_end_first"),
+    (another_value, "values_are_right"),
+    (failed_without_a_lost_worker, "only_lost_nodes_fail"),
+    (failed_itself, "only_lost_nodes_fail"),
 ]
 
 

@@ -99,7 +99,7 @@ class Drift:
             return known.model_copy(update={"broken": broken})
 
         await self.store.entries.change(entry.name, change)
-        log.info("pipeline broken" if broken else "pipeline runs again", extra={"version": entry.active})
+        log.info("pipeline broken" if broken else "pipeline runs again", extra={"owner": entry.owner})
 
 
 @asynccontextmanager

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
@@ -21,9 +21,9 @@ type Change = Callable[[StoredPipeline | None], StoredPipeline | None]
 """What becomes of an entry; None stands for none. It may refuse by raising."""
 
 
-def expired(entry: StoredPipeline) -> bool:
+def expired(entry: StoredPipeline, now: datetime | None = None) -> bool:
     """Whether a temporary pipeline's time is over."""
-    return entry.expires_at is not None and entry.expires_at <= utc_now()
+    return entry.expires_at is not None and entry.expires_at <= (now or utc_now())
 
 
 def keeper_of(entry: StoredPipeline) -> str:
@@ -93,16 +93,16 @@ class Entries:
                 check_size(self.bus, PIPELINE_NAMES, wanted)
             try:
                 if wanted is None:
-                    await kv.delete(self.bus, PIPELINE_NAMES, after=position, name=key)
+                    position = await kv.delete(self.bus, PIPELINE_NAMES, after=position, name=key)
                 else:
-                    await kv.put(self.bus, PIPELINE_NAMES, wanted, after=position, name=key)
+                    position = await kv.put(self.bus, PIPELINE_NAMES, wanted, after=position, name=key)
             except Conflict:
                 continue
-            with suppress(Unavailable):  # it is stored; the copy has it a moment later
-                await self.table.poll()
+            self.table.changed(key, wanted, position)
             return wanted
         raise Unavailable("The pipeline is being changed by many at the same time.", code="busy")
 
 
 def _listed(entries: Iterable[StoredPipeline]) -> list[StoredPipeline]:
-    return sorted((entry for entry in entries if not expired(entry)), key=lambda entry: entry.name)
+    now = utc_now()
+    return sorted((entry for entry in entries if not expired(entry, now)), key=lambda entry: entry.name)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,6 +25,8 @@ MOST_PUBLISHED = 500
 
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _MODULES = f"{PIPELINES_TEAM}.{PUBLISHED}."
+type _Types = tuple[tuple[str, str], ...]
+
 _LIMITS = Limits(turn_timeout=3600.0, max_attempts=100)
 
 
@@ -107,12 +110,8 @@ def tool_of(entry: StoredPipeline, publication: Publication) -> ToolDefinition:
     Raises:
         ValidationError: its types are too large for a definition.
     """
-    return ToolDefinition(
-        name=publication.tool,
-        description=publication.description,
-        input_schema=_schema(entry.inputs),
-        output_schema=_schema(entry.outputs),
-    )
+    inputs, outputs = tuple(entry.inputs.items()), tuple(entry.outputs.items())
+    return _tool(publication.tool, publication.description, inputs, outputs)
 
 
 def published_definition(entries: Iterable[StoredPipeline]) -> AgentDefinition:
@@ -135,8 +134,14 @@ def published_definition(entries: Iterable[StoredPipeline]) -> AgentDefinition:
     )
 
 
-def _schema(types: Mapping[str, str]) -> dict[str, Any]:
-    return object_schema({name: _type(written) for name, written in types.items()})
+@lru_cache(2 * MOST_PUBLISHED)
+def _tool(name: str, description: str, inputs: _Types, outputs: _Types) -> ToolDefinition:
+    given, made = _schema(inputs), _schema(outputs)
+    return ToolDefinition(name=name, description=description, input_schema=given, output_schema=made)
+
+
+def _schema(types: _Types) -> dict[str, Any]:
+    return object_schema({name: _type(written) for name, written in types})
 
 
 def _type(written: str) -> t.Type:

@@ -143,6 +143,11 @@ class Table[M: Message]:
         for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
             self._remove(key, self._entries[key].seq)
 
+    def changed(self, key: str, value: M | None, position: int) -> None:
+        """Take a change that this process has made, before it hears of it; None: the entry was removed."""
+        data, operation = (value.model_dump_json().encode(), None) if value is not None else (b"", "PURGE")
+        self._apply(key, data, operation, position)
+
     async def on_message(self, message: Msg) -> None:
         """Apply one republished change."""
         headers = message.headers or {}
@@ -231,14 +236,17 @@ async def get_entries[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> di
     return table.positions()
 
 
-async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> None:
+async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> int:
     """Store `value` and wait until it is stored. With `after`, only over the entry at that position (0: over none).
+
+    Returns its position.
 
     Raises:
         Conflict: the entry has changed since (`wrong_last_sequence`).
         Unavailable: the bucket cannot be written now.
     """
-    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), _over(after))
+    data = value.model_dump_json().encode()
+    return (await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), data, _over(after))).seq
 
 
 async def put_nowait[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
@@ -249,10 +257,11 @@ async def put_nowait[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: s
 
 async def delete[M: Message](
     bus: Bus, bucket: Bucket[M], *, after: int | None = None, marked: float | None = None, **ids: str
-) -> None:
+) -> int:
     """Remove an entry. An entry that does not exist is no error. With `after`, only the entry at that position.
 
-    The mark of its removal, from which tables learn of it, stays for `marked` seconds; None: for good.
+    Returns the position of the mark that is left, from which tables learn of the removal. The mark stays for `marked`
+    seconds; None: for good.
 
     Raises:
         Conflict: the entry has changed since (`wrong_last_sequence`).
@@ -260,7 +269,7 @@ async def delete[M: Message](
     """
     kept = time_to_live(marked) if marked is not None else {}
     headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", **_over(after), **kept}
-    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)
+    return (await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)).seq
 
 
 def _over(after: int | None) -> dict[str, str]:

@@ -35,6 +35,7 @@ async def test_the_tutorial_without_a_model(auth_stack: AuthStack) -> None:
     program = str(HEADLINES)
     assert as_json(auth_stack, "validate", program)["valid"] is True
     assert json.loads(pallas(auth_stack, "run", program, "--input", "symbol=AAPL")) == APPLE
+    assert pallas(auth_stack, "run", program, status=1) == ""
     stored = as_json(auth_stack, "compile", program, "--name", "headlines")["storedAs"]
     assert json.loads(pallas(auth_stack, "run", "headlines", "--input", "symbol=AAPL")) == APPLE
     assert stored in pallas(auth_stack, "list")

@@ -15,6 +15,7 @@ from mcp_types import (
 )
 from tests.integration.pipelines.lab import ALICE, BOB, NUMBER, Lab, Replica
 from tests.integration.real_parts import a_gateway, until
+from tests.requirements import requirement
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.ask import ask
@@ -128,6 +129,7 @@ async def test_each_scope_allows_what_it_says(lab: Lab) -> None:
         await read(lab, "modules", stranger)
 
 
+@requirement("C-pub-1")
 async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Replica) -> None:
     name, tool = fresh("next"), fresh("next_of")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
@@ -164,6 +166,7 @@ async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Re
     assert tool not in await tools()
 
 
+@requirement("C-pub-2")
 async def test_a_pipeline_is_broken_when_a_module_has_changed(lab: Lab, replica: Replica) -> None:
     name = fresh("next")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"

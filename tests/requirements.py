@@ -276,10 +276,27 @@ REQUIREMENTS: dict[str, str] = {
     "C-sec-3": "the local server limits its requests",
     "C-sec-4": "nothing shows the key or the address of the service",
     "C-sec-5": "what another caller owns is answered as what does not exist",
+    "C-ns-1": "a name is stored in the namespace of its user",
+    "C-ns-2": "a temporary name is stored in the namespace of its agent, and gone after a day",
+    "C-ns-3": "`shared/` is kept, and needs the right to write",
+    "C-ph-1": "the graph of a pipeline is a picture: Mermaid and SVG",
+    "C-ph-2": "the history of executions is that of its caller",
+    "C-ph-3": "two pipelines are compared",
+    "C-ph-4": "one pipeline is executed for many inputs",
+    "C-lang-1": "programs of the engine's own tests are parsed, or refused, as by the engine",
+    "C-lang-2": "programs of the engine's own tests have the engine's types, or its code of the fault",
+    "C-lang-3": "programs of the engine's own tests have the engine's outputs",
+    "C-run-1": "each call in a program is a turn of its own, in the name of the caller",
+    "C-run-2": "an execution goes on when its process is lost, and nothing is called again",
+    "C-run-3": "an execution that is cancelled leaves no call behind",
+    "C-run-4": "without an input, what is possible is computed, and the rest when the input comes",
+    "C-run-5": "the options of a call do what their documents say",
+    "C-pub-1": "a stored pipeline is a tool and a module",
+    "C-pub-2": "a stored pipeline that a module's change breaks is found at once",
 }
 """What is promised, by id."""
 
-PENDING: frozenset[str] = frozenset({"D-8.3"})
+PENDING: frozenset[str] = frozenset()
 """Rows that no test shows yet. It may only shrink."""
 
 

@@ -131,6 +131,7 @@ async def test_each_scope_allows_what_it_says(lab: Lab) -> None:
         await read(lab, "modules", stranger)
 
 
+@requirement("C-pub-1")
 async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Replica) -> None:
     name, tool = fresh("next"), fresh("next_of")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
@@ -167,6 +168,7 @@ async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Re
     assert tool not in await tools()
 
 
+@requirement("C-pub-2")
 async def test_a_pipeline_is_broken_when_a_module_has_changed(lab: Lab, replica: Replica) -> None:
     name = fresh("next")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"

@@ -145,6 +145,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             HostedAgent(definition, runtime, abandon=abandon),
             HostedAgent(published_definition(()), published, abandon=abandon),
         ]
+        await agents.synced.wait()  # a program is checked against all modules
         await executor.host(PIPELINES_TEAM, hosted)
         publish = partial(publish_definition, bus, definition)
         for poll in (publish, store.publish_definition):

@@ -8,6 +8,7 @@ always gives the same, so only fallback and `on_error` count for it.
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from pallas_contracts.agents import JsonObject
 from pallas_cst import syntax as s
@@ -19,6 +20,7 @@ from pipelines.programs.program import Program
 from pipelines.running.answers import Answer, Failure
 from pipelines.running.cache import Cache, cache_key
 from pipelines.running.children import Children
+from pipelines.running.large import worked_on
 from pipelines.running.pacing import Pacing, PrioritySlots
 
 log = logging.getLogger(__name__)
@@ -75,7 +77,7 @@ class Nodes:
             answer = await self._answer(calling.call.options, module, place, arguments)
             if isinstance(answer, Failure):
                 raise NodeFailed(module, answer, calling.call.span)
-            return from_json(answer.value, calling.function.returns)
+            return await worked_on(answer.value, partial(from_json, answer.value, calling.function.returns))
         except Unfit as error:
             raise NodeFailed(module, Failure("invalid_answer", str(error)), calling.call.span) from None
 

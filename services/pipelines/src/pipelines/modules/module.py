@@ -85,7 +85,7 @@ def module_of(definition: AgentDefinition, tool: ToolDefinition, namespace: str,
 
 def standard_document(standard: StandardFunction) -> JsonObject:
     """The module document of a function of the standard library."""
-    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("cache", "fallback", "on_error"), {})
+    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("fallback", "on_error"), {})
 
 
 def _document(

@@ -59,10 +59,10 @@ class Module:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Team, agent, kind, and the tool's hints."""
+        """Team, agent, kind, and the tool's hints, each once."""
         hints = self.tool.annotations or {}
         said = (tag for hint, tag in _ANNOTATIONS.items() if hints.get(hint))
-        return (self.definition.team, self.definition.agent, self.definition.kind, *said)
+        return tuple(dict.fromkeys((self.definition.team, self.definition.agent, self.definition.kind, *said)))
 
     def document(self) -> JsonObject:
         """The module document (RFC-018, "Module Resource Example")."""

@@ -48,11 +48,11 @@ class TurnFeeds:
     def open(self, ref: TurnRef, *, skip: frozenset[type[TurnEvent]] = frozenset()) -> TurnFeed:
         """Follow a turn that has not been requested yet, so nothing of it can have been missed."""
         feed = TurnFeed(ref, skip)
-        if self.alone and ref.turn_id not in self._feeds:
-            self.bus.spawn(
-                self._subscribe(ref), at_once=True
-            )  # the broker has it before the turn that is submitted next
-        self._feeds.setdefault(ref.turn_id, []).append(feed)
+        feeds = self._feeds.setdefault(ref.turn_id, [])
+        feeds.append(feed)
+        if self.alone and len(feeds) == 1:
+            # At once: the broker has it before the turn that is submitted next.
+            self.bus.spawn(self._subscribe(ref), at_once=True)
         return feed
 
     async def resume(
@@ -87,7 +87,11 @@ class TurnFeeds:
                 self.bus.spawn(self.bus.unsubscribe(subscription), at_once=True)
 
     async def _subscribe(self, ref: TurnRef) -> None:
-        self._subscriptions[ref.turn_id] = await self.bus.listen(live_subject(ref.everything), self.on_message)
+        subscription = await self.bus.listen(live_subject(ref.everything), self.on_message)
+        if ref.turn_id in self._feeds:
+            self._subscriptions[ref.turn_id] = subscription
+        else:  # it was closed meanwhile
+            await self.bus.unsubscribe(subscription)
 
     def on_message(self, message: Msg) -> None:
         """Pass a live message on to the feeds of its turn."""

@@ -22,7 +22,7 @@ RANDOM_TESTS := $(addprefix tests/, integration/stale integration/turn_life inte
 # Here, where no test's time runs out; what cannot be had fails the tests that need it and no other.
 FETCH_TOOLS := $(RUN) python -m tests.debian_tools || true
 
-.PHONY: help install ready lint fmt check test integration e2e conformance bench chaos up demo gen secrets sim
+.PHONY: help install ready lint style types fmt check test suite integration e2e conformance bench chaos up demo gen secrets sim
 
 ## help         print this list
 help:
@@ -43,14 +43,21 @@ demo: ready
 	@$(RUN) pallas up --demo $(ARGS)
 
 ## lint         lint, format and types
-lint: $(INSTALLED)
+lint: style types
+
+style: $(INSTALLED)
 	$(RUN) ruff check
 	$(RUN) ruff format --check
+
+types: $(INSTALLED)
 	$(RUN) pyright
 
-## test         lint, format, types, then the whole suite; ends with the slowest 20 tests
-test: ready lint
+## test         lint, format, then the whole suite with the types beside it; ends with the slowest 20 tests
+test: ready style
 	@$(FETCH_TOOLS)
+	@$(MAKE) -j2 types suite
+
+suite:
 	@$(PYTEST) --durations 20 $(ARGS)
 
 ## check        the quick subset: lint, format, types, unit and contract tests

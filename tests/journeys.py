@@ -71,7 +71,7 @@ PIPELINE_TURN = (
     Edge("pipelines", "agent-gateway", "nats", "turn.content"),
     Edge("pipelines", "agent-gateway", "nats", "turn.outcome"),
 )
-"""What is different for a pipeline: it is called at a gateway or over HTTP, and each call in it is a turn of its own."""
+"""What is different for a pipeline: it is called at a gateway or over HTTP, and each call in it is a turn."""
 
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),

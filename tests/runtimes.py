@@ -98,6 +98,7 @@ class DemoServer:
         self.log = log
         self._program = program or ("-m", "pallas_demo", "--port")
         self._process: subprocess.Popen[bytes] | None = None
+        self._hangs = False
 
     @property
     def url(self) -> str:
@@ -115,12 +116,21 @@ class DemoServer:
         if self._process is not None:
             self._process.kill()
             self._process.wait(10)
-            self._process = None
+            self._process, self._hangs = None, False
 
     def hang(self) -> None:
         """From now on it accepts connections and requests, and answers none."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        self._hangs = True
+
+    def renew(self) -> None:
+        """Start it again if a test has killed it or let it hang, and empty its log."""
+        if self._hangs:
+            self.kill()
+        if self._process is None:
+            self.start()
+        self.log.write_text("")
 
     def _answers(self) -> bool:
         return accepts(self.port)

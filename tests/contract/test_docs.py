@@ -20,6 +20,7 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(rf"^(?:{'|'.join(TOP)})/[\w./*-]*$")
 FUNCTION = re.compile(r"^(?:[\w.]+\.)?([a-z][a-z0-9]*_\w+)(?:\(\))?$")
 COMMAND = re.compile(r"\bpallas ([a-z][^\n#`;)]*)")
+COMMANDS = typer.main.get_command(commands)
 GENERATED = {ROOT / "docs" / "contracts.md", ROOT / "docs" / "metrics.md"}
 
 
@@ -77,7 +78,7 @@ def commands_in(document: Path) -> list[list[str]]:
 
 def fault_of(words: list[str]) -> str | None:
     """Which of these words the command line does not know; alternatives have bars between them."""
-    command = typer.main.get_command(commands)
+    command = COMMANDS
     while isinstance(command, TyperGroup) and words:
         first, *words = words
         if unknown := [name for name in first.split("|") if name not in command.commands]:
@@ -96,9 +97,8 @@ def test_every_command_a_document_shows_exists(document: Path) -> None:
 @requirement("A-15.1")
 @pytest.mark.parametrize("group", ["users", "libraries", "tokens", "keys", "teams"])
 def test_every_command_of_an_admin_is_in_the_document_for_admins(group: str) -> None:
-    known = typer.main.get_command(commands)
-    assert isinstance(known, TyperGroup)
-    commands_of = known.commands[group]
+    assert isinstance(COMMANDS, TyperGroup)
+    commands_of = COMMANDS.commands[group]
     assert isinstance(commands_of, TyperGroup)
     shown = {words[1] for words in commands_in(ROOT / "docs" / "auth.md") if words[0] == group and len(words) > 1}
     assert set(commands_of.commands) - shown == set()

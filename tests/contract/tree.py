@@ -5,7 +5,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +50,7 @@ def packages() -> list[Package]:
     return [Package(folder) for folder in sorted(folders) if (folder / "pyproject.toml").exists()]
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The top-level modules a file imports anywhere in it, relative imports left out."""
     names: set[str] = set()
@@ -67,6 +68,7 @@ def source_files(*folders: str) -> list[Path]:
     return [path for path in found if not {".venv", "node_modules", "__pycache__"} & set(path.parts)]
 
 
+@cache
 def tracked() -> frozenset[str]:
     """All files and folders of the repository, as git knows them, tracked or new, as paths from its root."""
     listed = subprocess.run(

@@ -44,7 +44,7 @@ READERS = {
     "admin-password": set[str](),
     "daedalus-service-password": set[str](),
     "fernet-keys": {"team-lifecycle", "auth-resolver"},
-    "log-key": {"agent-gateway"},
+    "log-key": {"agent-gateway", "pipelines"},
     "request-state": {"agent-gateway"},
     "redis-password": {"team-lifecycle", "auth-resolver"},
     "postgres-password": set[str](),

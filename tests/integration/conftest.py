@@ -19,6 +19,12 @@ def patience_with_redis() -> Generator[None]:
         yield
 
 
+@pytest.fixture
+def soon_redelivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker delivers turns of lost workers again after 4 s: workers in the test's process tell it so."""
+    monkeypatch.setattr("pallas_bus.turnlog.queue.ACK_WAIT", 4.0)
+
+
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
     """The Postgres of all tests that leave it running. Each test creates its own databases."""

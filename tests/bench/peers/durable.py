@@ -1,4 +1,6 @@
-"""A chain of 10 steps and a fan-out of 100 on other engines: `PEER TIMES FOLDER [POSTGRES]`, in another environment.
+"""A chain of 10 steps and a fan-out of 100 on other engines: `PEER TIMES FOLDER [POSTGRES]`.
+
+It runs in an environment of its own.
 
 A step adds one to a number. Prints JSON: seconds of each run by shape. PEER is `dbos-steps` (steps in the process of
 their workflow), `dbos-queue` (each step is a workflow that any process may take from a queue), `prefect`, `langgraph`.

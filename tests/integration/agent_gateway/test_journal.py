@@ -97,7 +97,7 @@ class Call:
 
 
 @pytest.fixture
-async def stage(platform: Platform, tmp_path: Path) -> AsyncGenerator[Stage]:
+async def stage(platform: Platform, tmp_path: Path, soon_redelivered: None) -> AsyncGenerator[Stage]:
     effects = tmp_path / "effects"
     server = DemoServer(tmp_path / "server.log", "-m", "tests.integration.agent_gateway.effects_server", str(effects))
     server.start()

@@ -1,4 +1,4 @@
-"""A demo MCP server for each test, and a team that uses it."""
+"""A demo MCP server for each module, others for each test, and a team that uses the demo server."""
 
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -19,15 +19,21 @@ agents:
 """
 
 
-@pytest.fixture
-def demo_server(tmp_path: Path) -> Generator[DemoServer]:
-    """A running demo server."""
-    server = DemoServer(tmp_path / "demo.log")
-    server.start()
+@pytest.fixture(scope="module")
+def module_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[DemoServer]:
+    """The module's demo server, as the tests before have left it."""
+    server = DemoServer(tmp_path_factory.mktemp("demo") / "demo.log")
     try:
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture
+def demo_server(module_server: DemoServer) -> DemoServer:
+    """The module's demo server, running, with an empty log."""
+    module_server.renew()
+    return module_server
 
 
 @pytest.fixture

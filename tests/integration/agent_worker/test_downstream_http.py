@@ -126,8 +126,13 @@ async def test_a_server_that_dies_during_a_call_fails_that_tool_and_is_reconnect
 
 @pytest.mark.parametrize("end", [DemoServer.kill, DemoServer.hang], ids=["killed", "hangs"])
 async def test_a_turn_without_its_downstream_server_runs_without_its_tools(
-    harper: AgentRuntime, demo_server: DemoServer, caplog: pytest.LogCaptureFixture, end: Callable[[DemoServer], None]
+    harper: AgentRuntime,
+    demo_server: DemoServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[DemoServer], None],
 ) -> None:
+    monkeypatch.setattr("agent_worker.downstream.server.CONNECT_TIMEOUT", 1.0)
     end(demo_server)
     events = Events()
     text = text_of(await harper.run_turn(a_turn(message="/tool toolbox/add\n/say on"), events))

@@ -326,7 +326,7 @@ async def test_a_change_made_while_the_broker_is_away_is_hosted_when_it_is_back(
     runtimes: Runtimes,
 ) -> None:
     async with a_hosting(await bus(GATEWAY, url=nats_server.url), team, tmp_path) as lab:
-        await lab.worker()
+        (await lab.worker()).bus.timeout = 1.0
         await lab.until_published("bench", "once", "sure")
         nats_server.stop()
         lab.edit("title: Sure", "title: Surely")

@@ -419,7 +419,9 @@ async def test_a_running_turn_survives_a_restart_of_the_broker(
         assert turn.text == "waited in attempt 1"
 
 
-async def test_the_turn_of_a_killed_worker_is_executed_by_another(lab: Lab, nats_url: str, tmp_path: Path) -> None:
+async def test_the_turn_of_a_killed_worker_is_executed_by_another(
+    lab: Lab, nats_url: str, tmp_path: Path, soon_redelivered: None
+) -> None:
     file = lab.file()
     environ = {**os.environ, "PALLAS_NATS_URL": nats_url, "PALLAS_TEAMS": str(lab.describe())}
     doomed = await asyncio.create_subprocess_exec(sys.executable, "-m", "agent_worker", env=environ, stderr=DEVNULL)

@@ -5,21 +5,22 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.integration.broker.guarded import ALPHA, BETA, Guarded, start, trying, worker
 from tests.integration.real_parts import a_gateway, a_process, a_worker, until
 from tests.waiting import soon
 
 from pallas_bus.history.turns import read_turn
-from pallas_bus.transport import kv
 from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import bucket_subject
 from pallas_calls.model import TurnEnd
 from pallas_calls.observer import Observer
-from pallas_contracts.agents import AgentDefinition, AgentRead, JsonObject, Limits, ToolDefinition
+from pallas_contracts.agents import Limits
 from pallas_contracts.catalog import (
     AGENTS,
     CLI,
+    CONSTELLATION,
     DATA_TEAM,
     GATEWAY,
     PIPELINES,
@@ -29,34 +30,19 @@ from pallas_contracts.catalog import (
     TURN_CONTENT,
     TURN_EVENT,
 )
-from pallas_contracts.errors import NotFound
 from pallas_contracts.ids import child_id, new_turn_id
 from pallas_contracts.message import utc_now
-from pallas_contracts.turns import ClientContext, Principal, Result, TurnRequested
-from pallas_executor.agent_runtime import Completed, Emitter, HostedAgent, Outcome, Turn
+from pallas_contracts.turns import ClientContext, Principal, TurnRequested
 from pipelines.app import Pipelines, build
 from pipelines.settings import PipelinesSettings
 
 PARENT = new_turn_id()
 LARGE = "x" * 400_000
-DEFINITION = AgentDefinition(
-    team=PIPELINES_TEAM,
-    agent=PUBLISHED,
-    kind="pipeline",
-    title="published",
-    tools=(ToolDefinition(name="repeat", input_schema={"type": "object", "properties": {"text": {"type": "string"}}}),),
-    updated_at=utc_now(),
-)
-
-
-class _Repeats:
-    """Answers with its text."""
-
-    async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
-        return Completed(Result(content=({"type": "text", "text": turn.arguments["text"]},)))
-
-    async def read(self, question: AgentRead) -> JsonObject:
-        raise NotFound("there is nothing to read")
+PROGRAM = """
+in message: { text: String }
+said = alpha.bench.say(message) with cache: 1h, cache_backend: "shared"
+out said
+"""
 
 
 class _Left(Observer):
@@ -111,9 +97,10 @@ async def test_pipelines_makes_and_cancels_turns_of_all_teams_and_executes_those
         a_gateway(url, nats_seed=alone.seed(GATEWAY)) as front,
         a_worker(url, alone.teams[ALPHA], nats_seed=alone.seed(worker(ALPHA))),
         connect(alone.access(CLI), CLI) as people,
+        httpx.AsyncClient(trust_env=False) as http,
         the_service(alone) as service,
     ):
-        calls, limits = service.calls, Limits()
+        calls, limits = service.engine.calls, Limits()
         end = await soon(calls.call_child(a_child(ALPHA, "1"), limits, Observer(), again=True), 30)
         assert isinstance(end, TurnEnd)
         assert end.outcome.status == "completed"
@@ -129,13 +116,16 @@ async def test_pipelines_makes_and_cancels_turns_of_all_teams_and_executes_those
 
         await until(withdrawn)
 
-        await service.executor.watch(PIPELINES_TEAM)
-        await kv.put(calls.bus, AGENTS, DEFINITION, after=0, team=PIPELINES_TEAM, agent=PUBLISHED)
-        await service.executor.add(HostedAgent(DEFINITION, _Repeats()))
-        async with front.client(PIPELINES_TEAM, PUBLISHED) as client:
-            [block] = (await soon(client.call_tool("repeat", {"text": LARGE}), 30)).content
-        assert block.type == "text"
-        assert block.text == LARGE
+        async def known() -> bool:
+            there = await http.put(front.url(PIPELINES_TEAM, CONSTELLATION))
+            return there.status_code == 405 and service.engine.catalogue.definition(ALPHA, "bench") is not None
+
+        await until(known)
+        async with front.client(PIPELINES_TEAM, CONSTELLATION) as client:
+            for inputs, status in (({"message": {"text": LARGE}}, "completed"), ({}, "suspended")):
+                answer = await soon(client.call_tool("execute", {"source": PROGRAM, "inputs": inputs}), 30)
+                assert answer.structured_content is not None
+                assert answer.structured_content["status"] == status
     assert alone.violations == []
 
 

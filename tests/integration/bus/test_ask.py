@@ -152,7 +152,7 @@ async def test_an_answer_that_cannot_be_decoded_is_an_error_with_a_code(
         return asked
 
     monitor = await bus("health-monitor")
-    other = Question(question.name, question.template, HealthAsked, HealthAsked, (), "health-monitor", 1.0, "")
+    other = Question(question.name, question.template, HealthAsked, HealthAsked, (), ("health-monitor",), 1.0, "")
     await answer(monitor, await answering(monitor), other, handler)
     with pytest.raises(PallasError, match=r"the answer to health\.check cannot be decoded") as refused:
         await ask(await bus("agent-gateway"), question, ASKED, team="t", agent="a")

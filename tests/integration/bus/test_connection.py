@@ -91,7 +91,7 @@ async def test_an_unreachable_server_is_unavailable() -> None:
 
 async def test_a_server_whose_name_is_unknown_is_unavailable() -> None:
     with pytest.raises(Unavailable) as failed:
-        async with connect("nats://no.invalid:1", "tester", timeout=5.0):
+        async with connect("nats://no.invalid:1", "tester", timeout=2.0):
             pass
     assert failed.value.message == "cannot connect to NATS at nats://no.invalid:1: the host name cannot be resolved"
 

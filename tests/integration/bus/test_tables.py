@@ -22,7 +22,7 @@ from pallas_bus.transport.kv import (
 )
 from pallas_bus.transport.streams import bucket_subject, declare
 from pallas_contracts.contract import Bucket
-from pallas_contracts.errors import PallasError
+from pallas_contracts.errors import Conflict, PallasError
 from pallas_contracts.health import HealthAsked
 
 MORE_THAN_ONE_READ = 1200
@@ -68,6 +68,24 @@ async def test_a_table_notifies_of_every_change_once(bus: Connecting) -> None:
         await put(tester, bucket, asked("three"), key="k")
         await changes.count(4)
     assert changes.items == [("k", asked("one")), ("k", asked("two")), ("k", None), ("k", asked("three"))]
+
+
+async def test_a_table_has_a_change_of_its_own_process_before_it_hears_of_it(bus: Connecting) -> None:
+    tester, bucket = await bus("tester"), a_bucket(HealthAsked)
+    await declare(tester, bucket)
+    async with watching(tester, bucket) as (table, changes):
+        first = await put(tester, bucket, asked("one"), after=0, key="k")
+        table.changed("k", asked("one"), first)
+        assert table.entry("k") == (asked("one"), first)
+        with pytest.raises(Conflict):
+            await delete(tester, bucket, after=first + 1, key="k")
+        gone = await delete(tester, bucket, after=first, marked=60, key="k")
+        table.changed("k", None, gone)
+        table.changed("k", asked("one"), first)
+        assert table.entry("k") == (None, gone)
+        await put(tester, bucket, asked("two"), after=gone, key="k")
+        await changes.count(3)
+    assert changes.items == [("k", asked("one")), ("k", None), ("k", asked("two"))]
 
 
 async def test_a_late_listener_gets_the_stored_entries_at_once(bus: Connecting) -> None:

@@ -90,8 +90,10 @@ async def test_the_last_events_survive_a_long_outage_of_the_broker_at_the_end(
         await remote.bus.client.flush()
         await remote.lose_connection()
         remote.writer.emit(step(2))
+        remote.bus.timeout = 0.2
         with pytest.raises(Unavailable):
             await remote.writer.conclude(remote.outcome())
+        remote.bus.timeout = 1.0
         remote.writer.emit(step(3))
         await remote.reconnect_and_end_without_a_gap()
 

@@ -95,7 +95,9 @@ async def test_an_agent_without_a_way_to_be_called_says_so_at_once(lab: Lab) -> 
     assert (await turn.outcome()).status == "completed"
 
 
-async def test_when_a_replica_is_killed_its_calls_are_repeated_only_if_they_may_be(lab: Lab, tmp_path: Path) -> None:
+async def test_when_a_replica_is_killed_its_calls_are_repeated_only_if_they_may_be(
+    lab: Lab, tmp_path: Path, soon_redelivered: None
+) -> None:
     other, unsafe, safe = await lab.pool(), lab.agent, f"{lab.agent}-safe"
     async with a_service("data_pool", lab.nats_url, tmp_path, f"killed-{lab.agent}") as killed:
         await killed.ready()
@@ -166,6 +168,7 @@ async def test_sockets_outlast_the_broker_and_everything_works_when_it_is_back(
         lab = Lab(gateway, feeds, nats_server.url, stack)
         pool = await lab.pool()
         agent = await lab.registered(pool)
+        pool.pool.executor.bus.timeout = 1.0
         nats_server.kill9()
         await eventually(lambda: not pool.pool.executor.bus.connected)
         answer = await agent.ask("server.register", a_registration(lab.agent, title="another"))

@@ -118,12 +118,13 @@ async def ends_in_time(url: str, folder: Path, protocol: str, silent: bool) -> N
             async with connect(url, CLI) as people:
                 turns = await read_turns(people, team=parts.team)
             assert [turn.state for turn in turns] == ["completed"] * 60, protocol
-            for service in (parts.worker, parts.gateway):
+            services = (parts.worker, parts.gateway)
+            for service in services:
                 service.send(SIGTERM)
-                async with within(TRIES_FOR):
-                    assert await soon(service.process.wait()) == 0
+            async with within(TRIES_FOR):
+                assert await soon(asyncio.gather(*(service.process.wait() for service in services))) == [0, 0]
             assert parts.logged(AWAY) == [1, 1], protocol
-            logs = [service.log.read_text("utf-8") for service in (parts.worker, parts.gateway)]
+            logs = [service.log.read_text("utf-8") for service in services]
             assert [log for log in logs if "Traceback" in log or '"logger": "opentelemetry' in log] == []
 
 

@@ -121,7 +121,7 @@ class TurnLife(RuleBasedStateMachine):
         self.present.append(worker.name)
         await kv.put(self.stage.bus, WORKERS, self.stage.presence(worker.name), worker=worker.name)
 
-    def do(self, work: Coroutine[Any, Any, None]) -> None:
+    def do(self, work: Coroutine[Any, Any, object]) -> None:
         """Carry out one step, while everything else stands still before and after."""
         self.stage.runner.run(soon(work, PATIENCE))
 

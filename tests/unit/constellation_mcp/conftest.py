@@ -1,6 +1,7 @@
 """A service, and the official client."""
 
-from collections.abc import AsyncGenerator, Callable
+import re
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -23,11 +24,14 @@ async def listening_constellation() -> AsyncGenerator[Constellation]:
 
 
 @pytest.fixture
-def constellation(listening_constellation: Constellation) -> Constellation:
-    """The service, as if it were new."""
+def constellation(listening_constellation: Constellation) -> Generator[Constellation]:
+    """The service, as if it were new. In the end every request must have had both headers."""
     listening_constellation.requests.clear()
     listening_constellation.answers.clear()
-    return listening_constellation
+    yield listening_constellation
+    for _, _, _, headers in listening_constellation.requests:
+        assert re.fullmatch(r"[A-Za-z0-9._-]+:[A-Za-z0-9._@+-]+", headers["x-constellation-agent"])
+        assert re.fullmatch(r"mcp-req-[0-9a-f]{12}", headers["x-constellation-request-id"])
 
 
 @asynccontextmanager

@@ -75,6 +75,8 @@ def test_the_environment_alone_is_enough() -> None:
         ({"features": {"maxSourceLength": 0}}, "features.maxSourceLength: "),
         ({"cache": {"moduleTtlSeconds": -1}}, "cache.moduleTtlSeconds: "),
         ({"constellation": {"baseUrl": "ftp://a"}}, "constellation.baseUrl: must be an address"),
+        ({"constellation": {"baseUrl": "http://a:port"}}, "constellation.baseUrl: is no address"),
+        ({"constellation": {"baseUrl": "http://"}}, "constellation.baseUrl: must be an address"),
         ({"constellation": {"baseUrl": "http://u:secret@a"}}, "constellation.baseUrl: must have no credentials"),
         ({"constellation": {"apiKey": "secret key"}}, "constellation.apiKey: must be printable"),
         ({"constellation": {"apiKey": "${NOT_SET}"}}, "constellation.apiKey: the variable NOT_SET is not set"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
+from starlette.responses import Response
 from tests.unit.constellation_mcp.constellation import FUNCTIONS, Constellation
 from tests.unit.constellation_mcp.test_transports import PROGRAM, environment
 from tests.waiting import Collected, soon
@@ -77,8 +78,12 @@ async def editing(url: str, folder: Path) -> AsyncGenerator[Editor]:
 
 
 async def test_an_editor_sees_faults_completions_and_explanations(constellation: Constellation, tmp_path: Path) -> None:
+    (tmp_path / "constellation-mcp.json").write_text('{"cache": {"moduleTtlSeconds": 0}}')
+    constellation.answers["/signatures"] = Response(status_code=503)
     async with editing(constellation.url, tmp_path) as editor:
         await editor.write(GOOD)
+        assert [each.code for each in await editor.diagnosed(lambda found: len(found) == 2)] == ["E004", "E004"]
+        constellation.answers.clear()
         assert await editor.diagnosed(lambda found: not found) == []
         await editor.write(GOOD.replace("${name}", "${nam}"))
         [fault] = await editor.diagnosed(lambda found: len(found) == 1)

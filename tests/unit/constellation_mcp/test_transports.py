@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
@@ -46,6 +47,12 @@ async def listening(option: str, constellation: Constellation, folder: Path) -> 
         await soon(process.communicate())
 
 
+async def status_for_another_host(url: str) -> int:
+    """The status of a request as a page in a browser makes it that has got this address for its own name."""
+    async with httpx2.AsyncClient() as http:
+        return (await http.get(url, headers={"host": "elsewhere.example"})).status_code
+
+
 @requirement("C-cfg-4", "C-arch-1")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_entry_of_a_host_is_all_that_is_needed(
@@ -70,6 +77,7 @@ async def test_without_a_network_the_documents_are_there(tmp_path: Path) -> None
 @requirement("C-arch-1", "C-arch-2")
 async def test_it_is_reached_by_streamable_http(constellation: Constellation, tmp_path: Path) -> None:
     async with listening("--http", constellation, tmp_path) as url:
+        assert await status_for_another_host(f"{url}/mcp") == 421
         for mode in ("auto", "legacy"):
             async with Client(f"{url}/mcp", mode=mode) as client:
                 assert (await called(client, "validate", source=SOURCE))["valid"]
@@ -77,11 +85,10 @@ async def test_it_is_reached_by_streamable_http(constellation: Constellation, tm
 
 @requirement("C-arch-1")
 async def test_it_is_reached_by_the_older_sse(constellation: Constellation, tmp_path: Path) -> None:
-    async with (
-        listening("--sse", constellation, tmp_path) as url,
-        Client(sse_client(f"{url}/sse"), mode="legacy") as client,
-    ):
-        assert (await called(client, "validate", source=SOURCE))["valid"]
+    async with listening("--sse", constellation, tmp_path) as url:
+        assert await status_for_another_host(f"{url}/sse") == 421
+        async with Client(sse_client(f"{url}/sse"), mode="legacy") as client:
+            assert (await called(client, "validate", source=SOURCE))["valid"]
 
 
 async def test_it_does_not_start_with_a_wrong_configuration(tmp_path: Path) -> None:

@@ -50,6 +50,22 @@ def test_a_deep_program_is_refused(kind: str) -> None:
     assert refused.faults[0].code == "E020"
 
 
+def test_half_a_character_is_refused_with_its_place() -> None:
+    refused = try_it('x = "\ud800" out x')
+    assert refused is not None
+    assert [(fault.code, fault.span.start) for fault in refused.faults] == [("E020", 5)]
+
+
+def test_a_deep_program_is_refused_where_the_stack_is_almost_used_up() -> None:
+    def refusal(deeper: int) -> Faulty | None:
+        return refusal(deeper - 1) if deeper else try_it(HEAD + "match 1 { _ -> " * 98 + "1" + " }" * 98)
+
+    assert refusal(0) is None
+    refused = refusal(600)
+    assert refused is not None
+    assert "nested too deeply" in refused.faults[0].message
+
+
 @pytest.mark.parametrize("link", [" + a", " * a", ".b", " ?? a"])
 def test_a_long_chain_is_no_deep_program(link: str) -> None:
     parse(HEAD + "a" + link * 10_000)

@@ -74,7 +74,10 @@ def test_what_is_no_type_is_refused(text: str) -> None:
         read_type(text)
 
 
-@pytest.mark.parametrize("given", [{}, {"name": "f", "namespace": None, "parameters": 3, "returns": "Int"}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"namespace": 5}, {"parameters": [1]}, {"name": "f", "namespace": None, "parameters": 3, "returns": "Int"}],
+)
 def test_what_is_no_signature_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(BadSignature, match="no signature"):
         function_from(given)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
+import httpx2
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -31,10 +31,13 @@ class BadConfiguration(Exception):
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        url = httpx2.URL(text)
+    except httpx2.InvalidURL:
+        raise ValueError("is no address") from None
+    if url.scheme not in ("http", "https") or not url.host:
         raise ValueError("must be an address that begins with http:// or https://")
-    if parts.username or parts.password or parts.query or parts.fragment:
+    if url.userinfo or url.query or url.fragment:
         raise ValueError("must have no credentials, query or fragment")
     return text.rstrip("/")
 

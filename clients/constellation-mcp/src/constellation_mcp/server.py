@@ -11,10 +11,11 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from constellation_mcp import prompts, resources
+from constellation_mcp import resources
 from constellation_mcp.service import Service, ServiceError
 from constellation_mcp.tools import Json, Refused, modules_of, offered, pipelines_of
-from pallas_cst import documents
+from pallas_cst import documents, prompts
+from pallas_cst.resources import JSON, LISTED, MARKDOWN, SCHEME, TEMPLATES, completions
 
 log = logging.getLogger(__name__)
 
@@ -27,21 +28,14 @@ _INSTRUCTIONS = (
 )
 _PROMPTS = [
     types.Prompt(
-        name="write_pipeline",
-        description="Help write a Constellation pipeline",
+        name=name,
+        description=description,
         arguments=[
-            types.PromptArgument(name="goal", description="What should the pipeline accomplish?", required=True),
-            types.PromptArgument(name="available_inputs", description="What inputs are available?", required=False),
+            types.PromptArgument(name=each.name, description=each.description, required=each.required)
+            for each in arguments
         ],
-    ),
-    types.Prompt(
-        name="debug_pipeline",
-        description="Help debug a failing pipeline",
-        arguments=[
-            types.PromptArgument(name="source", description="Pipeline source code", required=True),
-            types.PromptArgument(name="error", description="Error message received", required=True),
-        ],
-    ),
+    )
+    for name, (description, arguments) in prompts.PROMPTS.items()
 ]
 
 
@@ -111,19 +105,17 @@ class ConstellationServer:
     # Resources
 
     async def _list_resources(self, _context: Context, _params: object) -> types.ListResourcesResult:
-        bundled = [
-            _described(f"docs/{name}", documents.title(name), None, resources.MARKDOWN) for name in documents.names()
-        ]
-        live = [_described(name, *said, resources.JSON) for name, said in resources.LISTED.items()]
+        bundled = [_described(f"docs/{name}", documents.title(name), None, MARKDOWN) for name in documents.names()]
+        live = [_described(name, *said, JSON) for name, said in LISTED.items()]
         return types.ListResourcesResult(resources=[*bundled, *live])
 
     async def _list_templates(self, _context: Context, _params: object) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(
-                    uri_template=resources.SCHEME + template, name=name, description=about, mime_type=mime_type
+                    uri_template=SCHEME + template, name=name, description=about, mime_type=mime_type
                 )
-                for template, (name, about, mime_type) in resources.TEMPLATES.items()
+                for template, (name, about, mime_type) in TEMPLATES.items()
             ]
         )
 
@@ -157,26 +149,31 @@ class ConstellationServer:
                 raise MCPError(code=types.INVALID_PARAMS, message=f"{prompt.name} needs {argument.name}")
         if any(len(value) > self._longest for value in given.values()):
             raise MCPError(code=types.INVALID_PARAMS, message=f"an argument has more than {self._longest:,} characters")
-        if prompt.name == "debug_pipeline":
+        if prompt.name == prompts.DEBUG:
             text = prompts.debug_pipeline(given["source"], given["error"])
         else:
-            caller = self._caller(context)
-            text = await prompts.write_pipeline(self._service, caller, given["goal"], given.get("available_inputs"))
+            modules = await self._modules_text(self._caller(context))
+            text = prompts.write_pipeline(given["goal"], given.get("available_inputs"), modules)
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
+
+    async def _modules_text(self, caller: str) -> str:
+        try:
+            return prompts.modules_text(await modules_of(self._service, caller))
+        except ServiceError as error:
+            return f"The modules could not be listed: {error}. Use the standard library only, or ask again later."
 
     # Completions
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        ref, given = params.ref, params.argument.value.casefold()
+        ref = params.ref
         known = list[str]()
         if isinstance(ref, types.ResourceTemplateReference):
             try:
-                known = await self._names(ref.uri.removeprefix(resources.SCHEME), self._caller(context))
+                known = await self._names(ref.uri.removeprefix(SCHEME), self._caller(context))
             except ServiceError as error:
                 log.info("no completions: %s", error)
-        found = [name for name in known if name.casefold().startswith(given)]
-        found += [name for name in known if given in name.casefold() and name not in found]
+        found = completions(known, params.argument.value)
         completion = types.Completion(
             values=found[:_MOST_COMPLETIONS], total=len(found), has_more=len(found) > _MOST_COMPLETIONS
         )
@@ -205,4 +202,4 @@ def _answered(answer: Json) -> types.CallToolResult:
 
 
 def _described(path: str, name: str, description: str | None, mime_type: str) -> types.Resource:
-    return types.Resource(uri=resources.SCHEME + path, name=name, description=description, mime_type=mime_type)
+    return types.Resource(uri=SCHEME + path, name=name, description=description, mime_type=mime_type)

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx2
+from pydantic_core import from_json
 
 from constellation_mcp.configuration import Configuration
 from pallas_cst.values import is_object
@@ -156,8 +157,9 @@ class Service:
 
 
 def _content(response: httpx2.Response) -> Any:
+    """The JSON of a response, or its text. JSON that MCP could not carry is text: lone surrogates, NaN, great depth."""
     try:
-        return response.json()
+        return from_json(response.content, allow_inf_nan=False)
     except ValueError:
         return response.text
 

@@ -1,5 +1,6 @@
 """The tools of RFC-018, and those of its fourth phase: what a model is told of them, and how each is a request."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -59,6 +60,10 @@ class Tool:
         except ValidationError as error:
             place = ".".join(map(str, error.absolute_path)) or self.name
             raise Refused(f"{place}: {error.message[:200]}") from None
+        try:
+            json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+        except ValueError:
+            raise Refused("the arguments have a number or a character that JSON cannot write") from None
         for name in _SOURCES:
             if len(arguments.get(name, "")) > longest:
                 raise Refused(f"{name} has {len(arguments[name]):,} characters; {longest:,} are allowed")
@@ -290,7 +295,7 @@ TOOLS = (
                 "maxItems": 1000,
                 "description": "Input values of each execution",
             },
-            "concurrency": {"type": "integer", "minimum": 1, "description": "How many at the same time"},
+            "concurrency": {"type": "integer", "minimum": 1, "maximum": 64, "description": "How many at the same time"},
         },
         ("inputs",),
         _batch_execute,

@@ -9,8 +9,9 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -35,12 +36,16 @@ async def serve_http(server: Server[Any], port: int) -> None:
 
 async def serve_sse(server: Server[Any], port: int) -> None:
     """Serve `/sse` until a signal comes."""
-    transport = SseServerTransport("/messages/", _LOCAL)
+    transport, security = SseServerTransport("/messages/", _LOCAL), TransportSecurityMiddleware(_LOCAL)
 
     class Stream:
         """One client; as an object it gets the connection itself."""
 
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            refusal = await security.validate_request(Request(scope, receive))
+            if refusal is not None:  # the transport itself would raise
+                await refusal(scope, receive, send)
+                return
             async with transport.connect_sse(scope, receive, send) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
 
@@ -49,5 +54,5 @@ async def serve_sse(server: Server[Any], port: int) -> None:
 
 
 async def _serve(app: ASGIApp, port: int) -> None:
-    config = uvicorn.Config(app, host=HOST, port=port, log_config=None, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(app, host=HOST, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=5)
     await uvicorn.Server(config).serve()

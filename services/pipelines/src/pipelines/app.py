@@ -1,13 +1,15 @@
 """Builds the service: it checks, stores and executes pipelines."""
 
+import asyncio
+import logging
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from starlette.types import ASGIApp
-
 from pallas_bus.transport.access import Access
+from pallas_bus.transport.ask import ask
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_bus.transport.kv import watch
 from pallas_bus.transport.polling import poll_now, polling
@@ -25,21 +27,31 @@ from pallas_contracts.catalog import (
     PIPELINE_NAMESPACES,
     PIPELINES,
     PIPELINES_TEAM,
+    RESOLVE,
     SUSPENSIONS,
     TURN_LOG,
     TURN_QUEUE,
     WORKERS,
 )
-from pallas_contracts.errors import NotFound
+from pallas_contracts.keyed import LogKey
 from pallas_executor.agent_runtime import HostedAgent, Turn
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.publish_definitions import publish_definition
+from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import Process
 from pipelines.agent.constellation import make_agent
 from pipelines.agent.definition import definition_of
+from pipelines.agent.tools import Handlers
+from pipelines.handlers.callers import Callers
 from pipelines.handlers.check_program import CheckProgram
+from pipelines.handlers.keep_pipelines import KeepPipelines
+from pipelines.handlers.list_executions import ListExecutions
 from pipelines.handlers.list_modules import ListModules
+from pipelines.handlers.view_pipelines import ViewPipelines
+from pipelines.http.routing import PipelinesHttp
+from pipelines.http.serving import make_http
+from pipelines.http.turns import Turns
 from pipelines.metrics import make_metrics
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.compiler import Compiler
@@ -47,8 +59,16 @@ from pipelines.running.abandoning import cancel_children
 from pipelines.running.cache import Cache
 from pipelines.running.constellation import ConstellationRuntime
 from pipelines.running.executing import Engine
+from pipelines.running.published import PublishedRuntime
 from pipelines.running.suspending import Suspensions
 from pipelines.settings import PipelinesSettings
+from pipelines.storing.drift import watching_drift
+from pipelines.storing.history import Executions
+from pipelines.storing.pipelines import SWEEP_SECONDS, open_pipelines
+from pipelines.storing.publishing import published_definition
+from pipelines.storing.scopes import Scopes
+
+log = logging.getLogger(__name__)
 
 _PUBLISH_EVERY = 60.0
 _OWN = (PIPELINE_NAMES, PIPELINE_IMAGES, PIPELINE_DRAFTS, PIPELINE_NAMESPACES, SUSPENSIONS, PIPELINE_CACHE)
@@ -58,14 +78,15 @@ _OWN = (PIPELINE_NAMES, PIPELINE_IMAGES, PIPELINE_DRAFTS, PIPELINE_NAMESPACES, S
 class Pipelines:
     """The running service."""
 
-    http: ASGIApp | None
+    http: PipelinesHttp
     executor: Executor
     engine: Engine
+    handlers: Handlers
 
     async def drain(self) -> None:
         """Take no more turns, and give those that run back at their next boundary."""
         self.engine.calls.draining = True
-        await self.executor.drain()
+        await asyncio.gather(self.executor.drain(), self.http.finish())
 
 
 @asynccontextmanager
@@ -75,7 +96,8 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
     Raises:
         Rejected: a setting is invalid.
     """
-    access = Access.of(settings)
+    access, scopes = Access.of(settings), Scopes.of(settings)
+    key = _log_key(settings)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         bus = await enter(connect_when_possible(access, PIPELINES, instance=process.instance))
@@ -102,18 +124,49 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         process.probes.checks["catalogue"] = lambda: None if agents.synced.is_set() else "not read yet"
         compiler = Compiler(catalogue)
         engine = Engine(calls, catalogue, Cache(bus), settings.pipeline_calls)
-        agent = make_agent(CheckProgram(compiler), ListModules(catalogue))
-        functions = FunctionRuntime(CONSTELLATION, agent)
-        runtime = ConstellationRuntime(functions, engine, compiler, Suspensions(bus), _find_source)
+        store = await enter(open_pipelines(bus))
+        suspensions = Suspensions(bus)
+        handlers = Handlers(
+            Callers(scopes),
+            CheckProgram(compiler),
+            ListModules(catalogue),
+            KeepPipelines(compiler, store),
+            ViewPipelines(compiler, store),
+            ListExecutions(bus, Executions(bus, key), suspensions, compiler, store),
+        )
+        agent = make_agent(handlers)
         definition = definition_of(agent)
+        find = partial(_find_source, handlers)
+        functions = FunctionRuntime(CONSTELLATION, agent)
+        runtime = ConstellationRuntime(functions, engine, compiler, suspensions, find, scopes)
+        published = PublishedRuntime(engine, compiler, handlers.pipelines.source_of_tool, scopes)
         abandon = partial(cancel_children, bus)
-        await executor.host(PIPELINES_TEAM, [HostedAgent(definition, runtime, abandon=abandon)])
+        hosted = [
+            HostedAgent(definition, runtime, abandon=abandon),
+            HostedAgent(published_definition(()), published, abandon=abandon),
+        ]
+        await agents.synced.wait()  # a program is checked against all modules
+        await executor.host(PIPELINES_TEAM, hosted)
         publish = partial(publish_definition, bus, definition)
-        bus.spawn(poll_now(publish))
+        for poll in (publish, store.publish_definition):
+            bus.spawn(poll_now(poll))
         await enter(polling(bus, publish, _PUBLISH_EVERY))
+        await enter(polling(bus, store.sweep, SWEEP_SECONDS))
+        await enter(watching_drift(store, catalogue, agents.synced))
         await enter(process.running(executor.send_presence(Troubles()), "presence"))
-        yield Pipelines(None, executor, engine)
+        bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
+        made = Turns(calls, key, definition)
+        http = make_http(settings, process.probes, metrics.requests, scopes, bearers, handlers, suspensions, made)
+        yield Pipelines(http, executor, engine, handlers)
 
 
-async def _find_source(turn: Turn, ref: str) -> str:
-    raise NotFound(f"There is no pipeline {ref!r}.", code="unknown_pipeline")
+async def _find_source(handlers: Handlers, turn: Turn, ref: str) -> str:
+    caller = handlers.callers.of(turn.principal, turn.correlation)
+    return await handlers.pipelines.source_of(caller, ref)
+
+
+def _log_key(settings: PipelinesSettings) -> LogKey:
+    if settings.log_key is None:
+        log.info("no PALLAS_LOG_KEY: executions of an agent's label are found only at this replica, until it ends")
+        return LogKey(secrets.token_hex(32))
+    return LogKey(settings.log_key.get_secret_value())

@@ -30,7 +30,7 @@ class PipelinesSettings(Settings):
     constellation_api_keys: SecretStr | None = Field(
         None,
         description="keys of the HTTP API besides bearers, as `key:Role,key:Role`; a key has 24 characters or more, a "
-        "role is `Admin`, `Execute` or `ReadOnly`",
+        "role is `ReadOnly`, `Execute`, `Write` or `Admin`",
     )
     pipeline_read: Names | None = Field(
         None, description="who may list and check: `peer`, `user`, `team`, `turn`, `token`, `team:ID`, `token:ID`"

@@ -25,7 +25,7 @@ class UsedModule(Message):
 
 
 class PipelineImage(Message):
-    """A program (KV buckets `pipeline_images` and `pipeline_drafts`, key `{owner}.{hash}`).
+    """A program (KV buckets `pipeline_images` and `pipeline_drafts`, key `{owner}.{hash}`; owner `shared`: of all).
 
     `structural_hash` is that of its canonical form, `syntactic_hash` that of its source. `inputs` and `outputs` have
     the types by name.
@@ -85,7 +85,10 @@ class StoredPipeline(Message):
 
 
 class Namespace(Message):
-    """Whose a namespace is (KV bucket `pipeline_namespaces`, key: a digest of its short name)."""
+    """Whose a namespace is (KV bucket `pipeline_namespaces`, key: a digest of it): of the identity that was first.
+
+    `short` is the namespace, such as `user:alice`; `identity` is the caller in full, as `type:id`.
+    """
 
     short: Line
     identity: Line

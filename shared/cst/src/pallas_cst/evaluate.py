@@ -155,6 +155,9 @@ class _Evaluator:
 
     async def value(self, expr: s.Expr, scope: _Scope) -> Value:
         """The value of an expression, as one of its type."""
+        self.work.steps += 1
+        if self.work.steps >= self.work.pause_at:
+            await self.work.pause(expr.span)
         match expr:
             case s.Constant(constant):
                 return constant
@@ -163,9 +166,6 @@ class _Evaluator:
                 return scope.names[name] if origin is None else await self.declared(origin)
             case _:
                 pass
-        self.work.steps += 1
-        if self.work.steps >= self.work.pause_at:
-            await self.work.pause(expr.span)
         value = await self._value(expr, scope)
         if (kind := self.checked.conversions.get(expr)) is None:
             return value
@@ -197,7 +197,7 @@ class _Evaluator:
             case s.Postfix(source, steps):
                 value = await self.value(source, scope)
                 for step in steps:
-                    size = await self.work.size(value, expr.span) if is_list(value) else 0
+                    size = await self.work.size(value, expr.span) if is_list(value) else _shallow(value)
                     value = await self.work.on(size, step.span, partial(_taken, value, step))
                 return value
             case s.Arithmetic():
@@ -314,6 +314,7 @@ class _Evaluator:
     async def _arithmetic(self, expr: s.Arithmetic, scope: _Scope) -> Value:
         left, *others = await self.values([expr.first, *(operand for _, operand in expr.rest)], scope)
         for (operator, _), right, function in zip(expr.rest, others, self.checked.functions[expr], strict=True):
+            await self.work.charge(0, expr.span)
             if function is None:
                 left = await self._merge(left, right, expr.span)
             elif isinstance(left, float) or isinstance(right, float):
@@ -361,6 +362,7 @@ class _Evaluator:
                 case s.AnyPattern():
                     return await self.value(result, scope)
                 case s.FieldsPattern(fields):
+                    await self.work.charge(_PART * len(fields), pattern.span)
                     if is_object(value) and all(name in value for name in fields):
                         return await self.value(result, scope.within({name: value[name] for name in fields}))
                 case s.TypePattern():
@@ -372,7 +374,7 @@ class _Evaluator:
 
 def _shallow(value: Value) -> int:
     """The size of a value without its parts."""
-    return _PART * len(value) if is_list(value) else len(value) if isinstance(value, str) else 0
+    return _PART * len(value) if is_list(value) or is_object(value) else len(value) if isinstance(value, str) else 0
 
 
 def _next(results: Iterator[Value], _item: Value) -> Value:

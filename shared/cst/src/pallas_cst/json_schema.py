@@ -14,7 +14,7 @@ from pallas_cst.values import Value, is_list, is_object
 _PRIMITIVES = {"string": t.STRING, "integer": t.INT, "number": t.FLOAT, "boolean": t.BOOLEAN}
 _NAMES: dict[t.Type, str] = {kind: name for name, kind in _PRIMITIVES.items()}
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_MOST_READ = 10 * t.MOST_PARTS
+_MOST_READ = 30_000
 _NULL = t.OptionalOf(t.NOTHING)
 
 

@@ -29,6 +29,7 @@ LONGS = range(-(2**63), 2**63)
 _COUNTS = range(2**31)
 """The integers of options."""
 
+_HALF = re.compile(r"[\ud800-\udfff]")
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 _QUALIFIED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+(?:\.[A-Za-z_][A-Za-z0-9_-]*+)*+")
@@ -76,10 +77,14 @@ def parse(source: str) -> s.Program:
         Faulty: it is none (one fault, E020).
     """
     parser = _Parser(source)
+    if (half := _HALF.search(source)) is not None:
+        parser.refuse("half a character (a lone surrogate)", half.start())
     try:
         return parser.program()
     except _Failed:
         raise parser.fault() from None
+    except RecursionError:  # the caller is deep itself; what comes after the parser takes less of the stack
+        parser.refuse("nested too deeply", parser.at)
 
 
 def parse_type(text: str) -> s.TypeExpr:

@@ -47,6 +47,8 @@ def function_from(given: Mapping[str, Any]) -> Function:
     Raises:
         BadSignature: it is no signature.
     """
+    if not isinstance(given.get("namespace", ""), str | None):
+        raise BadSignature("no signature of a function: its namespace is no text")
     try:
         parameters = tuple((str(each["name"]), read_type(each["type"])) for each in given["parameters"])
         needed = sum(not each.get("optional") for each in given["parameters"])

@@ -7,7 +7,7 @@ and `depth` of a type are known without walking it, because types made of types 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import chain
 
 MOST_PARTS = 10_000
@@ -159,6 +159,12 @@ class Union(_Compound):
     def parts(self) -> Iterable["Type"]:
         return self.members
 
+    @cached_property
+    def ordered(self) -> list[tuple[str, "Type"]]:
+        """The members with their names, those with more fields first, `Float` behind `Int`, then by name."""
+        members = [(str(member), member) for member in self.members]
+        return sorted(members, key=lambda each: (-_fields(each[1]), each[1] == FLOAT, each[0]))
+
     def __str__(self) -> str:
         return " | ".join(sorted(map(str, self.members)))
 
@@ -180,6 +186,10 @@ class Function(_Compound):
 
 
 type Type = Primitive | ListOf | SeqOf | MapOf | OptionalOf | Record | Union | Function
+
+
+def _fields(kind: Type) -> int:
+    return len(kind.fields) if isinstance(kind, Record) else 0
 
 
 class Rule(Enum):
@@ -222,6 +232,7 @@ def union(kinds: Iterable[Type]) -> Type:
     return next(iter(members)) if len(members) == 1 else Union(members)
 
 
+@lru_cache(maxsize=1024)
 def fits(kind: Type, wanted: Type, rule: Rule = Rule.LANGUAGE) -> bool:
     """Whether a value of type `kind` can stand where one of type `wanted` is needed."""
     if kind in (wanted, NOTHING):

@@ -6,9 +6,9 @@ in a `Some`. A value of a union is a value of one of its members.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeIs
 
 from pallas_cst import types as t
@@ -77,47 +77,105 @@ _MOST_SHOWN = 200
 def from_json(json: Any, kind: t.Type, path: str = "") -> Value:
     """The value of a type that a JSON value stands for; `path` is where that is, for the message.
 
-    A union is `{"tag": <member>, "value": ...}`, or a value that fits one of the members. It takes about 0.5 s for
-    16 MiB: call it in a thread for JSON of more than 100 kB.
+    A union is `{"tag": <member>, "value": ...}`, or a value that fits one of the members. It takes about 1 s for
+    16 MiB: call it in a thread (`asyncio.to_thread`) for JSON of more than 100 kB.
 
     Raises:
         Unfit: it stands for none.
     """
     try:
-        return _value(json, kind)
+        return _Reader().value(json, kind)
     except Unfit as error:
         error.path += [path] if path else []
         raise
 
 
-def _value(json: Any, kind: t.Type) -> Value:
-    match kind:
-        case t.STRING if isinstance(json, str):
-            return _text(json)
-        case t.BOOLEAN if isinstance(json, bool):
-            return json
-        case t.INT if isinstance(json, int | float) and not isinstance(json, bool):
-            return _integer(json)
-        case t.FLOAT if isinstance(json, int | float) and not isinstance(json, bool):
-            return _float(json)
-        case t.JSON:
-            _check_json(json, t.MOST_DEPTH)
-            return json
-        case t.ListOf(item) | t.SeqOf(item) if is_list(json):
-            return [_at(index, _value, each, item) for index, each in enumerate(json)]
-        case t.MapOf() if is_list(json) or (kind.key == t.STRING and is_object(json)):
-            return _map(json, kind)
-        case t.OptionalOf(inner):
-            return None if json is None else some(_value(json, inner))
-        case t.Record() if is_object(json):
-            return {name: _at(name, _field, json, name, field) for name, field in kind.fields.items()}
-        case t.Union():
-            return _of_member(json, kind)
-        case _:
+@dataclass
+class _Reader:
+    """Reads values. What a union inside another one is, is found once, however often the outer one asks for it."""
+
+    _known: dict[tuple[int, int], Value | Unfit] = field(default_factory=dict[tuple[int, int], "Value | Unfit"])
+    _within: int = 0
+
+    def value(self, json: Any, kind: t.Type) -> Value:
+        if isinstance(kind, t.Primitive):
+            return _READERS[kind.name](json)
+        match kind:
+            case t.ListOf(item) | t.SeqOf(item) if is_list(json):
+                return [_at(index, self.value, each, item) for index, each in enumerate(json)]
+            case t.MapOf() if is_list(json) or (kind.key == t.STRING and is_object(json)):
+                return self._map(json, kind)
+            case t.OptionalOf(inner):
+                return None if json is None else some(self.value(json, inner))
+            case t.Record(fields) if is_object(json):
+                return {name: _at(name, self._field, json, name, field) for name, field in fields.items()}
+            case t.Union() if is_list(json) or is_object(json):
+                return self._once(json, kind)
+            case t.Union():
+                return self._of_member(json, kind)
+            case _:
+                raise Unfit(_kind_of(json), kind)
+
+    def _map(self, json: Any, kind: t.MapOf) -> Value:
+        """Pairs [key, value]; a map with texts as keys may be an object, and is one as a value."""
+        if is_object(json):
+            return {_at(key, _text, key): _at(key, self.value, value, kind.value) for key, value in json.items()}
+        pairs = [_at(index, self._pair, pair, kind) for index, pair in enumerate(json)]
+        return dict(pairs) if kind.key == t.STRING else pairs
+
+    def _pair(self, json: Any, kind: t.MapOf) -> tuple[Value, Value]:
+        match json:
+            case [key, value]:
+                return _at(0, self.value, key, kind.key), _at(1, self.value, value, kind.value)
+            case _:
+                raise Unfit("expected a pair [key, value]")
+
+    def _field(self, json: Mapping[str, Any], name: str, kind: t.Type) -> Value:
+        if name not in json and not isinstance(kind, t.OptionalOf):
+            raise Unfit("the field is missing")
+        return self.value(json.get(name), kind)
+
+    def _once(self, json: Any, kind: t.Union) -> Value:
+        key = id(json), id(kind)
+        self._within += 1
+        try:
+            if key not in self._known:
+                self._known[key] = self._of_member(json, kind)
+        except Unfit as error:
+            self._known[key] = error
+            raise
+        finally:
+            found = self._known[key]
+            self._within -= 1
+            if self._within == 0:
+                self._known.clear()
+        if isinstance(found, Unfit):
             raise Unfit(_kind_of(json), kind)
+        return found
+
+    def _of_member(self, json: Any, kind: t.Union) -> Value:
+        tag = None
+        match json:
+            case {"tag": str() as tag, "value": value} if len(json) == len(("tag", "value")):
+                members = [member for text, member in kind.ordered if text == tag]
+                if len(members) > 1:
+                    raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(str(kind))}")
+                if members:
+                    return self.value(value, members[0])
+            case _:
+                pass
+        for _, member in kind.ordered:
+            if _may_be(json, member):
+                with suppress(Unfit):
+                    return self.value(json, member)
+        if tag is not None:
+            raise Unfit(f"the tag {tag!r} is no member of {_shortened(str(kind))}")
+        raise Unfit(_kind_of(json), kind)
 
 
-def _text(json: str) -> str:
+def _text(json: Any) -> str:
+    if not isinstance(json, str):
+        raise Unfit(_kind_of(json), t.STRING)
     if not json.isascii():
         try:
             json.encode()
@@ -126,15 +184,23 @@ def _text(json: str) -> str:
     return json
 
 
-def _integer(json: float) -> int:
-    if isinstance(json, float) and not json.is_integer():
+def _boolean(json: Any) -> bool:
+    if not isinstance(json, bool):
+        raise Unfit(_kind_of(json), t.BOOLEAN)
+    return json
+
+
+def _integer(json: Any) -> int:
+    if not _is_number(json) or (isinstance(json, float) and not json.is_integer()):
         raise Unfit(_kind_of(json), t.INT)
     if int(json) not in INT64:
         raise Unfit("a number beyond 64 bits", t.INT)
     return int(json)
 
 
-def _float(json: float) -> float:
+def _float(json: Any) -> float:
+    if not _is_number(json):
+        raise Unfit(_kind_of(json), t.FLOAT)
     try:
         number = float(json)
     except OverflowError:
@@ -144,9 +210,24 @@ def _float(json: float) -> float:
     return number
 
 
+def _is_number(json: Any) -> TypeIs[int | float]:
+    return isinstance(json, int | float) and not isinstance(json, bool)
+
+
+def _json(json: Any) -> Any:
+    _check_json(json, t.MOST_DEPTH)
+    return json
+
+
+def _nothing(json: Any) -> Value:
+    raise Unfit(_kind_of(json), t.NOTHING)
+
+
 def _check_json(json: Any, depth: int) -> None:
     """Nothing, if it can be written as JSON and is not too deep."""
-    if is_list(json) or is_object(json):
+    if isinstance(json, Some):
+        _check_json(json.value, depth)
+    elif is_list(json) or is_pair(json) or is_object(json):
         if depth == 0:
             raise Unfit(f"the value has more than {t.MOST_DEPTH} levels")
         for step, each in json.items() if is_object(json) else enumerate(json):
@@ -161,55 +242,23 @@ def _check_json(json: Any, depth: int) -> None:
         raise Unfit(f"a {type(json).__name__}", t.JSON)
 
 
-def _at[**P, R](step: str | int, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+_READERS: dict[str, Callable[[Any], Value]] = {
+    "String": _text,
+    "Boolean": _boolean,
+    "Int": _integer,
+    "Float": _float,
+    "Json": _json,
+    "Nothing": _nothing,
+}
+
+
+def _at[*A, R](step: str | int, function: Callable[[*A], R], *arguments: *A) -> R:
     """What a function returns for the part of a value that is at this step."""
     try:
-        return function(*arguments, **named)
+        return function(*arguments)
     except Unfit as error:
         error.path.append(step)
         raise
-
-
-def _map(json: Any, kind: t.MapOf) -> Value:
-    """Pairs [key, value]; a map with texts as keys may be an object, and is one as a value."""
-    if is_object(json):
-        return {_at(key, _text, key): _at(key, _value, value, kind.value) for key, value in json.items()}
-    pairs = [_at(index, _pair, pair, kind) for index, pair in enumerate(json)]
-    return dict(pairs) if kind.key == t.STRING else pairs
-
-
-def _pair(json: Any, kind: t.MapOf) -> tuple[Value, Value]:
-    match json:
-        case [key, value]:
-            return _at(0, _value, key, kind.key), _at(1, _value, value, kind.value)
-        case _:
-            raise Unfit("expected a pair [key, value]")
-
-
-def _field(json: Mapping[str, Any], name: str, kind: t.Type) -> Value:
-    if name not in json and not isinstance(kind, t.OptionalOf):
-        raise Unfit("the field is missing")
-    return _value(json.get(name), kind)
-
-
-def _of_member(json: Any, kind: t.Union) -> Value:
-    tag = None
-    match json:
-        case {"tag": str() as tag, "value": value} if len(json) == len(("tag", "value")):
-            members = [member for member in kind.members if str(member) == tag]
-            if len(members) > 1:
-                raise Unfit(f"the tag {tag!r} stands for more than one member of {_shortened(str(kind))}")
-            if members:
-                return _value(value, members[0])
-        case _:
-            pass
-    for member in _narrow_first(kind):
-        if _may_be(json, member):
-            with suppress(Unfit):
-                return _value(json, member)
-    if tag is not None:
-        raise Unfit(f"the tag {tag!r} is no member of {_shortened(str(kind))}")
-    raise Unfit(_kind_of(json), kind)
 
 
 def _may_be(json: Any, kind: t.Type) -> bool:
@@ -235,7 +284,7 @@ def converted(value: Value, kind: t.Type, wanted: t.Type) -> Value:
         return value
     match kind, wanted:
         case t.JSON, _:
-            return _value(value, wanted)
+            return _Reader().value(value, wanted)
         case ((t.ListOf(a) | t.SeqOf(a)), (t.ListOf(b) | t.SeqOf(b))):
             return [_at(index, converted, each, a, b) for index, each in enumerate(value)]
         case t.OptionalOf(a), t.OptionalOf(b):
@@ -255,7 +304,7 @@ def converted(value: Value, kind: t.Type, wanted: t.Type) -> Value:
             return converted(value, member_of(value, kind), wanted)
         case _, t.Union():
             rule = next(rule for rule in t.Rule if any(t.fits(kind, member, rule) for member in wanted.members))
-            return converted(value, kind, next(each for each in _narrow_first(wanted) if t.fits(kind, each, rule)))
+            return converted(value, kind, next(each for _, each in wanted.ordered if t.fits(kind, each, rule)))
         case _, t.OptionalOf(inner):
             return some(converted(value, kind, inner))
         case _:
@@ -269,47 +318,63 @@ def plain(value: Value, kind: t.Type = t.JSON, path: str = "") -> Any:
         Unfit: a number in it cannot be written as JSON; `path` is where the value is.
     """
     try:
-        return _plain(value, kind)
+        return _Writer(for_tools=True).json(value, kind)
     except Unfit as error:
         error.path += [path] if path else []
         raise
 
 
-def _plain(value: Value, kind: t.Type) -> Any:
-    match kind:
-        case t.OptionalOf(inner):
-            return None if value is None else _plain(inside(value), inner)
-        case t.ListOf(item) | t.SeqOf(item):
-            return [_at(index, _plain, each, item) for index, each in enumerate(value)]
-        case t.MapOf() if is_object(value):
-            return {key: _at(key, _plain, each, kind.value) for key, each in value.items()}
-        case t.MapOf():
-            return [[_plain(key, kind.key), _plain(each, kind.value)] for key, each in value]
-        case t.Record(fields):
-            return {
-                name: _at(name, _plain, value[name], field)
-                for name, field in fields.items()
-                if value[name] is not None or not isinstance(field, t.OptionalOf)
-            }
-        case t.Union():
-            return _plain(value, member_of(value, kind))
-        case t.FLOAT:
-            return _float(value)
-        case t.JSON:
-            return _plain_json(value)
-        case _:
-            return value
+def to_json(value: Value, kind: t.Type) -> Any:
+    """The JSON of a value of a type. A Float that is no number of JSON is null. As slow as `from_json`."""
+    return _Writer(for_tools=False).json(value, kind)
 
 
-def _plain_json(value: Value) -> Any:
-    """The JSON of a value of which the type is not known."""
-    if is_object(value):
-        return {name: _at(name, _plain_json, each) for name, each in value.items()}
-    if is_list(value) or is_pair(value):
-        return [_at(index, _plain_json, each) for index, each in enumerate(value)]
-    if isinstance(value, Some):
-        return _plain_json(value.value)
-    return _float(value) if isinstance(value, float) else value
+@dataclass
+class _Writer:
+    """Writes values as JSON, for tools or as `from_json` reads it."""
+
+    for_tools: bool
+
+    def __post_init__(self) -> None:
+        self._members = _Members()
+
+    def json(self, value: Value, kind: t.Type) -> Any:
+        if isinstance(kind, t.Primitive):
+            return self._number(value) if kind is t.FLOAT else self._any(value) if kind is t.JSON else value
+        match kind:
+            case t.OptionalOf(inner):
+                return None if value is None else self.json(inside(value), inner)
+            case t.ListOf(item) | t.SeqOf(item):
+                return [_at(index, self.json, each, item) for index, each in enumerate(value)]
+            case t.MapOf() if is_object(value):
+                return {key: _at(key, self.json, each, kind.value) for key, each in value.items()}
+            case t.MapOf():
+                return [[self.json(key, kind.key), self.json(each, kind.value)] for key, each in value]
+            case t.Record(fields):
+                return {
+                    name: _at(name, self.json, value[name], field)
+                    for name, field in fields.items()
+                    if not (self.for_tools and value[name] is None and isinstance(field, t.OptionalOf))
+                }
+            case t.Union():
+                member = self._members.of(value, kind) or t.JSON
+                json = self.json(value, member)
+                return json if self.for_tools else {"tag": str(member), "value": json}
+            case t.Function():
+                raise Unfit("a lambda", t.JSON)
+
+    def _number(self, value: float) -> float | None:
+        return _float(value) if self.for_tools or math.isfinite(value) else None
+
+    def _any(self, value: Value) -> Any:
+        """The JSON of a value of which the type is not known."""
+        if is_object(value):
+            return {name: _at(name, self._any, each) for name, each in value.items()}
+        if is_list(value) or is_pair(value):
+            return [_at(index, self._any, each) for index, each in enumerate(value)]
+        if isinstance(value, Some):
+            return self._any(value.value)
+        return self._number(value) if isinstance(value, float) else value
 
 
 def zero_value(kind: t.Type) -> Value:
@@ -347,65 +412,56 @@ def failed(message: str) -> Value:
     return {"ok": False, "value": None, "error": message}
 
 
-def to_json(value: Value, kind: t.Type) -> Any:
-    """The JSON of a value of a type. A Float that is no number of JSON is null. As slow as `from_json`."""
-    match kind:
-        case t.OptionalOf(inner):
-            return None if value is None else to_json(inside(value), inner)
-        case t.ListOf(item) | t.SeqOf(item):
-            return [to_json(each, item) for each in value]
-        case t.MapOf() if is_object(value):
-            return {key: to_json(each, kind.value) for key, each in value.items()}
-        case t.MapOf():
-            return [[to_json(key, kind.key), to_json(each, kind.value)] for key, each in value]
-        case t.Record():
-            return {name: to_json(value[name], field) for name, field in kind.fields.items()}
-        case t.Union():
-            member = member_of(value, kind)
-            return {"tag": str(member), "value": to_json(value, member)}
-        case t.FLOAT:
-            return float(value) if math.isfinite(value) else None
-        case _:
-            return value
+def is_of(value: Value, kind: t.Type) -> bool:
+    """Whether a value is one of a type."""
+    return _Members().has(value, kind)
 
 
 def member_of(value: Value, kind: t.Union) -> t.Type:
     """The member of a union that a value belongs to."""
-    return next((member for member in _narrow_first(kind) if is_of(value, member)), t.JSON)
+    return _Members().of(value, kind) or t.JSON
 
 
-def _narrow_first(kind: t.Union) -> Iterator[t.Type]:
-    """The members, those with more fields first, then by name: a record with more fields is of both types."""
-    yield from sorted(kind.members, key=lambda member: (-_fields(member), member == t.FLOAT, str(member)))
+_CLASSES: dict[str, type] = {"String": str, "Boolean": bool, "Int": int, "Float": float}
 
 
-def _fields(kind: t.Type) -> int:
-    return len(kind.fields) if isinstance(kind, t.Record) else 0
+@dataclass
+class _Members:
+    """Tells the members of unions that the parts of a value are; of each part once."""
 
+    _known: dict[tuple[int, int], t.Type | None] = field(default_factory=dict[tuple[int, int], "t.Type | None"])
 
-def is_of(value: Value, kind: t.Type) -> bool:
-    """Whether a value is one of a type."""
-    match kind:
-        case t.STRING:
-            return isinstance(value, str)
-        case t.BOOLEAN:
-            return isinstance(value, bool)
-        case t.INT:
-            return isinstance(value, int) and not isinstance(value, bool)
-        case t.FLOAT:
-            return isinstance(value, float)
-        case t.ListOf(item) | t.SeqOf(item):
-            return is_list(value) and all(is_of(each, item) for each in value)
-        case t.OptionalOf(inner):
-            return value is None or is_of(inside(value), inner)
-        case t.Record(fields):
-            return is_object(value) and all(name in value and is_of(value[name], of) for name, of in fields.items())
-        case t.Union(members):
-            return any(is_of(value, member) for member in members)
-        case t.MapOf():
-            return isinstance(value, dict | list)
-        case _:
-            return kind == t.JSON
+    def of(self, value: Value, kind: t.Union) -> t.Type | None:
+        """The member that a value is of, None if it is of none."""
+        key = id(value), id(kind)
+        if key not in self._known:
+            self._known[key] = next((member for _, member in kind.ordered if self.has(value, member)), None)
+        return self._known[key]
+
+    def has(self, value: Value, kind: t.Type) -> bool:
+        """Whether a value is one of a type."""
+        if isinstance(kind, t.Primitive):
+            return kind is t.JSON or type(value) is _CLASSES.get(kind.name)
+        match kind:
+            case t.ListOf(item) | t.SeqOf(item):
+                return is_list(value) and all(self.has(each, item) for each in value)
+            case t.OptionalOf(inner):
+                return value is None or self.has(inside(value), inner)
+            case t.Record(fields):
+                return is_object(value) and all(
+                    name in value and self.has(value[name], field) for name, field in fields.items()
+                )
+            case t.MapOf(t.STRING, item):
+                return is_object(value) and all(self.has(each, item) for each in value.values())
+            case t.MapOf():
+                return is_list(value) and all(is_pair(each) and self._has_pair(each, kind) for each in value)
+            case t.Union():
+                return self.of(value, kind) is not None
+            case t.Function():
+                return False
+
+    def _has_pair(self, pair: tuple[Value, Value], kind: t.MapOf) -> bool:
+        return self.has(pair[0], kind.key) and self.has(pair[1], kind.value)
 
 
 def size_of(value: Value, most: int = 2**62) -> int:

@@ -77,8 +77,8 @@ class Work:
         self.pause_at = self.steps + _OFTEN
 
     async def charge(self, size: int, span: Span) -> None:
-        """Count the work on so many bytes."""
-        self.steps += size // _BYTES
+        """Count the work on so many bytes, at least as one step."""
+        self.steps += max(1, size // _BYTES)
         if self.steps >= self.pause_at:
             await self.pause(span)
 

@@ -18,6 +18,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
@@ -33,7 +34,8 @@ def _registry() -> CollectorRegistry:
 class Probes:
     """The state of a process. `checks` maps a name to a function that returns None or what is missing.
 
-    `starting` is the reason of `/readyz` until the process has `started`.
+    `starting` is the reason of `/readyz` until the process has `started`. `json_metrics`: the application answers
+    `/metrics` itself, unless the `Accept` header asks for text.
     """
 
     metrics: CollectorRegistry = field(default_factory=_registry)
@@ -41,6 +43,7 @@ class Probes:
     starting: str = "starting"
     started: bool = False
     draining: bool = False
+    json_metrics: bool = False
 
     def __post_init__(self) -> None:
         ready = Gauge("pallas_ready", "1 when the process can do its work, as /readyz says", registry=self.metrics)
@@ -73,7 +76,7 @@ def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
                 missing = probes.missing()
                 body = {"status": "not ready", "missing": missing} if missing else {"status": "ok"}
                 await _answer(send, 503 if missing else 200, json.dumps(body).encode(), "application/json")
-            case "/metrics":
+            case "/metrics" if not probes.json_metrics or _wants_text(scope):
                 await _answer(send, 200, generate_latest(probes.metrics), CONTENT_TYPE_LATEST)
             case _ if (served := inner()) is not None:
                 await served(scope, receive, send)
@@ -83,6 +86,11 @@ def with_probes(probes: Probes, inner: Callable[[], ASGIApp | None]) -> ASGIApp:
                 await _answer(send, 503, b'{"error":"starting"}', "application/json")
 
     return app
+
+
+def _wants_text(scope: Scope) -> bool:
+    accepted = Headers(scope=scope).get("accept", "")
+    return "text/plain" in accepted or "openmetrics" in accepted
 
 
 async def _answer(send: Send, status: int, body: bytes, content_type: str, *, kind: str = "http") -> None:

@@ -12,7 +12,6 @@ from starlette.types import Receive, Scope, Send
 from agent_gateway.answers.refusals import Headers as Fields
 from agent_gateway.answers.refusals import refuse, refuse_caller
 from agent_gateway.caller import identify
-from agent_gateway.connected import disconnected, while_connected
 from agent_gateway.http.bodies import read_body
 from agent_gateway.http.identify_caller import Callers
 from agent_gateway.http.signatures import SIGNATURE, Signatures, Signed
@@ -23,6 +22,7 @@ from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import declares_more
+from pallas_runtime.http.connected import disconnected, while_connected
 
 _JSON = re.compile(r"application/(json|json-rpc|jsonrequest|[\w.+-]+\+json)", re.IGNORECASE)
 _JSON_FIELD = (b"content-type", b"application/json")

@@ -27,9 +27,9 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from agent_gateway.connected import disconnected, while_connected
 from agent_gateway.mcp.call_response import CallResponse, HandshakeResponse, ModernResponse
 from agent_gateway.mcp.read_call import METHOD, CallRequest, read_handshake, read_modern
+from pallas_runtime.http.connected import disconnected, while_connected
 
 log = logging.getLogger(__name__)
 

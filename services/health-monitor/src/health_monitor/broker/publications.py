@@ -62,7 +62,7 @@ class Publications:
     def _is_old(self, known: AgentHealth | ProbeResult, new: AgentHealth | ProbeResult) -> bool:
         return (new.at - known.at).total_seconds() >= self.interval * FRESH
 
-    async def _written(self, writing: Coroutine[None, None, None]) -> bool:
+    async def _written(self, writing: Coroutine[None, None, object]) -> bool:
         """Whether the write succeeded. Without a connection nothing is tried: it would only wait for a timeout."""
         if not self.bus.connected:
             writing.close()

@@ -31,6 +31,11 @@ def takes(required: tuple[str, ...] = (), **properties: JsonObject) -> JsonObjec
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
+def text(description: str, longest: int = 300) -> JsonObject:
+    """The schema of a text."""
+    return {"type": "string", "description": description, "maxLength": longest}
+
+
 def _answers(*required: str, **properties: Any) -> JsonObject:
     return {"type": "object", "properties": properties, "required": list(required)}
 
@@ -75,3 +80,33 @@ BATCH = _answers(
     metrics=_METRICS,
 )
 MODULES = _answers("modules", modules={"type": "array", "items": _ANY})
+MODULE = _answers(
+    "name",
+    name=_TEXT,
+    description=_TEXT,
+    version=_TEXT,
+    input=_ANY,
+    output=_ANY,
+    tags={"type": "array", "items": _TEXT},
+    options=_ANY,
+    signature=_TEXT,
+)
+PIPELINES = _answers("pipelines", pipelines={"type": "array", "items": _ANY})
+PUBLISHED = _answers("name", "tool", "module", name=_TEXT, tool=_TEXT, module=_TEXT, inputs=_TEXTS, outputs=_TEXTS)
+UNPUBLISHED = _answers("name", name=_TEXT)
+DELETED = _answers("deleted", deleted=_FLAG)
+_CHANGES = _answers("added", "removed", "changed", added=_ANY, removed=_ANY, changed=_ANY)
+_CALLS = {"type": "array", "items": _ANY}
+DIFFERENCE = _answers(
+    "same",
+    "left",
+    "right",
+    same=_FLAG,
+    left=_TEXT,
+    right=_TEXT,
+    inputs=_CHANGES,
+    outputs=_CHANGES,
+    calls=_answers("added", "removed", "changed", added=_CALLS, removed=_CALLS, changed=_CALLS),
+    text=_TEXT,
+)
+HISTORY = _answers("executions", executions={"type": "array", "items": _ANY}, cursor=_TEXT)

@@ -1,63 +1,210 @@
 """The tools of the agent (RFC-018, "MCP Tools"). Executions are run by `running`: their functions are never called."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.pipelines import LONGEST_SOURCE
+from pallas_contracts.turns import Result
 from pallas_executor.agent_runtime import Completed
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import CallContext
 from pipelines.agent import schemas
+from pipelines.handlers.callers import Callers
 from pipelines.handlers.check_program import CheckProgram
+from pipelines.handlers.keep_pipelines import KeepPipelines
+from pipelines.handlers.list_executions import ListExecutions
 from pipelines.handlers.list_modules import ListModules
+from pipelines.handlers.view_pipelines import ViewPipelines
 from pipelines.running.outcomes import completed
+from pipelines.storing.history import MOST_IN_PAGE
+from pipelines.storing.namespaces import Caller
 
 _READS = {"readOnlyHint": True}
+_CALLS_TOOLS = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
+_ADDS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True}
+_REMOVES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
+
+type _Run = Callable[[Caller, JsonObject], Awaitable[JsonObject]]
 
 
-def add_checks(agent: FunctionAgent, programs: CheckProgram) -> None:
-    """Register the tools that check programs."""
+@dataclass(frozen=True)
+class Handlers:
+    """What the agent offers."""
 
-    @agent.tool(
+    callers: Callers
+    programs: CheckProgram
+    modules: ListModules
+    pipelines: KeepPipelines
+    views: ViewPipelines
+    executions: ListExecutions
+
+
+def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
+    """Register all tools, in the order in which they are listed."""
+    tools = _Tools(handlers)
+    add = _Adding(agent, handlers.callers)
+    source = {"source": schemas.SOURCE}
+    add(
         "validate",
         "Validate Constellation pipeline syntax, names and types. Reports all errors, with line and column.",
-        input_schema=schemas.takes(("source",), source=schemas.SOURCE),
-        output_schema=schemas.VALIDATED,
-        annotations=_READS,
+        schemas.takes(("source",), **source),
+        schemas.VALIDATED,
+        _READS,
+        tools.validate,
     )
-    async def validate(ctx: CallContext, arguments: JsonObject) -> Completed:
-        return completed(await programs.validate(arguments["source"], ctx.turn.principal))
-
-
-def add_modules(agent: FunctionAgent, modules: ListModules) -> None:
-    """Register the tools that list and describe modules."""
-
-    @agent.tool(
+    add(
+        "compile",
+        "Compile pipeline to executable DAG. With a name it is stored; without one it can be executed for a day by its "
+        "structuralHash.",
+        schemas.takes(("source",), **source, name=schemas.text("Optional name for cold storage")),
+        schemas.COMPILED,
+        _ADDS,
+        tools.compile,
+    )
+    _add_executions(agent)
+    add(
         "list_modules",
         "List the modules that pipelines can call: tools of all agents, and the standard library.",
-        input_schema=schemas.takes(
-            tag={"type": "string", "description": "Filter by tag"},
-            search={"type": "string", "description": "Search in name and description"},
-        ),
-        output_schema=schemas.MODULES,
-        annotations=_READS,
+        schemas.takes(tag=schemas.text("Filter by tag"), search=schemas.text("Search in name and description")),
+        schemas.MODULES,
+        _READS,
+        tools.list_modules,
     )
-    async def list_modules(ctx: CallContext, arguments: JsonObject) -> Completed:
-        found = modules.listed(ctx.turn.principal, arguments.get("tag"), arguments.get("search"))
-        return completed({"modules": found})
-
-    @agent.tool(
+    add(
         "describe_module",
         "Get the schema and documentation of a module.",
-        input_schema=schemas.takes(("name",), name={"type": "string", "description": "Module name"}),
-        output_schema={"type": "object"},
-        annotations=_READS,
+        schemas.takes(("name",), name=schemas.text("Module name")),
+        schemas.MODULE,
+        _READS,
+        tools.describe_module,
     )
-    async def describe_module(ctx: CallContext, arguments: JsonObject) -> Completed:
-        return completed(modules.described(ctx.turn.principal, arguments["name"]))
+    add(
+        "diff",
+        "Compare two pipelines: what was added, removed and changed.",
+        schemas.takes(
+            ("left", "right"),
+            left=schemas.text("The older pipeline: a reference or its source", LONGEST_SOURCE),
+            right=schemas.text("The newer pipeline: a reference or its source", LONGEST_SOURCE),
+        ),
+        schemas.DIFFERENCE,
+        _READS,
+        tools.diff,
+    )
+    add(
+        "history",
+        "List your executions, the latest first.",
+        schemas.takes(
+            limit={"type": "integer", "minimum": 1, "maximum": MOST_IN_PAGE, "description": "How many at most"},
+            cursor=schemas.text("Where an earlier list ended"),
+            agent=schemas.text("Only those that were requested with this label (X-Constellation-Agent)"),
+        ),
+        schemas.HISTORY,
+        _READS,
+        tools.history,
+    )
+    add(
+        "list_pipelines",
+        "List stored pipelines: your own and shared ones, with the types of their inputs and outputs.",
+        schemas.takes(namespace=schemas.text("Only this namespace, such as shared")),
+        schemas.PIPELINES,
+        _READS,
+        tools.list_pipelines,
+    )
+    add(
+        "publish",
+        "Make a stored pipeline a tool of the agent pipelines/published, which others can call with their own rights.",
+        schemas.takes(
+            ("ref", "name"),
+            ref=schemas.REF,
+            name=schemas.text("Name of the tool", 64),
+            description=schemas.text("What the tool does, for those who call it", 2000),
+        ),
+        schemas.PUBLISHED,
+        _ADDS,
+        tools.publish,
+    )
+    add(
+        "unpublish",
+        "Remove the tool of a published pipeline. The pipeline stays.",
+        schemas.takes(("ref",), ref=schemas.REF),
+        schemas.UNPUBLISHED,
+        _REMOVES,
+        tools.unpublish,
+    )
+    add(
+        "delete_pipeline",
+        "Delete a stored pipeline with all its versions.",
+        schemas.takes(("ref",), ref=schemas.REF),
+        schemas.DELETED,
+        _REMOVES,
+        tools.delete_pipeline,
+    )
 
 
-def add_executions(agent: FunctionAgent) -> None:
-    """Register the tools that execute pipelines."""
+@dataclass(frozen=True)
+class _Adding:
+    """Registers tools whose functions get the caller. Every caller needs the scope `read`; handlers may want more."""
+
+    agent: FunctionAgent
+    callers: Callers
+
+    def __call__(
+        self, name: str, description: str, takes: JsonObject, answers: JsonObject, hints: JsonObject, run: _Run
+    ) -> None:
+        async def call(ctx: CallContext, arguments: JsonObject) -> Completed:
+            return _answered(await run(self.callers.of(ctx.turn.principal, ctx.turn.correlation), arguments))
+
+        self.agent.tool(name, description, input_schema=takes, output_schema=answers, annotations=hints)(call)
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """The functions of the tools."""
+
+    handlers: Handlers
+
+    async def validate(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return await self.handlers.programs.validate(given["source"], caller.principal)
+
+    async def compile(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return await self.handlers.pipelines.compile(caller, given["source"], given.get("name"))
+
+    async def list_modules(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return {"modules": self.handlers.modules.listed(caller.principal, given.get("tag"), given.get("search"))}
+
+    async def describe_module(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return self.handlers.modules.described(caller.principal, given["name"])
+
+    async def diff(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return await self.handlers.views.diff(caller, given["left"], given["right"])
+
+    async def history(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return await self.handlers.executions.page(caller, **given)
+
+    async def list_pipelines(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return {"pipelines": self.handlers.pipelines.listed(caller, given.get("namespace"))}
+
+    async def publish(self, caller: Caller, given: JsonObject) -> JsonObject:
+        about = given.get("description", "")
+        return await self.handlers.pipelines.publish(caller, given["ref"], given["name"], about)
+
+    async def unpublish(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return await self.handlers.pipelines.unpublish(caller, given["ref"])
+
+    async def delete_pipeline(self, caller: Caller, given: JsonObject) -> JsonObject:
+        return await self.handlers.pipelines.delete(caller, given["ref"])
+
+
+def _answered(answer: JsonObject) -> Completed:
+    """An answer. One without success is an error, so that a model mends it."""
+    result = completed(answer).result
+    failed = answer.get("success") is False
+    return Completed(Result(content=result.content, structured=result.structured, is_error=failed))
+
+
+def _add_executions(agent: FunctionAgent) -> None:
     source = {"source": schemas.SOURCE, "ref": schemas.REF}
     for name, description, takes, answers in (
         (
@@ -96,7 +243,7 @@ def add_executions(agent: FunctionAgent) -> None:
             schemas.BATCH,
         ),
     ):
-        agent.tool(name, description, input_schema=takes, output_schema=answers)(_elsewhere)
+        agent.tool(name, description, input_schema=takes, output_schema=answers, annotations=_CALLS_TOOLS)(_elsewhere)
 
 
 async def _elsewhere(ctx: CallContext, arguments: JsonObject) -> Any:

@@ -1,5 +1,6 @@
 """The modules of all agents, and those that one caller may use. Both follow the bucket of definitions, live."""
 
+import hashlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
 from pallas_contracts.turns import Principal
-from pallas_cst.functions import Functions
+from pallas_cst.functions import Function, Functions
 from pallas_cst.stdlib import STANDARD
 from pipelines.modules.module import Module, module_of
 from pipelines.modules.names import language_names
@@ -16,6 +17,8 @@ _MOST_VIEWS = 256
 """Sets of agents for which the modules are kept."""
 
 _OWN = f"{PIPELINES_TEAM}.{CONSTELLATION}"
+
+_LONGEST_SIGNATURE = 2000
 
 _STANDARD = tuple(standard.function for standard in STANDARD.values())
 
@@ -38,11 +41,21 @@ class Modules:
         return self.by_basis.get("/".join(name.split(".", 2)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The modules of an agent, and what they were made from."""
+
+    definition: AgentDefinition
+    namespace: str
+    modules: tuple[Module, ...]
+
+
 @dataclass
 class Catalogue:
     """All modules. `changed` is called with the key of an agent whose definition has changed."""
 
     _agents: dict[str, tuple[Module, ...]] = field(default_factory=dict[str, tuple[Module, ...]])
+    _made: dict[str, _Made] = field(default_factory=dict[str, "_Made"])
     _definitions: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
     _views: OrderedDict[tuple[str, ...], Modules] = field(default_factory=OrderedDict[tuple[str, ...], Modules])
     _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
@@ -71,7 +84,13 @@ class Catalogue:
 
     def of(self, caller: Principal) -> Modules:
         """The modules that a caller may use."""
-        allowed = tuple(key for key in sorted(self._definitions) if self._definitions[key].allows(caller))
+        return self._view(tuple(key for key in sorted(self._definitions) if self._definitions[key].allows(caller)))
+
+    def everything(self) -> Modules:
+        """The modules of all agents, whoever may use them."""
+        return self._view(tuple(sorted(self._definitions)))
+
+    def _view(self, allowed: tuple[str, ...]) -> Modules:
         if allowed in self._views:
             self._views.move_to_end(allowed)
         else:
@@ -94,10 +113,22 @@ class Catalogue:
             of_teams[definition.team].append(definition.agent)
         teams = language_names(of_teams)
         agents = {team: language_names(names) for team, names in of_teams.items()}
-        return {
-            key: tuple(_modules_of(it, f"{teams[it.team]}.{agents[it.team][it.agent]}"))
-            for key, it in self._definitions.items()
-        }
+        made = dict[str, _Made]()
+        for key, it in self._definitions.items():
+            namespace, known = f"{teams[it.team]}.{agents[it.team][it.agent]}", self._made.get(key)
+            if known is None or known.definition is not it or known.namespace != namespace:
+                known = _Made(it, namespace, tuple(_modules_of(it, namespace)))
+            made[key] = known
+        self._made = made
+        return {key: each.modules for key, each in made.items()}
+
+
+def signature_of(function: Function) -> str:
+    """The signature of a function, to be compared; of a long one a digest is enough."""
+    signature = str(function)
+    if len(signature) <= _LONGEST_SIGNATURE:
+        return signature
+    return f"{function.qualified}(...), sha256:{hashlib.sha256(signature.encode()).hexdigest()}"
 
 
 def _modules_of(definition: AgentDefinition, namespace: str) -> list[Module]:

@@ -59,10 +59,10 @@ class Module:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Team, agent, kind, and the tool's hints."""
+        """Team, agent, kind, and the tool's hints, each once."""
         hints = self.tool.annotations or {}
         said = (tag for hint, tag in _ANNOTATIONS.items() if hints.get(hint))
-        return (self.definition.team, self.definition.agent, self.definition.kind, *said)
+        return tuple(dict.fromkeys((self.definition.team, self.definition.agent, self.definition.kind, *said)))
 
     def document(self) -> JsonObject:
         """The module document (RFC-018, "Module Resource Example")."""
@@ -85,7 +85,7 @@ def module_of(definition: AgentDefinition, tool: ToolDefinition, namespace: str,
 
 def standard_document(standard: StandardFunction) -> JsonObject:
     """The module document of a function of the standard library."""
-    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("cache", "fallback", "on_error"), {})
+    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("fallback", "on_error"), {})
 
 
 def _document(

@@ -10,7 +10,7 @@ from pallas_contracts.pipelines import PipelineImage, UsedModule
 from pallas_cst.canonical import source_hash, structural_hash
 from pallas_cst.check import Checked
 from pallas_cst.faults import Fault, Faulty, Lines, Warned
-from pipelines.modules.catalogue import Modules
+from pipelines.modules.catalogue import Modules, signature_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Program:
     def used(self) -> tuple[UsedModule, ...]:
         """The modules that it calls, each once, by name."""
         tools = {
-            function.qualified: str(function)
+            function.qualified: signature_of(function)
             for called in self.checked.functions.values()
             for function in called
             if function is not None and function.tool

@@ -27,6 +27,7 @@ from pipelines.running.pacing import PrioritySlots
 from pipelines.running.plan import plan_of
 from pipelines.running.published import started
 from pipelines.running.suspending import Suspensions
+from pipelines.storing.scopes import Scope, Scopes
 
 _AT_ONCE = 8
 """Items of a batch that run at a time, unless the caller says how many."""
@@ -53,6 +54,7 @@ class ConstellationRuntime:
     compiler: Compiler
     suspensions: Suspensions
     find_source: FindSource
+    scopes: Scopes
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -61,7 +63,12 @@ class ConstellationRuntime:
             return await self.functions.run_turn(turn, emit)
         if turn.model is not None:
             return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
-        return await ended(turn, emit, lambda steps: tools[turn.tool](_Attempt(turn, steps, emit)))
+
+        async def run(steps: Steps) -> Outcome:
+            self.scopes.check(turn.principal, Scope.EXECUTE)
+            return await tools[turn.tool](_Attempt(turn, steps, emit))
+
+        return await ended(turn, emit, run)
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Answer a prompt, resource or completion request (see `AgentRuntime`)."""
@@ -72,14 +79,14 @@ class ConstellationRuntime:
         program, milliseconds = await self._compiled(attempt)
         if turn.arguments.get("dry_run"):
             return completed({"success": True, "status": "planned", **plan_of(program)})
-        given = _inputs_of(turn.arguments["inputs"])
-        inputs = read_inputs(program.checked, given)
+        given: JsonObject = {**turn.arguments["inputs"]}
+        inputs = await read_inputs(program.checked, given)
         if inputs.missing and turn.arguments.get("on_missing") == "ask":
             more = answered(inputs.missing, turn.input_responses)
             if more is None and turn.input_responses is None and "elicitation" in turn.client.capabilities:
                 return NeedsInput(ask_for(inputs.missing))
-            given |= more or {}
-            inputs = read_inputs(program.checked, given)
+            given.update(more or {})
+            inputs = await read_inputs(program.checked, given)
         began = Suspension(
             turn_id=turn.turn_id,
             owner=turn.principal.token,
@@ -101,8 +108,9 @@ class ConstellationRuntime:
 
         before = Suspension.model_validate_json(await started(attempt.steps, f"resume {execution}", take))
         program, milliseconds = await self._compile(turn, before.source)
-        given = {**before.inputs, **(turn.arguments.get("additionalInputs") or {})}
-        inputs = read_inputs(program.checked, given)
+        more: JsonObject = turn.arguments.get("additionalInputs") or {}
+        given = before.inputs | more
+        inputs = await read_inputs(program.checked, given)
         began = before.model_copy(update={"inputs": given, "resumptions": before.resumptions + 1})
         return await self._run(attempt, program, inputs, began, milliseconds)
 
@@ -174,7 +182,7 @@ class ConstellationRuntime:
     async def _item(
         self, attempt: _Attempt, program: Program, number: int, given: JsonObject, slots: PrioritySlots
     ) -> JsonObject:
-        inputs = read_inputs(program.checked, given)
+        inputs = await read_inputs(program.checked, given)
         if inputs.missing:
             raise Rejected(f"Input error: missing: {', '.join(inputs.missing)}", code="invalid_input")
         children = self.engine.children(attempt.turn, attempt.steps, attempt.emit)
@@ -198,10 +206,6 @@ class ConstellationRuntime:
         except Faulty as faulty:
             raise Rejected(faults_text(source, faulty), code="faulty_program") from None
         return program, round((time.perf_counter() - began) * 1000, 3)
-
-
-def _inputs_of(given: JsonObject) -> JsonObject:
-    return dict(given)
 
 
 def _metrics(compiled: float, ran: Ran) -> JsonObject:

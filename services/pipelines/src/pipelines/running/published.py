@@ -13,6 +13,7 @@ from pipelines.programs.compiler import Compiler
 from pipelines.running.executing import Engine, ExecutionFailed
 from pipelines.running.inputs import read_inputs
 from pipelines.running.outcomes import completed, ended, faults_text
+from pipelines.storing.scopes import Scope, Scopes
 
 _START = "0"
 
@@ -27,6 +28,7 @@ class PublishedRuntime:
     engine: Engine
     compiler: Compiler
     find_published: FindPublished
+    scopes: Scopes
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
@@ -34,6 +36,7 @@ class PublishedRuntime:
             return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
 
         async def run(steps: Steps) -> Completed:
+            self.scopes.check(turn.principal, Scope.EXECUTE)
             return await self._run(turn, steps, emit)
 
         return await ended(turn, emit, run)
@@ -48,7 +51,7 @@ class PublishedRuntime:
             program = await self.compiler.compile(source, turn.principal)
         except Faulty as faulty:
             raise ExecutionFailed(f"The pipeline {turn.tool!r} cannot run. {faults_text(source, faulty)}") from None
-        inputs = read_inputs(program.checked, turn.arguments)
+        inputs = await read_inputs(program.checked, turn.arguments)
         if inputs.missing:
             raise Rejected(f"Input error: missing: {', '.join(inputs.missing)}", code="invalid_input")
         children = self.engine.children(turn, steps, emit)

@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.headers import EXPECTED
+from pallas_bus.transport.headers import EXPECTED, time_to_live
 from pallas_bus.transport.polling import keep_polling, poll_now, polling
 from pallas_bus.transport.reads import Record, read, read_last
 from pallas_bus.transport.streams import bucket_subject, live_subject, stream_name
@@ -106,7 +106,7 @@ class Table[M: Message]:
         started = time.monotonic()
         # Not `read_last`: the broker answers it for at most 1024 keys.
         stream, wanted = stream_name(self.bucket), bucket_subject(self.bucket, keys or self.filter)
-        records = [record async for record in read(self.bus, stream, wanted)]
+        records = [record async for record in read(self.bus, stream, wanted, timeout=self.bus.timeout)]
         present = {self._key(record) for record in records}
         for key in [key for key, entry in self._entries.items() if key not in present and entry.seen < started]:
             self._remove(key, self._entries[key].seq)
@@ -142,6 +142,11 @@ class Table[M: Message]:
         oldest = time.monotonic() - self.bucket.ttl
         for key in [key for key, entry in self._entries.items() if entry.seen < oldest]:
             self._remove(key, self._entries[key].seq)
+
+    def changed(self, key: str, value: M | None, position: int) -> None:
+        """Take a change that this process has made, before it hears of it; None: the entry was removed."""
+        data, operation = (value.model_dump_json().encode(), None) if value is not None else (b"", "PURGE")
+        self._apply(key, data, operation, position)
 
     async def on_message(self, message: Msg) -> None:
         """Apply one republished change."""
@@ -231,15 +236,17 @@ async def get_entries[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> di
     return table.positions()
 
 
-async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> None:
+async def put[M: Message](bus: Bus, bucket: Bucket[M], value: M, *, after: int | None = None, **ids: str) -> int:
     """Store `value` and wait until it is stored. With `after`, only over the entry at that position (0: over none).
+
+    Returns its position.
 
     Raises:
         Conflict: the entry has changed since (`wrong_last_sequence`).
         Unavailable: the bucket cannot be written now.
     """
-    headers = {EXPECTED: str(after)} if after is not None else None
-    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode(), headers)
+    data = value.model_dump_json().encode()
+    return (await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), data, _over(after))).seq
 
 
 async def put_nowait[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: str) -> None:
@@ -248,14 +255,25 @@ async def put_nowait[M: Message](bus: Bus, bucket: Bucket[M], value: M, **ids: s
         await bus.send(bucket_subject(bucket, bucket.key.subject(**ids)), value.model_dump_json().encode())
 
 
-async def delete[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> None:
-    """Remove an entry. An entry that does not exist is no error.
+async def delete[M: Message](
+    bus: Bus, bucket: Bucket[M], *, after: int | None = None, marked: float | None = None, **ids: str
+) -> int:
+    """Remove an entry. An entry that does not exist is no error. With `after`, only the entry at that position.
+
+    Returns the position of the mark that is left, from which tables learn of the removal. The mark stays for `marked`
+    seconds; None: for good.
 
     Raises:
+        Conflict: the entry has changed since (`wrong_last_sequence`).
         Unavailable: the bucket cannot be written now.
     """
-    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
-    await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)
+    kept = time_to_live(marked) if marked is not None else {}
+    headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", **_over(after), **kept}
+    return (await bus.put(bucket_subject(bucket, bucket.key.subject(**ids)), b"", headers)).seq
+
+
+def _over(after: int | None) -> dict[str, str]:
+    return {EXPECTED: str(after)} if after is not None else {}
 
 
 async def get[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> M | None:
@@ -270,7 +288,8 @@ async def get_entry[M: Message](bus: Bus, bucket: Bucket[M], **ids: str) -> tupl
         Unavailable: the bucket cannot be read now.
         PallasError: the entry cannot be decoded (`undecodable`).
     """
-    records = await read_last(bus, stream_name(bucket), bucket_subject(bucket, bucket.key.subject(**ids)))
+    subject = bucket_subject(bucket, bucket.key.subject(**ids))
+    records = await read_last(bus, stream_name(bucket), subject, timeout=bus.timeout)
     if not records:
         return None, 0
     if records[0].headers.get("KV-Operation") in _GONE:

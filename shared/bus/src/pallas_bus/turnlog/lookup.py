@@ -1,7 +1,7 @@
 """Find a turn that an earlier call with the same idempotency key has made: in its queue or in the log.
 
 A gateway that makes a turn with a key publishes `turn.joined`. So the queue, which costs more to search, is searched
-only for turns that have a `turn.joined` in the log.
+only for turns that have a `turn.joined` in the log, and for turns inside others, which nobody joins from outside.
 """
 
 import asyncio
@@ -56,7 +56,8 @@ async def find_turn(bus: Bus, request: TurnRequested, position: int = 0) -> Turn
     found, was_joined = await asyncio.gather(
         find_in_log(bus, TurnRef.of(request)), read_newest(bus, TURN_LOG.name, joined)
     )
-    if found is not None or (was_joined is None and not position):
+    announced = was_joined is not None or request.parent is not None
+    if found is not None or not (announced or position):
         return found
     waiting = await _waiting(bus, request, position)
     if waiting is not None:

@@ -1,0 +1,241 @@
+"""`/executions` and `/history`: executions that wait for inputs, that run, and that there were."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from pallas_bus.turnlog.cursor import BEGINNING, Cursor
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_calls.model import TurnEnd
+from pallas_calls.observer import Observer
+from pallas_contracts.agents import JsonObject
+from pallas_contracts.errors import NotFound
+from pallas_contracts.pipelines import Suspension
+from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFailed, ToolStarted
+from pipelines.handlers.list_executions import ListExecutions
+from pipelines.http.answers import Refused, answer, picture
+from pipelines.http.engine_types import engine_types_of
+from pipelines.http.requests import body_of, caller_of, part_of, received_of
+from pipelines.http.runs import execution_told
+from pipelines.http.turns import Ended, Turns
+from pipelines.running.suspending import Suspensions
+from pipelines.storing.history import MOST_IN_PAGE
+from pipelines.storing.namespaces import Caller
+from pipelines.storing.scopes import Scope
+
+_PING_SECONDS = 15.0
+_LAST_EVENT_ID = "last-event-id"
+
+
+class _Resume(BaseModel):
+    additional_inputs: Annotated[dict[str, Any] | None, Field(alias="additionalInputs")] = None
+    resolved_nodes: Annotated[dict[str, Any] | None, Field(alias="resolvedNodes")] = None
+
+
+@dataclass(frozen=True)
+class ExecutionRoutes:
+    """The routes. `streams` are the tasks that send events, which a drain ends."""
+
+    turns: Turns
+    suspensions: Suspensions
+    executions: ListExecutions
+    streams: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+
+    def routes(self) -> list[Route]:
+        """The routes by path."""
+        return [
+            Route("/executions", self._list),
+            Route("/executions/{id}", self._get),
+            Route("/executions/{id}", self._delete, methods=["DELETE"]),
+            Route("/executions/{id}/resume", self._resume, methods=["POST"]),
+            Route("/executions/{id}/events", self._events),
+            Route("/executions/{id}/dag.svg", self._svg),
+            Route("/history", self._history),
+        ]
+
+    async def _list(self, request: Request) -> Response:
+        caller = caller_of(request)
+        caller.check(Scope.READ)
+        found = await self.suspensions.of(caller.principal)
+        return answer({"executions": [_suspended(each) for each in found]})
+
+    async def _get(self, request: Request) -> Response:
+        """An execution that waits for inputs; or one that runs or has ended, with its calls."""
+        caller, execution = caller_of(request), _id(request)
+        caller.check(Scope.READ)
+        if (found := await self._waiting(caller, execution)) is not None:
+            return answer(_suspended(found) | {"status": "suspended", "pendingOutputs": list(found.pending)})
+        return answer(await self.executions.described(caller, execution))
+
+    async def _delete(self, request: Request) -> Response:
+        """Forget an execution that waits for inputs, or cancel one that runs."""
+        caller, execution = caller_of(request), _id(request)
+        caller.check(Scope.EXECUTE)
+        if await self._waiting(caller, execution) is not None:
+            await self.suspensions.forget(execution, caller.principal)
+        else:
+            ref = await self.turns.own(caller, execution)
+            await self.turns.calls.cancel(ref, "its caller cancels it")
+        return answer({"deleted": True})
+
+    async def _resume(self, request: Request) -> Response:
+        caller, asked = caller_of(request), await body_of(request, _Resume)
+        caller.check(Scope.EXECUTE)
+        if asked.resolved_nodes:
+            raise Refused(400, "InvalidRequest", "resolvedNodes: values of nodes cannot be given, only inputs")
+        waiting = await self._waiting(caller, _id(request))
+        if waiting is None:
+            raise _unknown(_id(request))
+        arguments = {"executionId": waiting.turn_id, "additionalInputs": asked.additional_inputs or {}}
+        tell = partial(_resumed_told, waiting)
+        # The status depends on the end: another one may go on with the execution.
+        return self.turns.execution(received_of(request), "resume", arguments, tell, early=False)
+
+    async def _waiting(self, caller: Caller, execution: str) -> Suspension | None:
+        try:
+            return await self.suspensions.get(execution, caller.principal)
+        except NotFound:
+            return None
+
+    async def _history(self, request: Request) -> Response:
+        """Executions of the caller, the latest first: `limit`, `cursor`, and `agent` for one label."""
+        query = request.query_params
+        limit, cursor, agent = _limit(query.get("limit")), query.get("cursor"), query.get("agent")
+        return answer(await self.executions.page(caller_of(request), limit=limit, cursor=cursor, agent=agent))
+
+    async def _svg(self, request: Request) -> Response:
+        return picture(await self.executions.svg(caller_of(request), _id(request)))
+
+    async def _events(self, request: Request) -> Response:
+        caller = caller_of(request)
+        caller.check(Scope.READ)
+        behind = _cursor(request.headers.get(_LAST_EVENT_ID))
+        ref = await self.turns.own(caller, _id(request))
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(self._stream(ref, caller, behind), media_type="text/event-stream", headers=headers)
+
+    async def _stream(self, ref: TurnRef, caller: Caller, behind: Cursor) -> AsyncGenerator[str]:
+        lines = asyncio.Queue[str | None]()
+        task = asyncio.create_task(self._follow(ref, caller, behind, lines.put_nowait))
+        self.streams.add(task)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(_PING_SECONDS):
+                        line = await lines.get()
+                except TimeoutError:
+                    line = ": ping\n\n"
+                if line is None:
+                    return
+                yield line
+        finally:
+            self.streams.discard(task)
+            task.cancel()
+
+    async def _follow(self, ref: TurnRef, caller: Caller, behind: Cursor, write: Callable[[str | None], None]) -> None:
+        try:
+            observer = _Events(write)
+            end = await self.turns.calls.resume(ref, caller.principal, behind, observer, progress=True)
+            if end is not None:
+                write(_last(end))
+        finally:
+            write(None)
+
+
+@dataclass(frozen=True)
+class _Events(Observer):
+    """Writes what happens in an execution as events."""
+
+    write: Callable[[str | None], None]
+    listens = True
+
+    async def on_event(self, event: object, cursor: Cursor, /) -> None:
+        match event:
+            case ToolStarted(call=call, server=server, tool=tool):
+                said = _called(call, server, tool, "started")
+            case ToolCompleted(call=call, server=server, tool=tool):
+                said = _called(call, server, tool, "completed") | {"durationMs": event.duration_ms}
+            case ToolFailed(call=call, server=server, tool=tool):
+                said = _called(call, server, tool, "failed") | {"durationMs": event.duration_ms, "code": event.code}
+            case Progress(message=str(message)):
+                said = {"message": message, "progress": event.progress, "total": event.total}
+            case Continued():
+                said = {"message": f"goes on (attempt {cursor.attempt})", "attempt": cursor.attempt}
+            case _:
+                return
+        self.write(_event("progress", said, cursor))
+
+    async def on_queued(self, ahead: int) -> None:
+        self.write(_event("progress", {"message": f"queued: {ahead} ahead", "ahead": ahead}))
+
+    async def on_attempt(self, attempt: int) -> None:
+        self.write(_event("progress", {"message": f"begins again (attempt {attempt})", "attempt": attempt}))
+
+
+def _called(call: str, server: str, tool: str, status: str) -> JsonObject:
+    return {"message": f"{server}/{tool}: {status}", "place": call.rpartition(".")[0], "status": status}
+
+
+def _last(end: TurnEnd) -> str:
+    status = end.outcome.status
+    return _event("end", {"message": f"execution {status}", "status": status, "code": end.outcome.code}, end.cursor)
+
+
+def _event(kind: str, said: JsonObject, cursor: Cursor | None = None) -> str:
+    named = f"id: {cursor.attempt}-{cursor.event}\n" if cursor is not None else ""
+    return f"{named}event: {kind}\ndata: {json.dumps(said, ensure_ascii=False)}\n\n"
+
+
+def _cursor(given: str | None) -> Cursor:
+    """The cursor in an event's id."""
+    if given is None:
+        return BEGINNING
+    attempt, _, event = given.partition("-")
+    if not all(part.isascii() and part.isdecimal() and len(part) <= 9 for part in (attempt, event)):
+        raise Refused(400, "InvalidHeader", "The header Last-Event-ID is not one of this service.")
+    return Cursor(int(attempt), int(event))
+
+
+def _limit(given: str | None) -> int:
+    if given is None:
+        return 20
+    if not given.isascii() or not given.isdecimal() or len(given) > 9:
+        raise Refused(400, "InvalidRequest", "limit: must be a number")
+    return max(1, min(int(given), MOST_IN_PAGE))
+
+
+def _id(request: Request) -> str:
+    """The id in the path; clients of the engine may write it as a UUID with hyphens."""
+    return part_of(request, "id").replace("-", "")
+
+
+def _unknown(execution: str) -> NotFound:
+    return NotFound(f"Execution '{execution[:100]}' not found")
+
+
+def _suspended(each: Suspension) -> JsonObject:
+    return {
+        "executionId": each.turn_id,
+        "structuralHash": each.structural_hash,
+        "resumptionCount": each.resumptions,
+        "missingInputs": engine_types_of(each.missing),
+        "createdAt": each.created_at.isoformat(),
+    }
+
+
+def _resumed_told(waiting: Suspension, ended: Ended) -> tuple[int, JsonObject]:
+    match ended.code:
+        case "resume_in_progress":
+            return 409, {"error": "ResumeInProgress", "message": ended.message}
+        case "invalid_arguments":
+            return 400, {"success": False, "error": ended.message}
+        case _:
+            return execution_told(ended, also={"structuralHash": waiting.structural_hash, "compilationErrors": []})

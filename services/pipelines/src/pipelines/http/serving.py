@@ -1,0 +1,62 @@
+"""Makes the application from its parts."""
+
+from mcp.server.transport_security import TransportSecuritySettings
+from prometheus_client import Counter
+
+from pallas_runtime.http.bearers import Bearers
+from pallas_runtime.http.hosts import accepted_hosts
+from pallas_runtime.probes import Probes
+from pipelines.agent.tools import Handlers
+from pipelines.http.executions import ExecutionRoutes
+from pipelines.http.identity import Identities
+from pipelines.http.modules import ModuleRoutes
+from pipelines.http.pipelines import PipelineRoutes
+from pipelines.http.programs import ProgramRoutes
+from pipelines.http.rates import Rates
+from pipelines.http.routing import PipelinesHttp
+from pipelines.http.runs import RunRoutes
+from pipelines.http.turns import Turns
+from pipelines.metrics import RequestMetrics
+from pipelines.running.suspending import Suspensions
+from pipelines.settings import PipelinesSettings
+from pipelines.storing.scopes import Scopes
+
+
+def make_http(
+    settings: PipelinesSettings,
+    probes: Probes,
+    requests: Counter,
+    scopes: Scopes,
+    bearers: Bearers,
+    handlers: Handlers,
+    suspensions: Suspensions,
+    turns: Turns,
+) -> PipelinesHttp:
+    """The application with all routes."""
+    probes.json_metrics = True
+    pipelines, views = handlers.pipelines, handlers.views
+    executions = ExecutionRoutes(turns, suspensions, handlers.executions)
+    return PipelinesHttp(
+        [
+            *ProgramRoutes(handlers.programs, pipelines, views).routes(),
+            *RunRoutes(handlers.programs, pipelines.store, turns).routes(),
+            *ModuleRoutes(handlers.modules).routes(),
+            *PipelineRoutes(handlers.modules, pipelines, views).routes(),
+            *executions.routes(),
+        ],
+        Identities(scopes, bearers),
+        Rates(settings.pipeline_rate, settings.pipeline_burst),
+        _security(settings),
+        probes,
+        RequestMetrics(requests, turns.key.conversation),
+        executions.streams,
+    )
+
+
+def _security(settings: PipelinesSettings) -> TransportSecuritySettings:
+    accepted = accepted_hosts(settings.public_url, settings.allowed_hosts, settings.allowed_origins)
+    if accepted is None:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True, allowed_hosts=accepted.hosts, allowed_origins=accepted.origins
+    )

@@ -135,7 +135,7 @@ async def _executions(gateway: Process, source: str, total: int, times: int) -> 
         answer = await connection.ask(request)
         took = time.perf_counter() - began
         result = [*messages(answer)][-1].get("result", {})
-        given = result.get("structuredContent") or {}
+        given: dict[str, Any] = result.get("structuredContent") or {}
         if given.get("outputs") != {"total": total}:
             raise RuntimeError(f"another answer: {json.dumps(result)[:500]}")
         found.append((took, given))

@@ -38,4 +38,4 @@ async def add(ctx: CallContext, arguments: JsonObject) -> Result:
 async def add_slowly(ctx: CallContext, arguments: JsonObject) -> Result:
     """One that takes its time."""
     await asyncio.sleep(0.05)
-    return await add(ctx, arguments)
+    return Result(structured={"number": arguments["number"] + 1})

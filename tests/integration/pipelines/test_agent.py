@@ -72,6 +72,7 @@ async def completed(lab: Lab, reference: JsonObject, argument: str, typed: str, 
     return (await asked(lab, "completion/complete", params, who))["completion"]["values"]
 
 
+@requirement("C-tools-3", "C-tools-4", "C-tools-6", "C-sec-5")
 async def test_a_program_is_kept_by_its_hash_and_stored_by_its_name_for_its_owner(lab: Lab, replica: Replica) -> None:
     name = fresh("double")
     compiled = await lab.call("compile", {"source": DOUBLE})
@@ -112,6 +113,7 @@ async def test_a_program_with_faults_is_answered_with_the_first(lab: Lab, replic
     assert (fault["line"], fault["column"], fault["code"]) == (2, 5, "E002")
 
 
+@requirement("C-sec-1")
 async def test_each_scope_allows_what_it_says(lab: Lab) -> None:
     await lab.replica(pipeline_read="user", pipeline_execute="team:runners", pipeline_write="token")
     runner, writer = Principal(type="team", id="runners"), Principal(type="token", id="w")
@@ -155,7 +157,8 @@ async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Re
     await until(knows_the_module)
     assert (await lab.call("execute", {"source": caller, "inputs": {"x": 2}}, BOB))["outputs"] == {"y": 3}
     _, text = await lab.fails("compile", {"source": caller, "name": name})
-    assert [fault["code"] for fault in json.loads(text)["errors"]] == ["E031"]
+    [fault] = json.loads(text)["errors"]
+    assert (fault["code"], fault["message"][:40]) == ("E031", "published pipelines call each other in a")
     compiled = await lab.call("compile", {"source": source})
     published_hash = compiled["structuralHash"]
     assert "source" not in json.loads(await read(lab, f"pipelines/{published_hash}", BOB))
@@ -181,6 +184,7 @@ async def test_a_pipeline_is_broken_when_a_module_has_changed(lab: Lab, replica:
     await until(is_broken)
 
 
+@requirement("C-res-1", "C-res-6", "C-res-7", "C-res-8", "C-res-9", "C-sec-5")
 async def test_resources_are_documents_and_what_there_is_for_the_caller(lab: Lab, replica: Replica) -> None:
     name = fresh("next")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
@@ -223,12 +227,13 @@ async def test_an_execution_that_waits_for_inputs_says_so(lab: Lab, replica: Rep
     source = "in x: Int\nin z: Int\ny = x + 1\nw = z + 1\nout y\nout w"
     execution = (await lab.run(source, x=1))["executionId"]
     found = json.loads(await read(lab, f"executions/{execution}"))
-    assert (found["missingInputs"], found["pendingOutputs"]) == ({"z": "Int"}, ["w"])
+    assert (found["status"], found["missingInputs"], found["pendingOutputs"]) == ("suspended", {"z": "Int"}, ["w"])
     page = await lab.call("history", {"limit": 1})
-    assert [each["executionId"] for each in page["executions"]] == [execution]
+    assert [(each["executionId"], each["status"]) for each in page["executions"]] == [(execution, "suspended")]
     assert (await lab.call("history", {"limit": 1, "cursor": page["cursor"]}))["executions"] != page["executions"]
 
 
+@requirement("C-prompts-1", "C-prompts-2", "C-prompts-3")
 async def test_prompts_and_completions_know_what_the_caller_may_use(lab: Lab, replica: Replica) -> None:
     name = fresh("Kept")
     await lab.call("compile", {"source": DOUBLE, "name": name})
@@ -255,6 +260,7 @@ async def test_prompts_and_completions_know_what_the_caller_may_use(lab: Lab, re
     assert await completed(lab, {"type": "ref/prompt", "name": "debug_pipeline"}, "error", "E031") == ["E031"]
 
 
+@requirement("C-tools-1")
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_the_official_client_uses_both_agents_through_a_gateway(lab: Lab, replica: Replica, era: Any) -> None:
     name, tool = fresh("next"), fresh("next_of")
@@ -272,7 +278,11 @@ async def test_the_official_client_uses_both_agents_through_a_gateway(lab: Lab, 
     ):
         offered = {each.name: each for each in (await client.list_tools()).tools}
         assert all(each.output_schema and each.annotations for key, each in offered.items() if key != "get_health")
-        assert {"validate", "compile", "execute", "describe_module", "list_modules"} <= offered.keys()
+        schemas = {key: each.input_schema for key, each in offered.items()}
+        required = {key: schemas[key].get("required", []) for key in ("validate", "compile", "execute", "list_modules")}
+        assert required == {"validate": ["source"], "compile": ["source"], "execute": ["inputs"], "list_modules": []}
+        assert {"source", "ref", "inputs"} <= schemas["execute"]["properties"].keys()
+        assert {"tag", "search"} == schemas["list_modules"]["properties"].keys()
         source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
         stored = await client.call_tool("compile", {"source": source, "name": name})
         assert stored.structured_content is not None

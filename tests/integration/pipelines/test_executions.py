@@ -66,7 +66,7 @@ async def test_each_call_of_a_tool_is_a_turn(ready: Lab) -> None:
     await followed.outcome()
     assert '"result": 4' in followed.text
     started = [event for event in followed.messages if isinstance(event, ToolStarted)]
-    assert [event.call for event in started] == ["1.0", "2.0", "3.0"]
+    assert [event.call for event in started] == ["1.1", "2.1", "3.1"]
     assert {(event.server, event.tool) for event in started} == {(f"{ready.counted.team}/{ready.counted.agent}", "add")}
     assert sum(isinstance(event, ToolCompleted) for event in followed.messages) == 3
     assert ready.counted.calls == {"add": 3}

@@ -111,7 +111,8 @@ async def test_a_replica_that_stops_answers_what_is_under_way_and_refuses_the_re
         await lab.known(replica)
     source = f"in x: Int\nsaid = {lab.counted.namespace}.wait(x)\nout said"
     async with api_of(first) as api, api_of(second) as other:
-        running = asyncio.create_task(api.post("/run", {"source": source, "inputs": {"x": 7}}))
+        body = {"source": source, "inputs": {"x": 7}}
+        running = asyncio.create_task(api.post("/run", body))
         await called.wait()
         first.process.probes.draining = True
         draining = asyncio.create_task(first.service.drain())
@@ -122,3 +123,20 @@ async def test_a_replica_that_stops_answers_what_is_under_way_and_refuses_the_re
         goes_on.set()
         assert (await running)["outputs"] == {"said": "7"}
         await draining
+
+        # What is cut off goes on, and can be read elsewhere.
+        third = await lab.replica()
+        called.clear()
+        goes_on.clear()
+        async with api_of(third) as last:
+            await lab.known(third)
+            async with last.http.stream("POST", "/run", json=body) as answer:
+                execution = answer.headers["X-Constellation-Execution-ID"]
+                events = asyncio.create_task(other.events(execution))
+                await called.wait()
+                draining = asyncio.create_task(third.service.drain())
+                await last.get("/modules", 503)
+                draining.cancel()
+                assert await answer.aread() == b""
+            goes_on.set()
+            assert (await events)[-1][1]["status"] == "completed"

@@ -181,8 +181,10 @@ def test_a_run_tells_what_happens_meanwhile(service: Service) -> None:
 
 def test_the_list_has_names_and_signatures(service: Service) -> None:
     one = {"name": "shared/one", "structuralHash": HASH, "inputs": {"a": "Int"}, "outputs": {"x": "Int", "y": "Json"}}
-    service.answers["/pipelines"] = 200, {"pipelines": [one, {"aliases": [], "structuralHash": HASH}]}
-    code, out, _ = pipelines(service, "list")
+    broken = {"aliases": [], "structuralHash": HASH, "broken": "E002: there is no module demo.get any more"}
+    service.answers["/pipelines"] = 200, {"pipelines": [one, broken]}
+    code, out, err = pipelines(service, "list")
+    assert err == "broken: -: E002: there is no module demo.get any more\n"
     rows = [line.split() for line in out.splitlines()]
     assert (code, rows[1]) == (0, ["shared/one", HASH[:12], "a:", "Int", "x:", "Int,", "y:", "Json"])
     assert rows[2] == ["-", HASH[:12], "-", "-"]
@@ -206,11 +208,12 @@ def test_show_prints_the_signature_the_source_and_the_pictures(service: Service,
 
 
 def test_history_lists_executions_and_how_to_go_on(service: Service) -> None:
-    one = {"executionId": "exec-1", "name": "order", "status": "failed", "startedAt": "2026-03-01T10:00:00.123Z"}
+    one = {"executionId": "exec-1", "tool": "execute", "status": "failed", "startedAt": "2026-03-01T10:00:00.123Z"}
+    one |= {"durationMs": 12.5}
     service.answers["/history?limit=50"] = 200, {"executions": [one], "cursor": "c2"}
     code, out, err = pipelines(service, "history")
     assert (code, err) == (0, "more: --cursor c2\n")
-    assert out.splitlines()[1].split() == ["exec-1", "order", "failed", "2026-03-01", "10:00:00", "-"]
+    assert out.splitlines()[1].split() == ["exec-1", "execute", "failed", "2026-03-01", "10:00:00", "12.5"]
     service.answers["/history?limit=5&cursor=c2"] = 200, {"executions": []}
     assert pipelines(service, "history", "--limit", "5", "--cursor", "c2")[1] == "no executions\n"
 

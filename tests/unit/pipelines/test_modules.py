@@ -80,3 +80,8 @@ def test_tools_named_like_functions_of_the_library_change_no_program() -> None:
     checked = check(parse(program), modules.functions)
     used = {function.module for called in checked.functions.values() for function in called if function is not None}
     assert used == {"stdlib.add", "stdlib.eq-int", "stdlib.not", "stdlib.trim", "demo/a/add"}
+
+
+def test_a_tag_that_is_both_team_and_kind_is_listed_once() -> None:
+    [module] = catalogue("llm.a").of(ALICE).by_basis.values()
+    assert module.tags == ("llm", "a")

@@ -5,7 +5,7 @@ from pathlib import Path
 from pallas_cli.pipelines.api import Document, PipelinesApi, parts, texts, typed
 from pallas_cli.pipelines.programs import print_json, print_signature
 from pallas_cli.plain_table import print_table
-from pallas_cli.plain_text import print_plain
+from pallas_cli.plain_text import plain_line, print_plain
 from pallas_cli.refused import Refused
 
 _HASH = 12
@@ -19,6 +19,9 @@ def show_pipelines(api: PipelinesApi, *, as_json: bool) -> None:
         for each in parts(answer, "pipelines")
     ]
     _print_list(answer, ("pipeline", "hash", "inputs", "outputs"), rows, nothing="no pipelines", as_json=as_json)
+    broken = [each for each in parts(answer, "pipelines") if each.get("broken") and not as_json]
+    for each in broken:
+        print_plain(plain_line(f"broken: {_name(each)}: {each['broken']}"), err=True)
 
 
 def show_history(api: PipelinesApi, limit: int, cursor: str | None, *, as_json: bool) -> None:
@@ -27,14 +30,14 @@ def show_history(api: PipelinesApi, limit: int, cursor: str | None, *, as_json: 
     rows = [
         (
             each.get("executionId", ""),
-            _name(each),
+            each.get("tool") or "-",
             each.get("status") or "-",
-            str(each.get("startedAt") or each.get("createdAt") or "-")[:19].replace("T", " "),
-            str(each.get("executeTimeMs", "-")),
+            str(each.get("startedAt") or "-")[:19].replace("T", " "),
+            str(each.get("durationMs", "-")),
         )
         for each in parts(answer, "executions")
     ]
-    headers = ("execution", "pipeline", "status", "started", "ms")
+    headers = ("execution", "tool", "status", "started", "ms")
     _print_list(answer, headers, rows, nothing="no executions", as_json=as_json)
     if not as_json and answer.get("cursor"):
         print_plain(f"more: --cursor {answer['cursor']}", err=True)
@@ -54,7 +57,11 @@ def show_pipeline(api: PipelinesApi, ref: str, *, mermaid: bool, svg: Path | Non
         return
     modules = [*texts(document, "modules"), *(each["name"] for each in parts(document, "modules"))]
     named = {"name": _name(document), "inputs": document.get("inputs") or document.get("inputSchema")}
-    more = {"compiled": document.get("compiledAt"), "modules": ", ".join(modules) or None}
+    more = {
+        "compiled": document.get("compiledAt"),
+        "modules": ", ".join(modules) or None,
+        "broken": document.get("broken"),
+    }
     print_signature({**document, **named, "outputs": document.get("outputs") or document.get("outputSchema")}, more)
     if source := document.get("source"):
         print_plain(f"\n{source.rstrip()}")

@@ -108,7 +108,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
         gateways = await enter(watch(bus, GATEWAYS))
         agents.on_change(metrics.calls.agents.changed)
-        calls = await enter(make_calls(bus, gateways, workers, metrics.calls))
+        calls = await enter(make_calls(bus, gateways, workers, metrics.calls, alone=True))
         process.vital(calls.liveness.keeping)
         turns = execute_turns(
             bus,

@@ -52,7 +52,8 @@ class KeepPipelines:
         except Rejected as error:
             if error.code != Code.CIRCULAR:
                 raise
-            fault = {"line": 1, "column": 1, "code": error.code, "message": error.message}
+            message = error.message.removeprefix(f"{error.code}: ")
+            fault = {"line": 1, "column": 1, "code": error.code, "message": message}
             return {"success": False, "errors": [fault], "warnings": answer["warnings"]}
         return answer | {
             "storedAs": stored.pipeline.name,

@@ -37,14 +37,17 @@ class ListExecutions:
     async def page(
         self, caller: Caller, *, limit: int = 20, cursor: str | None = None, agent: str | None = None
     ) -> JsonObject:
-        """`{executions, cursor?}`, the latest first.
+        """`{executions, cursor?}`, the latest first. Those that wait for inputs are `suspended`.
 
         Raises:
             Rejected: the cursor is none of ours (`bad_cursor`).
         """
         page = await self.executions.page(caller, limit=limit, cursor=cursor, agent=agent)
         more = {} if page.cursor is None else {"cursor": page.cursor}
-        return {"executions": [each.document() for each in page.executions], **more}
+        waiting = {each.turn_id for each in await self.suspensions.of(caller.principal)}
+        suspended = [{"status": "suspended"} if each.id in waiting else {} for each in page.executions]
+        documents = [each.document() | said for each, said in zip(page.executions, suspended, strict=True)]
+        return {"executions": documents, **more}
 
     async def described(self, caller: Caller, execution_id: str) -> JsonObject:
         """An execution, the calls it made, and what it waits for if it is suspended.
@@ -58,7 +61,8 @@ class ListExecutions:
             waits = await self.suspensions.get(execution_id, caller.principal)
         except NotFound:
             return answer
-        return answer | {"missingInputs": waits.missing, "pendingOutputs": list(waits.pending)}
+        said = {"missingInputs": waits.missing, "pendingOutputs": list(waits.pending)}
+        return answer | {"status": "suspended"} | said
 
     async def svg(self, caller: Caller, execution_id: str) -> str:
         """The picture of an execution's program, in which calls have the colours of their states.

@@ -63,10 +63,10 @@ class Module:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Team, agent, kind, and the tool's hints."""
+        """Team, agent, kind, and the tool's hints, each once."""
         hints = self.tool.annotations or {}
         said = (tag for hint, tag in _ANNOTATIONS.items() if hints.get(hint))
-        return (self.definition.team, self.definition.agent, self.definition.kind, *said)
+        return tuple(dict.fromkeys((self.definition.team, self.definition.agent, self.definition.kind, *said)))
 
     async def check(self, arguments: JsonObject) -> JsonObject | Refusal:
         """The arguments without optional ones that are null, or why they do not fit the tool."""
@@ -102,7 +102,7 @@ def _module_of(
 
 def standard_document(standard: StandardFunction) -> JsonObject:
     """The module document of a function of the standard library."""
-    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("cache", "fallback", "on_error"), {})
+    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("fallback", "on_error"), {})
 
 
 def _document(

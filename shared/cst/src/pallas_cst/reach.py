@@ -1,4 +1,4 @@
-"""What of a program can be computed while inputs are missing (design 6.5)."""
+"""What of a program can be computed while inputs are missing."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

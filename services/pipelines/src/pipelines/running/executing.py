@@ -17,7 +17,7 @@ from pallas_executor.steps import Steps
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.program import Program
 from pipelines.running.cache import Cache
-from pipelines.running.children import Children, Schemas
+from pipelines.running.children import Children
 from pipelines.running.large import worked_on
 from pipelines.running.nodes import NodeFailed, Nodes
 from pipelines.running.pacing import Pacing, PrioritySlots
@@ -47,11 +47,10 @@ class Engine:
     cache: Cache
     most_calls: int
     pacing: Pacing = field(default_factory=Pacing)
-    schemas: Schemas = field(default_factory=Schemas)
 
     def children(self, turn: Turn, steps: Steps, emit: Emitter, prior: Mapping[str, str] | None = None) -> Children:
         """What makes the calls of one attempt."""
-        return Children(turn, steps, emit, self.calls, self.catalogue, self.schemas, prior or {})
+        return Children(turn, steps, emit, self.calls, self.catalogue, prior or {})
 
     def slots(self) -> PrioritySlots:
         """The calls of one execution that run at a time."""

@@ -181,7 +181,11 @@ def test_a_run_tells_what_happens_meanwhile(service: Service) -> None:
 
 def test_the_list_has_names_and_signatures(service: Service) -> None:
     one = {"name": "shared/one", "structuralHash": HASH, "inputs": {"a": "Int"}, "outputs": {"x": "Int", "y": "Json"}}
-    broken: dict[str, Any] = {"aliases": [], "structuralHash": HASH, "broken": "E002: there is no module demo.get any more"}
+    broken: dict[str, Any] = {
+        "aliases": [],
+        "structuralHash": HASH,
+        "broken": "E002: there is no module demo.get any more",
+    }
     service.answers["/pipelines"] = 200, {"pipelines": [one, broken]}
     code, out, err = pipelines(service, "list")
     assert err == "broken: -: E002: there is no module demo.get any more\n"

@@ -11,6 +11,8 @@ UV := $(or $(shell command -v uv),.tools/uv/bin/uv)
 RUN := $(UV) run --frozen
 INSTALLED := .venv/.installed
 FAST_AGENT := .tools/fast-agent/.installed
+# Engines of durable workflows, beside which pipelines are measured. Later versions of FastAPI break this one of Prefect.
+DURABLE := .tools/durable/.installed
 # Where PYTHONDONTWRITEBYTECODE is set, each process would compile at its start all of ours that it imports.
 COMPILE := $(RUN) python -m compileall -q -x node_modules shared services clients cli demo deploy tests
 # On two cores, tests of two groups (tests/groups.py) at once.
@@ -76,7 +78,7 @@ conformance: ready
 	@$(PYTEST) tests/conformance $(ARGS)
 
 ## bench        measure against other servers, side by side; results go to bench/results/
-bench: ready $(FAST_AGENT)
+bench: ready $(FAST_AGENT) $(DURABLE)
 	@$(RUN) --group bench python -m tests.bench $(ARGS)
 
 ## sim          workers started and stopped by load as KEDA would, three minutes; results go to bench/results/
@@ -106,6 +108,12 @@ gen: $(INSTALLED)
 $(FAST_AGENT): $(INSTALLED)
 	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
 	@$(UV) pip install --quiet --python $(@D) fast-agent-mcp==0.10.46
+	@touch $@
+
+$(DURABLE): $(INSTALLED)
+	@$(UV) venv --quiet --clear --python .venv/bin/python $(@D)
+	@$(UV) pip install --quiet --python $(@D) dbos==3.4.0 langgraph==1.2.22 langgraph-checkpoint-sqlite==3.1.2 \
+		prefect==3.8.8 fastapi==0.139.0
 	@touch $@
 
 # Not synced exactly: `make bench` adds packages that need not be removed again.

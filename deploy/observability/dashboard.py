@@ -84,6 +84,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             {"{{reason}}": rate("pallas_calls_refused_total", "reason", of=_OF_AGENT)},
         ),
         Panel("Requests at /rpc", "ops", {"{{method}} {{code}}": rate("pallas_rpc_requests_total", "method", "code")}),
+        Panel(
+            "Requests to pipelines",
+            "ops",
+            {"{{client}} {{code}}": rate("pallas_pipeline_requests_total", "client", "code")},
+        ),
         Panel("Events relayed", "ops", {_NAME: rate("pallas_events_relayed_total", "team", "agent", of=_OF_AGENT)}),
         Panel(
             "Calls joined, streams resumed, clients gone",

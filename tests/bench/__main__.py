@@ -21,6 +21,7 @@ from tests.bench import (
     journal,
     machine,
     memory,
+    pipelines,
     recovery,
     report,
     scaling,
@@ -33,7 +34,7 @@ from tests.bench.load_process import Load, load_process
 from tests.bench.targets import judged
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
-PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents")
+PARTS = ("throughput", "scaling", "memory", "journal", "fast-agent", "data-agents", "pipelines")
 RECOVERY = ("kill", "resume", "history")
 GROUPS = {"recovery": set(RECOVERY), "auth": set(auth.PARTS)}
 ALONE = ("startup", "tracing")
@@ -55,14 +56,16 @@ class Extent:
     kills: int
     resumes: int
     logged: int
+    executions: int
+    replicas_killed: int
     journal: journal.Extent
     auth: auth.Extent
 
 
 WHOLE = Extent(
-    6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 7, 25, 100, 50_000, journal.WHOLE, auth.WHOLE
+    6, 1.3, (1, 64, 256), (1, 2, 4), 6.0, (1000, 5000), (1000,), 7, 25, 100, 50_000, 30, 5, journal.WHOLE, auth.WHOLE
 )
-QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, journal.QUICK, auth.QUICK)
+QUICK = Extent(1, 0.5, (1, 64), (), 0.0, (200,), (200,), 1, 3, 10, 1_000, 5, 1, journal.QUICK, auth.QUICK)
 
 
 def main() -> None:
@@ -114,6 +117,9 @@ def run(folder: Path, extent: Extent, wanted: set[str], print_progress: Callable
         if "data-agents" in wanted:
             measured = data_agents.measure(folder, load, extent.rounds, extent.seconds, print_progress)
             results["data-agents"] = measured
+        if "pipelines" in wanted:
+            measured = pipelines.measure(folder, load, extent.executions, extent.replicas_killed, print_progress)
+            results["pipelines"] = measured
         if wanted & set(auth.PARTS):
             results |= auth.measure(folder, load, extent.auth, wanted, print_progress)
         if "tracing" in wanted:

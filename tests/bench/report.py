@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import tests.bench.auth.tables as auth
-from tests.bench import data_agents, fastagent, journal, startup, tracing
+from tests.bench import data_agents, fastagent, journal, pipelines, startup, tracing
 from tests.bench.tables import table
 from tests.bench.throughput import SUBJECTS
 
@@ -35,6 +35,8 @@ def markdown(results: Results) -> str:
         sections.append(fastagent.section(results["fast-agent"]))
     if "data-agents" in results:
         sections.append(data_agents.section(results["data-agents"]))
+    if "pipelines" in results:
+        sections.append(pipelines.section(results["pipelines"]))
     if "journal" in results:
         sections.append(journal.section(results["journal"]))
     if any(part in results for part in ("kill", "resume", "history")):
@@ -169,6 +171,7 @@ def _faults(results: Results) -> Iterable[str]:
                 yield f"{count} waiting turns, {era}: {it['ended']} ended, for example {it['faults'][:1]}"
     yield from fastagent.faults(results.get("fast-agent", {}))
     yield from data_agents.faults(results.get("data-agents", {}))
+    yield from pipelines.faults(results.get("pipelines", {}))
     yield from journal.faults(results.get("journal", {}))
     yield from auth.faults(results)
     yield from tracing.faults(results.get("tracing", {}))

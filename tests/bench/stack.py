@@ -48,6 +48,14 @@ def pool(folder: Path, nats_url: str, variables: Mapping[str, str] = _NOTHING) -
         yield process.wait_for("readyz")
 
 
+def starting_pipelines(
+    folder: Path, nats_url: str, variables: Mapping[str, str] = _NOTHING
+) -> AbstractContextManager[Process]:
+    """A replica of pipelines that has just been started."""
+    env = {"PALLAS_NATS_URL": nats_url, "PALLAS_PORT": "{port}"}
+    return running("pipelines", folder, "pipelines", env={**env, **_QUICK, **variables})
+
+
 @contextmanager
 def workers(
     folder: Path,

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench import data_agents, fastagent
+from tests.bench import data_agents, fastagent, pipelines
 from tests.bench.auth.changing import PROTECTED, UNPROTECTED
 from tests.bench.auth.resolving import ROUND_TRIP, WARM
 from tests.bench.auth.run import RESOLVE, STALE
-from tests.bench.figures import paired_ratio
+from tests.bench.figures import paired_ratio, percentile
 from tests.bench.throughput import FUNCTION, FUNCTION_SDK, LLM, LLM_SDK
 
 type Results = dict[str, Any]
@@ -63,6 +63,18 @@ def _beside_fastapi(results: Results) -> float:
     subjects = results["data-agents"]["subjects"]
     ours, theirs = (subjects[it]["64"]["per_second_rounds"] for it in (data_agents.PALLAS, data_agents.PEER))
     return paired_ratio(ours, theirs)
+
+
+def _chain(results: Results, subject: str) -> float:
+    return percentile(results["pipelines"]["runs"][subject]["chain"], 0.5)
+
+
+def _times_faster(peer: str) -> Callable[[Results], float]:
+    return lambda results: _chain(results, peer) / _chain(results, pipelines.PALLAS)
+
+
+def _modules_per_second(results: Results) -> float:
+    return pipelines.children_per_second(results["pipelines"]["runs"][pipelines.PALLAS])
 
 
 def _resolve_ratio(concurrency: int, figure: str) -> Callable[[Results], float]:
@@ -145,6 +157,21 @@ TARGETS = (
         False,
         "",
     ),
+    Target("pipeline of 10 remote modules: p50", lambda it: 1000 * _chain(it, pipelines.PALLAS), 35.0, False, "ms"),
+    Target(
+        "pipeline of 10 remote modules: faster than DBOS with a queue",
+        _times_faster(pipelines.DBOS_QUEUE),
+        3.0,
+        True,
+        "x",
+    ),
+    Target("pipeline of 10 remote modules: faster than Prefect", _times_faster(pipelines.PREFECT), 25.0, True, "x"),
+    Target("pipeline: modules/s in a fan-out of 100", _modules_per_second, 450.0, True, ""),
+    Target("pipeline: a function in process", lambda it: it["pipelines"]["node_ms"], 0.05, False, "ms"),
+    Target(
+        "pipeline: validate at 50 callers, p95", lambda it: it["pipelines"]["validate"]["p95_ms"], 40.0, False, "ms"
+    ),
+    Target("pipeline's process killed -> next module", lambda it: it["pipelines"]["kill"]["p50_s"], 1.2, False, "s"),
     Target("pallas up -> agents answer: p50", lambda it: it["startup"]["up"]["p50_s"], 3.0, False, "s"),
     Target("worker started -> a waiting turn runs: p50", lambda it: it["startup"]["worker"]["p50_s"], 1.5, False, "s"),
     Target("worker killed -> next event at the caller: p50", lambda it: it["kill"]["p50_s"], 1.5, False, "s"),

@@ -32,7 +32,7 @@ class Node:
 
     def turns(self, execution: str) -> list[str]:
         """The ids of the turns that it may make."""
-        return [child_id(execution, f"{self.place}.{number}") for number in range(self.tries)]
+        return [child_id(execution, f"{self.place}.{number}") for number in range(1, self.tries + 1)]
 
 
 @dataclass(frozen=True)

@@ -38,3 +38,10 @@ def test_the_inspector_calls_a_tool(conformance_url: str, era: str) -> None:
     result = inspect(conformance_url, era, *call)
     assert result["content"] == [{"type": "text", "text": "Region: north"}]
     assert not result["isError"]
+
+
+def test_the_inspector_executes_a_pipeline(conformance_url: str, era: str) -> None:
+    url = conformance_url.replace("/teams/conformance/mcp/conformance", "/teams/pipelines/mcp/constellation")
+    program = "in x: Int\ny = x * 2\nout y"
+    call = ("tools/call", "--tool-name", "execute", "--tool-arg", f"source={program}", "--tool-arg", 'inputs={"x": 21}')
+    assert inspect(url, era, *call)["structuredContent"]["outputs"] == {"y": 42}

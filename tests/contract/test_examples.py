@@ -14,6 +14,7 @@ CLIENT = ROOT / "clients" / "data-agent"
         (ROOT / "docs/data-agents.md", "python", "prices.py"),
         (ROOT / "docs/data-agents.md", "js", "words.js"),
         (CLIENT / "README.md", "python", "prices.py"),
+        (ROOT / "docs/pipelines.md", "cst", "headlines.cst"),
     ],
     ids=lambda value: getattr(value, "name", value),
 )

@@ -1,4 +1,6 @@
-"""A chain of 10 steps and a fan-out of 100 on other engines: `PEER TIMES FOLDER [POSTGRES]`, in an environment of its own.
+"""A chain of 10 steps and a fan-out of 100 on other engines: `PEER TIMES FOLDER [POSTGRES]`.
+
+It runs in an environment of its own.
 
 A step adds one to a number. Prints JSON: seconds of each run by shape. PEER is `dbos-steps` (steps in the process of
 their workflow), `dbos-queue` (each step is a workflow that any process may take from a queue), `prefect`, `langgraph`.
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 CHAIN, FAN_OUT = 10, 100
+_QUEUE = "steps"
 _POLLS = 0.001
 """Seconds between two looks of DBOS into its queue; its default is 1."""
 
@@ -40,7 +43,6 @@ async def dbos(times: int, folder: Path, postgres: str, *, queued: bool) -> None
     module: Any = import_module("dbos")  # in an environment where the type check does not look
     engine = module.DBOS
     engine(config={"name": "bench", "system_database_url": postgres, "log_level": "ERROR"})
-    queue = module.Queue("steps", polling_interval_sec=_POLLS)
 
     async def add(number: int) -> int:
         return number + 1
@@ -50,7 +52,7 @@ async def dbos(times: int, folder: Path, postgres: str, *, queued: bool) -> None
     async def made(number: int) -> int:
         if not queued:
             return await step(number)
-        return await (await queue.enqueue_async(step, number)).get_result(polling_interval_sec=_POLLS)
+        return await (await engine.enqueue_workflow_async(_QUEUE, step, number)).get_result(polling_interval_sec=_POLLS)
 
     @engine.workflow()
     async def chain() -> int:
@@ -63,11 +65,12 @@ async def dbos(times: int, folder: Path, postgres: str, *, queued: bool) -> None
     async def fan_out() -> int:
         if not queued:
             return sum(await asyncio.gather(*(made(number) for number in range(FAN_OUT))))
-        handles = [await queue.enqueue_async(step, number) for number in range(FAN_OUT)]
+        handles = [await engine.enqueue_workflow_async(_QUEUE, step, number) for number in range(FAN_OUT)]
         return sum([await handle.get_result(polling_interval_sec=_POLLS) for handle in handles])
 
     engine.launch()
     try:
+        await engine.register_queue_async(_QUEUE, polling_interval_sec=_POLLS)
         await measure(times, chain, fan_out)
     finally:
         engine.destroy()
@@ -80,6 +83,7 @@ async def prefect(times: int, folder: Path) -> None:
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "60",
     }
     module: Any = import_module("prefect")
 

@@ -2,11 +2,14 @@
 
 import asyncio
 
+from pallas_contracts.turns import Result
 from pallas_executor.functions import CallContext, FunctionAgent, JsonObject
 
 agent = FunctionAgent()
 
 SCHEMA = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+
+_NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
 
 
 @agent.tool("work", "Report progress five times", input_schema=SCHEMA)
@@ -23,3 +26,16 @@ async def wait(ctx: CallContext, arguments: JsonObject) -> str:
     ctx.progress(1, 2, "waiting")
     await asyncio.sleep(float(arguments["message"]))
     return "waited"
+
+
+@agent.tool("add", "Add one to a number", input_schema=_NUMBER, output_schema=_NUMBER)
+async def add(ctx: CallContext, arguments: JsonObject) -> Result:
+    """The module of a pipeline."""
+    return Result(structured={"number": arguments["number"] + 1})
+
+
+@agent.tool("add_slowly", "Add one to a number, in 50 ms", input_schema=_NUMBER, output_schema=_NUMBER)
+async def add_slowly(ctx: CallContext, arguments: JsonObject) -> Result:
+    """One that takes its time."""
+    await asyncio.sleep(0.05)
+    return Result(structured={"number": arguments["number"] + 1})

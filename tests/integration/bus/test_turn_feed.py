@@ -62,6 +62,26 @@ async def test_a_feed_has_every_event_once_and_in_order(turns: Declaring, bus: C
     assert (summary_of(messages)[0], summary_of(messages)[-1]) == ("claimed 1", "completed")
 
 
+async def test_a_turn_that_is_followed_alone_has_a_subscription_until_its_last_feed_is_closed(
+    turns: Declaring, bus: Connecting, team: str
+) -> None:
+    submitter, worker = await turns(), await bus("agent-worker")
+    request, other = turn_requested(team), turn_requested(team)
+    async with following(submitter, alone=True) as feeds:
+        received = submitter.client.stats["in_msgs"]
+        first, second = feeds.open(TurnRef.of(request)), feeds.open(TurnRef.of(request))
+        await submitter.client.flush()
+        await (await attempt_of(worker, other)).conclude(turn_outcome(other))
+        await (await attempt_of(worker, request)).conclude(turn_outcome(request))
+        for feed in (first, second):
+            assert [summary_of([it]) for it in await read_to_end(feed)] == [["claimed 1"], ["completed"]]
+            feeds.close(feed)
+        await submitter.client.flush()
+        await request_cancel(worker, TurnRef.of(request), "nobody follows it")
+        await submitter.client.flush()
+    assert submitter.client.stats["in_msgs"] == received + 2
+
+
 async def test_closing_a_feed_does_not_end_another_of_the_same_turn(
     turns: Declaring, bus: Connecting, team: str
 ) -> None:

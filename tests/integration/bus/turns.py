@@ -96,7 +96,7 @@ def _word(messages: FeedItem) -> str:
 
 
 @asynccontextmanager
-async def following(bus: Bus) -> AsyncGenerator[TurnFeeds]:
-    async with follow_turns(bus) as feeds:
+async def following(bus: Bus, *, alone: bool = False) -> AsyncGenerator[TurnFeeds]:
+    async with follow_turns(bus, alone=alone) as feeds:
         await bus.client.flush()
         yield feeds

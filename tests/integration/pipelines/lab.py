@@ -213,13 +213,13 @@ class Lab:
         """The last claims of the turns that an execution has made."""
         subject = TURN_CLAIM.template.filter(team=self.counted.team, agent=self.counted.agent)
         claims = [TurnClaim.model_validate_json(it.data) for it in await read_all(self.bus, TURN_LOG.name, subject)]
-        made = {child_id(request.turn_id, f"{n}.0") for n in range(1, 101)}
+        made = {child_id(request.turn_id, f"{n}.1") for n in range(1, 101)}
         return [it.claim for it in claims if it.turn_id in made and isinstance(it.claim, Claimed)]
 
     async def children_end(self, request: TurnRequested, status: str, count: int) -> None:
         """Wait until that many children of an execution have ended with a status."""
         subject = TURN_OUTCOME.template.filter(team=self.counted.team, agent=self.counted.agent)
-        made = {child_id(request.turn_id, f"{n}.0") for n in range(1, 101)}
+        made = {child_id(request.turn_id, f"{n}.1") for n in range(1, 101)}
 
         async def look() -> bool:
             records = await read_all(self.bus, TURN_LOG.name, subject)

@@ -15,6 +15,7 @@ from mcp_types import (
 )
 from tests.integration.pipelines.lab import ALICE, BOB, NUMBER, Lab, Replica
 from tests.integration.real_parts import a_gateway, until
+from tests.requirements import requirement
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.ask import ask
@@ -71,6 +72,7 @@ async def completed(lab: Lab, reference: JsonObject, argument: str, typed: str, 
     return (await asked(lab, "completion/complete", params, who))["completion"]["values"]
 
 
+@requirement("C-tools-3", "C-tools-4", "C-tools-6", "C-sec-5")
 async def test_a_program_is_kept_by_its_hash_and_stored_by_its_name_for_its_owner(lab: Lab, replica: Replica) -> None:
     name = fresh("double")
     compiled = await lab.call("compile", {"source": DOUBLE})
@@ -111,6 +113,7 @@ async def test_a_program_with_faults_is_answered_with_the_first(lab: Lab, replic
     assert (fault["line"], fault["column"], fault["code"]) == (2, 5, "E002")
 
 
+@requirement("C-sec-1")
 async def test_each_scope_allows_what_it_says(lab: Lab) -> None:
     await lab.replica(pipeline_read="user", pipeline_execute="team:runners", pipeline_write="token")
     runner, writer = Principal(type="team", id="runners"), Principal(type="token", id="w")
@@ -128,6 +131,7 @@ async def test_each_scope_allows_what_it_says(lab: Lab) -> None:
         await read(lab, "modules", stranger)
 
 
+@requirement("C-pub-1")
 async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Replica) -> None:
     name, tool = fresh("next"), fresh("next_of")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
@@ -165,6 +169,7 @@ async def test_a_published_pipeline_is_a_tool_and_a_module(lab: Lab, replica: Re
     assert tool not in await tools()
 
 
+@requirement("C-pub-2")
 async def test_a_pipeline_is_broken_when_a_module_has_changed(lab: Lab, replica: Replica) -> None:
     name = fresh("next")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
@@ -179,6 +184,7 @@ async def test_a_pipeline_is_broken_when_a_module_has_changed(lab: Lab, replica:
     await until(is_broken)
 
 
+@requirement("C-res-1", "C-res-6", "C-res-7", "C-res-8", "C-res-9", "C-sec-5")
 async def test_resources_are_documents_and_what_there_is_for_the_caller(lab: Lab, replica: Replica) -> None:
     name = fresh("next")
     source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
@@ -227,6 +233,7 @@ async def test_an_execution_that_waits_for_inputs_says_so(lab: Lab, replica: Rep
     assert (await lab.call("history", {"limit": 1, "cursor": page["cursor"]}))["executions"] != page["executions"]
 
 
+@requirement("C-prompts-1", "C-prompts-2", "C-prompts-3")
 async def test_prompts_and_completions_know_what_the_caller_may_use(lab: Lab, replica: Replica) -> None:
     name = fresh("Kept")
     await lab.call("compile", {"source": DOUBLE, "name": name})
@@ -253,6 +260,7 @@ async def test_prompts_and_completions_know_what_the_caller_may_use(lab: Lab, re
     assert await completed(lab, {"type": "ref/prompt", "name": "debug_pipeline"}, "error", "E031") == ["E031"]
 
 
+@requirement("C-tools-1")
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_the_official_client_uses_both_agents_through_a_gateway(lab: Lab, replica: Replica, era: Any) -> None:
     name, tool = fresh("next"), fresh("next_of")
@@ -270,7 +278,11 @@ async def test_the_official_client_uses_both_agents_through_a_gateway(lab: Lab, 
     ):
         offered = {each.name: each for each in (await client.list_tools()).tools}
         assert all(each.output_schema and each.annotations for key, each in offered.items() if key != "get_health")
-        assert {"validate", "compile", "execute", "describe_module", "list_modules"} <= offered.keys()
+        schemas = {key: each.input_schema for key, each in offered.items()}
+        required = {key: schemas[key].get("required", []) for key in ("validate", "compile", "execute", "list_modules")}
+        assert required == {"validate": ["source"], "compile": ["source"], "execute": ["inputs"], "list_modules": []}
+        assert {"source", "ref", "inputs"} <= schemas["execute"]["properties"].keys()
+        assert {"tag", "search"} == schemas["list_modules"]["properties"].keys()
         source = f"in x: Int\ny = {lab.counted.namespace}.add(x).number\nout y"
         stored = await client.call_tool("compile", {"source": source, "name": name})
         assert stored.structured_content is not None

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.integration.pipelines.lab import ALICE, BOB, NUMBER, Counted, Lab, chain, gather
+from tests.requirements import requirement
 from tests.waiting import eventually
 
 from pallas_contracts.agents import Allow, Limits
@@ -59,17 +60,19 @@ async def test_a_program_of_the_standard_library_is_executed(lab: Lab) -> None:
     assert answer["metrics"]["modulesExecuted"] == 0
 
 
+@requirement("C-run-1", "D-8.3")
 async def test_each_call_of_a_tool_is_a_turn(ready: Lab) -> None:
     followed = await ready.start("execute", {"source": chain(ready.counted.namespace, ["add"] * 3), "inputs": {"x": 1}})
     await followed.outcome()
     assert '"result": 4' in followed.text
     started = [event for event in followed.messages if isinstance(event, ToolStarted)]
-    assert [event.call for event in started] == ["1.0", "2.0", "3.0"]
+    assert [event.call for event in started] == ["1.1", "2.1", "3.1"]
     assert {(event.server, event.tool) for event in started} == {(f"{ready.counted.team}/{ready.counted.agent}", "add")}
     assert sum(isinstance(event, ToolCompleted) for event in followed.messages) == 3
     assert ready.counted.calls == {"add": 3}
 
 
+@requirement("D-8.3")
 async def test_calls_that_need_nothing_of_each_other_run_at_the_same_time(lab: Lab) -> None:
     together = asyncio.Barrier(20)
 
@@ -91,6 +94,7 @@ async def test_a_branch_that_is_not_taken_calls_nothing(ready: Lab) -> None:
     assert ready.counted.calls == {"add": 1}
 
 
+@requirement("C-run-5")
 async def test_options_retry_fallback_and_stand_in(ready: Lab) -> None:
     source = program(
         ready,
@@ -154,6 +158,7 @@ async def test_a_failed_call_fails_the_execution_with_its_place_and_cancels_the_
     assert "broken failed (tool_error)" in message
 
 
+@requirement("C-run-3")
 async def test_a_cancelled_execution_cancels_its_calls(ready: Lab) -> None:
     lines = [*(f"v{n} = t.never(x)" for n in range(20)), *(f"out v{n}" for n in range(20))]
     followed = await ready.start("execute", {"source": program(ready, "in x: Int", *lines), "inputs": {"x": 1}})
@@ -193,6 +198,7 @@ async def test_a_tool_that_the_caller_may_not_use_is_no_module(lab: Lab) -> None
     assert not [name for name in names if name.startswith(lab.counted.team)]
 
 
+@requirement("C-run-4")
 async def test_missing_inputs_suspend_the_execution_and_resume_goes_on(ready: Lab) -> None:
     lines = ("in x: Int", "in y: Int", "a = t.add(x)", "b = t.add(a.number + y)", "out a", "out b")
     source = program(ready, *lines)
@@ -228,6 +234,7 @@ async def test_missing_inputs_are_asked_for_if_the_client_can(ready: Lab) -> Non
     assert '"tags": ["a"]' in followed.text
 
 
+@requirement("C-ph-4")
 async def test_a_batch_runs_a_program_for_many_inputs(ready: Lab) -> None:
     source = program(ready, "in x: Int", "y = t.add(x).number", "z = 10 / y", "out z")
     items = [{"x": n} for n in (0, -1, 4)] + [{"x": "a"}, {}]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.builders import turn_outcome, turn_requested
 from tests.conftest import Connecting
+from tests.requirements import requirement
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.streams import declare
@@ -103,6 +104,7 @@ def somebody(scope: Scope = Scope.READ, label: str | None = None) -> Caller:
     return Caller(Principal(type="user", id=f'u "{uuid.uuid4().hex}"'), label, scope)
 
 
+@requirement("C-ph-2")
 async def test_a_caller_has_its_own_executions_the_latest_first(log: Log) -> None:
     alice, bob = somebody(), somebody()
     first = await log.claimed(alice)

@@ -71,7 +71,7 @@ async def test_each_route_needs_its_scope(lab: Lab) -> None:
             assert (await wrong.http.get(path)).status_code == 200
 
 
-@requirement("C-sec-4", "C-ns-4")
+@requirement("C-sec-5")
 async def test_what_another_owns_is_answered_as_what_does_not_exist(lab: Lab, bus: Connecting) -> None:
     names = [f"{each}{uuid.uuid4().hex[:8]}" for each in ("alice", "bob")]
     bearers = {f"of-{each}": Principal(type="user", id=f"usr_{each}", name=each) for each in names}

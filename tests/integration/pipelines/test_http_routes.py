@@ -22,6 +22,7 @@ async def double(arguments: JsonObject) -> Any:
     return {"number": arguments["number"] * 2}
 
 
+@requirement("C-http-2")
 async def test_programs_are_checked_and_executed(lab: Lab) -> None:
     called, goes_on = asyncio.Event(), asyncio.Event()
 

@@ -10,6 +10,7 @@ import pytest
 from tests.builders import agent_definition
 from tests.conftest import Connecting
 from tests.integration.real_parts import until
+from tests.requirements import requirement
 from tests.unit.pipelines.stored import an_image
 
 from pallas_bus.transport import kv
@@ -56,6 +57,7 @@ def somebody(scope: Scope = Scope.WRITE, **fields: Any) -> Caller:
     return Caller(Principal.model_validate({"type": "user", "id": f"u{uuid.uuid4().hex}", **fields}), None, scope)
 
 
+@requirement("C-ns-1")
 async def test_a_pipeline_belongs_to_its_owner_and_does_not_exist_for_others(store: StoredPipelines) -> None:
     alice, bob, admin = somebody(), somebody(), somebody(Scope.ADMIN)
     stored = await store.store(alice, ONE, "sums")
@@ -115,6 +117,7 @@ async def test_the_short_namespace_is_of_the_first_and_a_later_one_gets_the_full
         assert (await store.pipeline(caller, "x")).name == name
 
 
+@requirement("C-ns-2")
 async def test_temporary_pipelines_are_of_the_agent_and_expire(store: StoredPipelines) -> None:
     user = f"u{uuid.uuid4().hex}@acme.com"
     claude = Caller(Principal(id="127.0.0.1"), f"claude-code:{user}", Scope.WRITE)
@@ -195,6 +198,7 @@ async def test_an_alias_and_what_can_be_deleted(store: StoredPipelines, monkeypa
     assert [await store.keep_draft(bob, image) for image in (ONE, TWO)] == [True, False]
 
 
+@requirement("C-ns-3")
 async def test_shared_pipelines_are_of_all_who_may_write(store: StoredPipelines) -> None:
     alice, bob, part = somebody(), somebody(), f"p{uuid.uuid4().hex}"
     assert (await store.store(alice, ONE, f"shared/{part}")).pipeline.name == f"shared/{part}"

@@ -12,6 +12,7 @@ import pytest
 from tests.integration.pipelines.lab import NUMBER, Lab, chain
 from tests.integration.processes import Service, a_service
 from tests.integration.real_parts import until
+from tests.requirements import requirement
 from tests.waiting import eventually, soon
 
 from pallas_bus.turnlog.claims import claim_state
@@ -85,6 +86,7 @@ async def follow(lab: Lab, request: TurnRequested) -> "asyncio.Task[TurnEnd | Re
     return asyncio.create_task(calls.call(request, Limits(turn_timeout=60.0), Caller()))
 
 
+@requirement("C-run-2")
 async def test_each_replica_is_killed_and_the_content_of_the_calls_has_expired(lab: Lab, two: Two) -> None:
     gate = Gate()
     lab.counted.tool("gate", gate, answers=NUMBER)
@@ -125,6 +127,7 @@ async def test_an_execution_that_nobody_follows_goes_on_when_a_replica_starts(la
     assert lab.counted.calls == {"gate": 2}
 
 
+@requirement("C-run-3")
 async def test_a_cancelled_execution_whose_replica_is_killed_leaves_no_calls_behind(lab: Lab, two: Two) -> None:
     gate = Gate()
     lab.counted.tool("gate", gate, answers=NUMBER)

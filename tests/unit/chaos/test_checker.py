@@ -88,7 +88,7 @@ def steps() -> LoggedTurn:
 
 def child(execution: str, place: str, agent: str, position: int) -> LoggedTurn:
     """The turn of a node, with an effect."""
-    turn = LoggedTurn(child_id(execution, f"{place}.0"), agent)
+    turn = LoggedTurn(child_id(execution, f"{place}.1"), agent)
     turn.claims = [at(position, claim(1))]
     turn.events = [at(position + 1, started(1, 1)), at(position + 2, answered(2, 1, "done"))]
     turn.outcomes = [at(position + 3, outcome(turn.turn, 1, 2))]
@@ -106,7 +106,7 @@ def execution(turn: str, position: int, *events: tuple[int, AnyEvent], **fields:
 
 def executions() -> list[LoggedTurn]:
     """One that has completed with two turns; one that failed because the worker of its only turn was lost."""
-    lost = ToolFailed(seq=1, call="1.0", server="chaos/ledger", tool="add", duration_ms=1.0, code="worker_lost")
+    lost = ToolFailed(seq=1, call="1.1", server="chaos/ledger", tool="add", duration_ms=1.0, code="worker_lost")
     gone = child(FAILED, "1", "ledger", 131)
     gone.outcomes = [at(134, outcome(gone.turn, 1, 2, status="failed", code="worker_lost"))]
     return [
@@ -143,8 +143,8 @@ def sound() -> Evidence:
         ],
         effects=[
             *(Effect("k1", ONE, 1), Effect("k2", TWO, 1), Effect("k2", TWO, 2), Effect("k4/1.1")),
-            *(Effect("k5.1", child_id(EXECUTION, "1.0"), 1), Effect("k5.2", child_id(EXECUTION, "2.0"), 1)),
-            Effect("k6.1", child_id(FAILED, "1.0"), 1),
+            *(Effect("k5.1", child_id(EXECUTION, "1.1"), 1), Effect("k5.2", child_id(EXECUTION, "2.1"), 1)),
+            Effect("k6.1", child_id(FAILED, "1.1"), 1),
         ],
         calls=[Effect("k4/1"), Effect("k4/2"), Effect("k4/2"), Effect("k4/2.1")],
         accepted=frozenset({ONE, TWO, STOPPED, STEPS}),
@@ -152,7 +152,7 @@ def sound() -> Evidence:
         | {f"k5.{place}": Node(place, "ledger").turns(EXECUTION) for place in "12"}
         | {"k6.1": Node("1", "ledger").turns(FAILED)},
         programs={"k5": PROGRAM, "k6": PROGRAM},
-        children=frozenset({Child(child_id(EXECUTION, "1.0"), EXECUTION, "k5.1")}),
+        children=frozenset({Child(child_id(EXECUTION, "1.1"), EXECUTION, "k5.1")}),
     )
 
 
@@ -324,7 +324,7 @@ def message_left_in_queue(it: Evidence) -> None:
 
 
 def node_had_its_effect_twice(it: Evidence) -> None:
-    it.effects = [*it.effects, Effect("k5.1", child_id(EXECUTION, "1.0"), 1)]
+    it.effects = [*it.effects, Effect("k5.1", child_id(EXECUTION, "1.1"), 1)]
 
 
 def effect_of_an_unknown_node(it: Evidence) -> None:
@@ -332,11 +332,11 @@ def effect_of_an_unknown_node(it: Evidence) -> None:
 
 
 def id_of_another_place(it: Evidence) -> None:
-    it.children = frozenset({Child(child_id(EXECUTION, "2.0"), EXECUTION, "k5.1")})
+    it.children = frozenset({Child(child_id(EXECUTION, "2.1"), EXECUTION, "k5.1")})
 
 
 def id_of_a_try_too_many(it: Evidence) -> None:
-    it.children = frozenset({Child(child_id(EXECUTION, "1.1"), EXECUTION, "k5.1")})
+    it.children = frozenset({Child(child_id(EXECUTION, "1.2"), EXECUTION, "k5.1")})
 
 
 def node_without_effect(it: Evidence) -> None:
@@ -353,15 +353,15 @@ def branch_not_taken_was_requested(it: Evidence) -> None:
 
 
 def child_ended_after_its_execution(it: Evidence) -> None:
-    it.turns[child_id(EXECUTION, "1.0")].outcomes = [at(121, outcome(child_id(EXECUTION, "1.0"), 1, 2))]
+    it.turns[child_id(EXECUTION, "1.1")].outcomes = [at(121, outcome(child_id(EXECUTION, "1.1"), 1, 2))]
 
 
 def child_of_a_failed_execution_runs(it: Evidence) -> None:
-    it.turns[child_id(FAILED, "1.0")].outcomes.clear()
+    it.turns[child_id(FAILED, "1.1")].outcomes.clear()
 
 
 def child_claimed_after_its_execution(it: Evidence) -> None:
-    it.turns[child_id(EXECUTION, "2.0")].claims.append(at(122, claim(2)))
+    it.turns[child_id(EXECUTION, "2.1")].claims.append(at(122, claim(2)))
 
 
 def test_a_turn_that_is_claimed_again_after_its_end_breaks_no_rule() -> None:
@@ -372,7 +372,7 @@ def test_a_turn_that_is_claimed_again_after_its_end_breaks_no_rule() -> None:
 
 def child_executed_after_its_execution(it: Evidence) -> None:
     child_claimed_after_its_execution(it)
-    it.turns[child_id(EXECUTION, "2.0")].events.append(at(123, started(1, 2)))
+    it.turns[child_id(EXECUTION, "2.1")].events.append(at(123, started(1, 2)))
 
 
 def another_value(it: Evidence) -> None:

@@ -12,7 +12,7 @@ from pallas_cst.check import check
 from pallas_cst.evaluate import Calling, evaluate
 from pallas_cst.functions import Function, Functions
 from pallas_cst.parse import parse
-from pallas_cst.stdlib import STANDARD
+from pallas_cst.stdlib import STANDARD_FUNCTIONS
 from pallas_cst.values import Value
 
 NUMBER, TEXT = t.Record({"number": t.INT}), t.Record({"text": t.STRING})
@@ -50,7 +50,7 @@ async def executed(program: Program, key: str) -> tuple[Mapping[str, Value], dic
             return {"number": given["number"] + 1}
         return {"text": f"{given['key']} measured"}
 
-    functions = Functions([*TOOLS, *(it.function for it in STANDARD.values())])
+    functions = Functions([*TOOLS, *STANDARD_FUNCTIONS])
     checked = check(parse(program.source), functions)
     return await evaluate(checked, {"key": key}, call), called
 

@@ -12,10 +12,9 @@ from pallas_cst import types as t
 from pallas_cst.check import check
 from pallas_cst.functions import Function, Functions
 from pallas_cst.parse import parse
-from pallas_cst.stdlib import STANDARD
+from pallas_cst.stdlib import STANDARD_FUNCTIONS
 
 ENGINE = Path(__file__).with_name("engine")
-STANDARD_FUNCTIONS = [each.function for each in STANDARD.values()]
 
 _FUNCTION_TYPE = re.compile(r"\((.*)\) => (.*)")
 
@@ -82,9 +81,9 @@ class Case:
         own = [read_function(each | self._name(each)) for each in self.given.get("functions", [])]
         match self.given["registry"]:
             case "stdlib":
-                return own + STANDARD_FUNCTIONS
+                return [*own, *STANDARD_FUNCTIONS]
             case "stdlib+example-lib":
-                return own + STANDARD_FUNCTIONS + functions_in("example-lib-signatures.json")
+                return [*own, *STANDARD_FUNCTIONS, *functions_in("example-lib-signatures.json")]
             case _ if own and "filter(" in self.source and all(each.name != "filter" for each in own):
                 return own + _of_lists()
             case _:

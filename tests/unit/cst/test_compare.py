@@ -3,6 +3,7 @@
 import json
 import time
 
+from tests.requirements import requirement
 from tests.unit.cst.cases import STANDARD_FUNCTIONS
 
 from pallas_cst import types as t
@@ -46,6 +47,7 @@ def test_programs_that_differ_in_names_and_layout_are_the_same() -> None:
     assert diff("in a: Int\nout a", "in a: Int\nout a").text == ""
 
 
+@requirement("C-ph-3")
 def test_inputs_and_outputs_are_compared_by_name_and_type() -> None:
     found = diff("in a: Int\nin b: Int\nout a\nout b", "in a: Int\nin b: String\nin c: { d: Int }\nout b\nout c")
     assert not found.same

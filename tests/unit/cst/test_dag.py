@@ -5,7 +5,7 @@ from tests.unit.cst.cases import STANDARD_FUNCTIONS, cases
 
 from pallas_cst import types as t
 from pallas_cst.check import Checked, check
-from pallas_cst.dag import graph, numbered
+from pallas_cst.dag import graph
 from pallas_cst.faults import Faulty
 from pallas_cst.functions import Function, Functions
 from pallas_cst.parse import parse
@@ -49,8 +49,8 @@ def test_further_calls_of_a_module_are_numbered_as_they_stand_in_the_program() -
 
 def test_calls_are_numbered_before_those_inside_them() -> None:
     source = "in a: Int\nin l: List<Int>\nx = get(put(a) + get(a)) with fallback: put(1)\n"
-    program = checked(source + 'y = map(l, (i: Int) => get(i))\n@sink("k")\nout x').program
-    assert [(number, call.name) for call, number in numbered(program).items()] == [
+    numbers = checked(source + 'y = map(l, (i: Int) => get(i))\n@sink("k")\nout x').numbers
+    assert [(number, call.name) for call, number in numbers.items()] == [
         (1, "get"),
         (2, "put"),
         (3, "get"),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.requirements import requirement
 from tests.unit.cst.cases import STANDARD_FUNCTIONS, Case, cases, functions_in, read_type
 
 from pallas_cst.canonical import structural_hash
@@ -31,6 +32,7 @@ def checked(case: Case) -> Checked:
     return check(parse(case.source), Functions(case.functions))
 
 
+@requirement("C-lang-1")
 @parametrized("parse")
 def test_a_program_is_parsed_or_refused_as_by_the_engine(case: Case) -> None:
     if case.ok:
@@ -41,6 +43,7 @@ def test_a_program_is_parsed_or_refused_as_by_the_engine(case: Case) -> None:
     assert [fault.code for fault in refused.value.faults] == ["E020"]
 
 
+@requirement("C-lang-2")
 @parametrized(*TEXTS)
 def test_a_program_is_accepted_or_has_the_engines_code(case: Case) -> None:
     if case.ok:
@@ -123,6 +126,7 @@ async def call_example(calling: Calling) -> Value:
     return EXAMPLES[calling.function.name](*calling.arguments)
 
 
+@requirement("C-lang-3")
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", [each for each in cases(*TEXTS) if each.runs], ids=case_id)
 async def test_a_program_has_the_engines_outputs(case: Case) -> None:

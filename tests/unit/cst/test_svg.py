@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.requirements import requirement
 from tests.unit.cst.cases import STANDARD_FUNCTIONS
 from tests.unit.cst.graphs import HOSTILE, graph_of
 
@@ -40,6 +41,7 @@ def random_graph(calls: int, reach: int) -> Graph:
     return graph_from("\n".join(("in a: Int\nin b: Int", *lines, f"out {known[-1]}")))
 
 
+@requirement("C-ph-1")
 def test_a_program_is_a_picture_with_names_for_screen_readers() -> None:
     root = ET.fromstring(svg(graph_from(SOURCE), "Sum <of> a list", {"1": "failed"}))
     assert (root.get("role"), root[0].tag, root[0].text) == ("img", f"{SVG}title", "Sum <of> a list")

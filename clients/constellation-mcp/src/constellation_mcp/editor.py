@@ -11,7 +11,7 @@ from pallas_cst.check import check
 from pallas_cst.faults import Code, Faulty, Span
 from pallas_cst.functions import Function, Functions, Imports
 from pallas_cst.parse import RESERVED, parse
-from pallas_cst.stdlib import STANDARD
+from pallas_cst.stdlib import STANDARD, STANDARD_FUNCTIONS
 
 _COMMENT = re.compile(r"#[^\n]*")
 _USE = re.compile(r"\buse\s+([\w.-]+)(?:\s+as\s+([\w-]+))?")
@@ -72,7 +72,7 @@ class Completion:
 class Known:
     """The functions there are; `live`: modules are among them. `about` has sentences on these by qualified name."""
 
-    functions: Functions = field(default_factory=lambda: Functions(each.function for each in STANDARD.values()))
+    functions: Functions = field(default_factory=lambda: Functions(STANDARD_FUNCTIONS))
     about: Mapping[str, str] = field(default_factory=dict[str, str])
     live: bool = False
 

@@ -16,7 +16,7 @@ from constellation_mcp.service import Service, ServiceError, connect
 from constellation_mcp.tools import Json, listed, modules_of
 from pallas_cst.functions import Function, Functions
 from pallas_cst.signatures import BadSignature, function_from
-from pallas_cst.stdlib import STANDARD
+from pallas_cst.stdlib import STANDARD_FUNCTIONS
 
 log = logging.getLogger(__name__)
 
@@ -162,8 +162,8 @@ async def _read(service: Service, caller: str) -> Known:
     functions = list(_functions(listed(await service.get(caller, "/signatures", keep=False), "functions")))
     modules = await modules_of(service, caller)
     about = {str(each.get("name")): str(each.get("description") or "") for each in modules}
-    standard = [each.function for each in STANDARD.values()]  # the service lists these too
-    return Known(Functions({each.qualified: each for each in (*functions, *standard)}.values()), about, live=True)
+    every = {each.qualified: each for each in (*functions, *STANDARD_FUNCTIONS)}  # the service lists standard ones, too
+    return Known(Functions(every.values()), about, live=True)
 
 
 def _functions(given: list[Json]) -> Iterator[Function]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,9 @@ from jsonschema import ValidationError, validate
 
 from constellation_mcp.configuration import Features
 from constellation_mcp.service import Offline, Service, ServiceError, segment
-from pallas_cst.faults import Faulty, Lines
+from pallas_cst.faults import Faulty, diagnostics
 from pallas_cst.parse import parse
+from pallas_cst.resources import matching
 from pallas_cst.values import is_list, is_object
 
 type Json = dict[str, Any]
@@ -90,17 +91,6 @@ def with_prefix(answer: Any) -> Any:
     return changed
 
 
-def selected(modules: Iterable[Json], tag: str | None, search: str | None) -> list[Json]:
-    """The modules with a tag, and with a text in their name or description."""
-    text = (search or "").casefold()
-    return [
-        module
-        for module in modules
-        if (tag is None or tag in module.get("tags", ()))
-        and text in f"{module.get('name', '')}\n{module.get('description', '')}".casefold()
-    ]
-
-
 async def modules_of(service: Service, caller: str) -> list[Json]:
     """All modules that the caller may use.
 
@@ -149,11 +139,7 @@ def _syntax_only(source: str, why: str) -> Json:
     try:
         parse(source)
     except Faulty as error:
-        lines, errors = Lines(source), list[Json]()
-        for fault in error.faults:
-            line, column = lines.position(fault.span.start)
-            errors.append({"line": line, "column": column, "code": fault.code.value, "message": fault.message})
-        return {"valid": False, "errors": errors, "warnings": []}
+        return {"valid": False, "errors": diagnostics(source, error.faults), "warnings": []}
     warning = f"only the syntax was checked, no names and no types: {why}"
     return {"valid": True, "warnings": [{"line": 1, "column": 1, "message": warning}]}
 
@@ -194,7 +180,7 @@ async def _describe_module(service: Service, caller: str, given: Json) -> Json:
 
 
 async def _list_modules(service: Service, caller: str, given: Json) -> Json:
-    return {"modules": selected(await modules_of(service, caller), given.get("tag"), given.get("search"))}
+    return {"modules": matching(await modules_of(service, caller), given.get("tag"), given.get("search"))}
 
 
 async def _diff(service: Service, caller: str, given: Json) -> Json:

@@ -109,7 +109,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         agents, workers = await enter(watch(bus, AGENTS)), await enter(watch(bus, WORKERS))
         gateways = await enter(watch(bus, GATEWAYS))
         agents.on_change(metrics.calls.agents.changed)
-        calls = await enter(make_calls(bus, gateways, workers, metrics.calls))
+        calls = await enter(make_calls(bus, gateways, workers, metrics.calls, alone=True))
         process.vital(calls.liveness.keeping)
         turns = execute_turns(
             bus,
@@ -146,6 +146,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             HostedAgent(definition, runtime, abandon=abandon),
             HostedAgent(published_definition(()), published, abandon=abandon),
         ]
+        await agents.synced.wait()  # a program is checked against all modules
         await executor.host(PIPELINES_TEAM, hosted)
         bus.spawn(give_back_lost(bus, calls.liveness))
         publish = partial(publish_definition, bus, definition)

@@ -54,6 +54,9 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
     calls = make_call_metrics(registry)
     executor = make_executor_metrics(registry, calls.turns)
     requests = Counter(
-        "pallas_pipeline_requests", "Requests to the HTTP API of pipelines", ["client", "code"], registry=registry
+        "pallas_pipeline_requests",
+        "Requests to the HTTP API of pipelines, by who sends them and class of status",
+        ["client", "code"],
+        registry=registry,
     )
     return Metrics(executor, calls, auth_failures(registry, ("missing", "malformed")), requests)

@@ -247,11 +247,19 @@ def submitters(gateways: Table[GatewayPresence], presences: Table[WorkerPresence
 
 @asynccontextmanager
 async def make_calls(
-    bus: Bus, gateways: Table[GatewayPresence], presences: Table[WorkerPresence], metrics: CallMetrics
+    bus: Bus,
+    gateways: Table[GatewayPresence],
+    presences: Table[WorkerPresence],
+    metrics: CallMetrics,
+    *,
+    alone: bool = False,
 ) -> AsyncGenerator[Calls]:
-    """Yield what makes calls. All processes that make turns share the rate of an agent."""
+    """Yield what makes calls. All processes that make turns share the rate of an agent.
+
+    `alone`: most turns are made by others (see `follow_turns`).
+    """
     async with (
-        follow_turns(bus) as feeds,
+        follow_turns(bus, alone=alone) as feeds,
         watch_workers(bus) as liveness,
         watch_followers(bus) as followers,
     ):

@@ -347,7 +347,7 @@ class _Checker:
             case s.Variable():
                 return self._variable(value)
             case s.Constant(constant):
-                return _type_of_constant(constant)
+                return t.PRIMITIVE_OF[type(constant)]
             case s.Interpolation():
                 kinds = self.infer_all(value.values)
                 if False in [self._is_data(kind, each.span) for each, kind in zip(value.values, kinds, strict=True)]:
@@ -688,15 +688,3 @@ class _Checker:
 
 def _is_mergeable(kind: t.Type) -> bool:
     return isinstance(kind, t.Record) or (isinstance(kind, t.ListOf | t.SeqOf) and isinstance(kind.item, t.Record))
-
-
-def _type_of_constant(value: float | str | bool) -> t.Type:
-    match value:
-        case bool():
-            return t.BOOLEAN
-        case int():
-            return t.INT
-        case float():
-            return t.FLOAT
-        case str():
-            return t.STRING

@@ -11,7 +11,6 @@ from pallas_cst import syntax as s
 from pallas_cst import types as t
 from pallas_cst.canonical import Form, structural_hash
 from pallas_cst.check import Checked
-from pallas_cst.dag import numbered
 from pallas_cst.pretty import expr_text, option_texts, pretty
 
 _MOST_LINES = 2_000
@@ -178,14 +177,14 @@ def _change(left: _Call, right: _Call) -> CallChange:
 
 def _calls_of(checked: Checked) -> list[_Call]:
     shapes = _Shapes(checked)
-    places = numbered(checked.program)
     variables = {each.value: each.name.text for each in checked.program.declarations if isinstance(each, s.Assignment)}
-    return [_call_of(checked, shapes, call, str(place), variables.get(call, "")) for call, place in places.items()]
+    return [
+        _call_of(checked, shapes, call, str(place), variables.get(call, "")) for call, place in checked.numbers.items()
+    ]
 
 
 def _call_of(checked: Checked, shapes: "_Shapes", call: s.Call, place: str, variable: str) -> _Call:
-    [function] = checked.functions[call]
-    assert function is not None, "only merges have no function"
+    function = checked.function(call)
     names = [name for name, _ in function.parameters]
     texts = [expr_text(argument) for argument in call.arguments]
     own = CallText(function.qualified, place, f"{call.name}({', '.join(texts)})")

@@ -63,21 +63,6 @@ class Graph:
         }
 
 
-def numbered(program: s.Program) -> dict[s.Call, int]:
-    """All calls of a program, numbered from 1 as they begin in it: a call before those in its arguments."""
-    assigned = (each.value for each in program.declarations if isinstance(each, s.Assignment))
-    return {call: number for number, call in enumerate((call for value in assigned for call in _calls(value)), 1)}
-
-
-def _calls(expr: s.Expr) -> Iterator[s.Call]:
-    waiting = [expr]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, s.Call):
-            yield each
-        waiting.extend(reversed(s.parts_of(each)))
-
-
 def graph(checked: Checked) -> Graph:
     """The graph of a program.
 
@@ -85,15 +70,14 @@ def graph(checked: Checked) -> Graph:
         Faulty: it is too large.
     """
     declared = checked.program.declarations
-    calls = numbered(checked.program)
     inputs = {each.name.text: each for each in declared if isinstance(each, s.Input)}
     outputs = {each.name.text: each for each in declared if isinstance(each, s.Output)}
     nodes = [
         *(_outer("input", name, checked.inputs[name], each.name.span) for name, each in inputs.items()),
-        *_modules(checked, calls),
+        *_modules(checked),
         *(_outer("output", name, checked.outputs[name], each.name.span) for name, each in outputs.items()),
     ]
-    names = {call: node.name for call, node in zip(calls, nodes[len(inputs) :], strict=False)}
+    names = {call: node.name for call, node in zip(checked.numbers, nodes[len(inputs) :], strict=False)}
     links = _Links(checked, names)
     order = {node.name: number for number, node in enumerate(nodes)}
     edges = [
@@ -108,12 +92,10 @@ def _outer(kind: Kind, name: str, of: t.Type, span: Span) -> Node:
     return Node(f"{kind}:{name}", kind, name, of, span)
 
 
-def _modules(checked: Checked, calls: Mapping[s.Call, int]) -> Iterator[Node]:
+def _modules(checked: Checked) -> Iterator[Node]:
     counts = dict[str, int]()
-    for call, number in calls.items():
-        [function] = checked.functions[call]
-        assert function is not None, "only merges have no function"
-        label = function.qualified
+    for call, number in checked.numbers.items():
+        label = checked.function(call).qualified
         counts[label] = counts.get(label, 0) + 1
         name = f"module:{label}" if counts[label] == 1 else f"module:{label}#{counts[label]}"
         options = ", ".join(f"{option}: {value}" for option, value in option_texts(call.options).items())

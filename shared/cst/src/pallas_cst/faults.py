@@ -1,8 +1,10 @@
 """Faults of a program. The codes are those of the Constellation engine."""
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class Code(StrEnum):
@@ -69,3 +71,14 @@ class Lines:
         """Line and column of an offset."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
+
+
+def diagnostics(source: str, faults: Iterable[Fault | Warned]) -> list[dict[str, Any]]:
+    """Faults or warnings as JSON (RFC-018, tool `validate`): line and column from 1, code, message."""
+    lines = Lines(source)
+    found = list[dict[str, Any]]()
+    for fault in faults:
+        line, column = lines.position(fault.span.start)
+        code = {"code": str(fault.code)} if isinstance(fault, Fault) else {}
+        found.append({"line": line, "column": column, **code, "message": fault.message})
+    return found

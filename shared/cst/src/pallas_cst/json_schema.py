@@ -1,4 +1,4 @@
-"""Types as JSON Schema, and JSON Schema as types (design 6.1).
+"""Types as JSON Schema, and JSON Schema as types.
 
 A schema can be anybody's: what is not understood, goes around in a circle or is too large is `Json`.
 """
@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from pallas_cst import types as t
-from pallas_cst.values import Value, is_list, is_object
+from pallas_cst.values import is_list, is_object
 
 _PRIMITIVES = {"string": t.STRING, "integer": t.INT, "number": t.FLOAT, "boolean": t.BOOLEAN}
 _NAMES: dict[t.Type, str] = {kind: name for name, kind in _PRIMITIVES.items()}
@@ -226,17 +226,5 @@ def _all_of(kinds: list[t.Type]) -> t.Type:
     return t.Record({name: kind for fields in records for name, kind in fields.items()})
 
 
-def _type_of_value(value: Value) -> t.Type:
-    match value:
-        case None:
-            return _NULL
-        case bool():
-            return t.BOOLEAN
-        case int():
-            return t.INT
-        case float():
-            return t.FLOAT
-        case str():
-            return t.STRING
-        case _:
-            return t.JSON
+def _type_of_value(value: object) -> t.Type:
+    return _NULL if value is None else t.PRIMITIVE_OF.get(type(value), t.JSON)

@@ -1,4 +1,4 @@
-"""What of a program can be computed while inputs are missing (design 6.5)."""
+"""What of a program can be computed while inputs are missing."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -33,5 +33,5 @@ def reach(checked: Checked, missing: Collection[str]) -> Reach:
             case _:
                 pass
     pending = tuple(name for name, origin in checked.origins.items() if origin in waiting)
-    outputs = tuple(name for name in checked.origins if name not in pending)
+    outputs = tuple(name for name, origin in checked.origins.items() if origin not in waiting)
     return Reach(outputs, pending, frozenset(waiting))

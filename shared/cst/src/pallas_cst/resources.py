@@ -1,6 +1,7 @@
 """What an MCP server offers of the language and of pipelines (RFC-018, "MCP Resources"): addresses and descriptions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 SCHEME = "constellation://"
 MARKDOWN, JSON = "text/markdown", "application/json"
@@ -31,3 +32,14 @@ def completions(known: Iterable[str], typed: str) -> list[str]:
     wanted = typed.casefold()
     found = [name for name in known if wanted in name.casefold()]
     return sorted(found, key=lambda name: not name.casefold().startswith(wanted))
+
+
+def matching[M: Mapping[str, Any]](modules: Iterable[M], tag: str | None, search: str | None) -> list[M]:
+    """The modules, given as documents, that have a tag, and a text in their name or description (`list_modules`)."""
+    wanted = (search or "").casefold()
+    return [
+        module
+        for module in modules
+        if (tag is None or tag in module.get("tags", ()))
+        and wanted in f"{module.get('name', '')}\n{module.get('description', '')}".casefold()
+    ]

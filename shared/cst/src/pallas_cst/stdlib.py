@@ -379,3 +379,7 @@ def identity(value: str) -> str:
 def log(message: str) -> str:
     """The text itself."""
     return message
+
+
+STANDARD_FUNCTIONS = tuple(each.function for each in STANDARD.values())
+"""The functions of the library, as a program can call them."""

@@ -36,6 +36,8 @@ JSON = Primitive("Json")
 
 PRIMITIVES = {primitive.name: primitive for primitive in (STRING, INT, FLOAT, BOOLEAN)}
 """The types that a program cannot name anew."""
+PRIMITIVE_OF: dict[type[object], Primitive] = {str: STRING, int: INT, float: FLOAT, bool: BOOLEAN}
+"""The type of a constant by its class."""
 
 
 class _Compound:
@@ -197,7 +199,7 @@ class Rule(Enum):
 
     `LANGUAGE`: inside a program; `Json` stands in for every type, and is checked at run time. `KNOWN`: the same without
     `Json`. `TOOL`: where a tool takes a value; an `Int` stands in for a `Float`, a `T` for an `Optional<T>`, and fields
-    of a record that are Optional may be missing (design 6.1).
+    of a record that are Optional may be missing.
     """
 
     LANGUAGE = auto()
@@ -280,7 +282,7 @@ def _common_of_two(a: Type, b: Type) -> Type:
 
 
 def outcome(kind: Type) -> Record:
-    """What a call with `on_error: wrap` returns, where the function returns `kind` (design T-33)."""
+    """What a call with `on_error: wrap` returns, where the function returns `kind`."""
     return Record({"ok": BOOLEAN, "value": OptionalOf(kind), "error": OptionalOf(STRING)})
 
 

@@ -378,7 +378,7 @@ class _Writer:
 
 
 def zero_value(kind: t.Type) -> Value:
-    """The value that stands for a result that is not there (`on_error: skip`, design 6.3)."""
+    """The value that stands for a result that is not there (`on_error: skip`)."""
     match kind:
         case t.STRING:
             return ""

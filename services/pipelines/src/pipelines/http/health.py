@@ -1,5 +1,6 @@
 """`/health…` and `/metrics`: what everyone may read."""
 
+import math
 import time
 
 from prometheus_client import CollectorRegistry
@@ -33,6 +34,6 @@ def metrics_document(registry: CollectorRegistry) -> JsonObject:
     found: JsonObject = {}
     for metric in registry.collect():
         for sample in metric.samples:
-            value = sample.value if abs(sample.value) != float("inf") else None
+            value = sample.value if math.isfinite(sample.value) else None
             found.setdefault(sample.name, []).append({"labels": sample.labels, "value": value})
     return found

@@ -3,7 +3,6 @@
 Programs are compiled and inputs are read here before there is a turn, so that their faults are answered with 400.
 """
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -29,9 +28,6 @@ from pipelines.running.inputs import read_inputs
 from pipelines.storing.namespaces import Caller
 from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scope
-
-_LARGE = 65_536
-"""Bytes of a body whose inputs are read in a thread."""
 
 type _Ref = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -129,7 +125,7 @@ class RunRoutes:
             program = await self.programs.compile(invocation.source, caller.principal)
         except Faulty as faulty:
             return faults_answer(invocation.source, faulty)
-        inputs = read_inputs(program.checked, invocation.inputs)
+        inputs = await read_inputs(program.checked, invocation.inputs)
         if inputs.missing:
             missing = ", ".join(invocation.parameters[name] for name in inputs.missing)
             raise Refused(400, "InvalidRequest", f"Input error: missing: {missing}")
@@ -183,10 +179,7 @@ def _batch_told(ended: Ended) -> tuple[int, JsonObject]:
 async def _input_error(request: Request, program: Program, given: JsonObject) -> Response | None:
     """The answer that inputs do not fit a program, or None."""
     try:
-        if len(received_of(request).body) > _LARGE:
-            await asyncio.to_thread(read_inputs, program.checked, given)
-        else:
-            read_inputs(program.checked, given)
+        await read_inputs(program.checked, given)
     except Rejected as error:
         return answer({"success": False, "error": error.message}, 400)
     return None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +25,7 @@ from pallas_contracts.turns import (
     Claimed,
     ClientContext,
     Fault,
+    Principal,
     Result,
     TurnClaim,
     TurnRequested,
@@ -83,17 +85,21 @@ class Turns:
             Unavailable: the broker does not answer.
         """
         ref, owner = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id), caller.principal
-        unknown = NotFound(f"Execution '{execution_id[:100]}' not found")
-        if not execution_id.isalnum():
-            raise unknown
-        async for record in read(self.calls.bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1):
-            claim = TurnClaim.model_validate_json(record.data).claim
-            if isinstance(claim, Claimed) and claim.principal is not None and claim.principal.token == owner.token:
-                return ref
-            break
-        if await find_waiting(self.calls.bus, ref, owner) is None:
-            raise unknown
-        return ref
+        if execution_id.isalnum() and (
+            await self._claimed_for(ref, owner)
+            or await find_waiting(self.calls.bus, ref, owner) is not None
+            or await self._claimed_for(ref, owner)  # it left its queue between the two
+        ):
+            return ref
+        raise NotFound(f"Execution '{execution_id[:100]}' not found")
+
+    async def _claimed_for(self, ref: TurnRef, owner: Principal) -> bool:
+        async with aclosing(read(self.calls.bus, TURN_LOG.name, ref.on(TURN_CLAIM.template), batch=1)) as records:
+            async for record in records:
+                claim = TurnClaim.model_validate_json(record.data).claim
+                known = claim.principal if isinstance(claim, Claimed) else None
+                return known is not None and known.token == owner.token
+        return False
 
 
 class _Following(Observer):

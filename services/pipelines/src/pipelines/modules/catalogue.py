@@ -1,16 +1,18 @@
 """The modules of all agents, and those that one caller may use. Both follow the bucket of definitions, live."""
 
 import hashlib
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from cachetools import LRUCache
 
 from pallas_contracts.agents import AgentDefinition
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
 from pallas_contracts.turns import Principal
 from pallas_cst.functions import Function, Functions
-from pallas_cst.stdlib import STANDARD
-from pipelines.modules.module import Module, module_of
+from pallas_cst.stdlib import STANDARD_FUNCTIONS
+from pipelines.modules.module import Module, modules_of
 from pipelines.modules.names import language_names
 
 _MOST_VIEWS = 256
@@ -20,10 +22,8 @@ _OWN = f"{PIPELINES_TEAM}.{CONSTELLATION}"
 
 _LONGEST_SIGNATURE = 2000
 
-_STANDARD = tuple(standard.function for standard in STANDARD.values())
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Modules:
     """The modules that one caller may use, and all functions of the language with them. Compared by identity."""
 
@@ -57,7 +57,7 @@ class Catalogue:
     _agents: dict[str, tuple[Module, ...]] = field(default_factory=dict[str, tuple[Module, ...]])
     _made: dict[str, _Made] = field(default_factory=dict[str, "_Made"])
     _definitions: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
-    _views: OrderedDict[tuple[str, ...], Modules] = field(default_factory=OrderedDict[tuple[str, ...], Modules])
+    _views: LRUCache[tuple[str, ...], Modules] = field(default_factory=lambda: LRUCache(_MOST_VIEWS))
     _listeners: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -91,15 +91,12 @@ class Catalogue:
         return self._view(tuple(sorted(self._definitions)))
 
     def _view(self, allowed: tuple[str, ...]) -> Modules:
-        if allowed in self._views:
-            self._views.move_to_end(allowed)
-        else:
+        view = self._views.get(allowed)
+        if view is None:
             modules = {module.basis: module for key in allowed for module in self._of_agent(key)}
-            functions = Functions((*_STANDARD, *(module.function for module in modules.values())))
-            self._views[allowed] = Modules(modules, functions)
-            if len(self._views) > _MOST_VIEWS:
-                self._views.popitem(last=False)
-        return self._views[allowed]
+            functions = Functions((*STANDARD_FUNCTIONS, *(module.function for module in modules.values())))
+            view = self._views[allowed] = Modules(modules, functions)
+        return view
 
     def _of_agent(self, key: str) -> tuple[Module, ...]:
         if not self._agents:
@@ -117,7 +114,7 @@ class Catalogue:
         for key, it in self._definitions.items():
             namespace, known = f"{teams[it.team]}.{agents[it.team][it.agent]}", self._made.get(key)
             if known is None or known.definition is not it or known.namespace != namespace:
-                known = _Made(it, namespace, tuple(_modules_of(it, namespace)))
+                known = _Made(it, namespace, tuple(modules_of(it, namespace)))
             made[key] = known
         self._made = made
         return {key: each.modules for key, each in made.items()}
@@ -129,8 +126,3 @@ def signature_of(function: Function) -> str:
     if len(signature) <= _LONGEST_SIGNATURE:
         return signature
     return f"{function.qualified}(...), sha256:{hashlib.sha256(signature.encode()).hexdigest()}"
-
-
-def _modules_of(definition: AgentDefinition, namespace: str) -> list[Module]:
-    names = language_names(tool.name for tool in definition.tools)
-    return [module_of(definition, tool, namespace, names[tool.name]) for tool in definition.tools]

@@ -1,14 +1,17 @@
 """A module: a function of the language, and for a tool of an agent what it takes to call it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pallas_calls.arguments import ToolSchemas, check_arguments
+from pallas_calls.model import Refusal
 from pallas_contracts.agents import AgentDefinition, JsonObject, ToolDefinition
 from pallas_contracts.data_agents import WRAPPED
 from pallas_cst import types as t
 from pallas_cst.functions import Function
 from pallas_cst.json_schema import parameters_of, type_of
 from pallas_cst.stdlib import StandardFunction
+from pipelines.modules.names import language_names
 
 SUPPORTED_OPTIONS = (
     "retry",
@@ -30,11 +33,12 @@ _ANNOTATIONS = {"readOnlyHint": "read-only", "idempotentHint": "idempotent", "de
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A tool of an agent as a function. `wrapped`: its answers are `{"result": answer}`."""
+    """A tool of an agent as a function. `schemas` has the compiled input schemas of the agent's tools."""
 
     function: Function
     definition: AgentDefinition
     tool: ToolDefinition
+    schemas: ToolSchemas = field(repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -64,6 +68,11 @@ class Module:
         said = (tag for hint, tag in _ANNOTATIONS.items() if hints.get(hint))
         return tuple(dict.fromkeys((self.definition.team, self.definition.agent, self.definition.kind, *said)))
 
+    async def check(self, arguments: JsonObject) -> JsonObject | Refusal:
+        """The arguments without optional ones that are null, or why they do not fit the tool."""
+        schema = await self.schemas.of(self.tool)
+        return schema if isinstance(schema, Refusal) else check_arguments(schema, self.tool, arguments)
+
     def document(self) -> JsonObject:
         """The module document (RFC-018, "Module Resource Example")."""
         timeout = {"timeout": f"{self.definition.limits.turn_timeout:g}s"}
@@ -72,7 +81,15 @@ class Module:
         )
 
 
-def module_of(definition: AgentDefinition, tool: ToolDefinition, namespace: str, name: str) -> Module:
+def modules_of(definition: AgentDefinition, namespace: str) -> list[Module]:
+    """The modules of an agent."""
+    names, schemas = language_names(tool.name for tool in definition.tools), ToolSchemas()
+    return [_module_of(definition, tool, namespace, names[tool.name], schemas) for tool in definition.tools]
+
+
+def _module_of(
+    definition: AgentDefinition, tool: ToolDefinition, namespace: str, name: str, schemas: ToolSchemas
+) -> Module:
     """The module of a tool. An answer without a schema is a String: its text."""
     parameters, needed = parameters_of(tool.input_schema)
     basis = f"{definition.team}/{definition.agent}/{tool.name}"
@@ -80,12 +97,12 @@ def module_of(definition: AgentDefinition, tool: ToolDefinition, namespace: str,
     if tool.meta == WRAPPED and isinstance(returns, t.Record):
         returns = returns.fields.get("result", t.JSON)
     function = Function(name, parameters, returns, basis, namespace, tool=True, needed=needed)
-    return Module(function, definition, tool)
+    return Module(function, definition, tool, schemas)
 
 
 def standard_document(standard: StandardFunction) -> JsonObject:
     """The module document of a function of the standard library."""
-    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("cache", "fallback", "on_error"), {})
+    return _document(standard.function, standard.about, "1.0.0", ("stdlib",), ("fallback", "on_error"), {})
 
 
 def _document(

@@ -1,8 +1,9 @@
 """Checks sources against the modules of a caller, and keeps the last programs."""
 
 import asyncio
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 from pallas_contracts.pipelines import LONGEST_SOURCE
 from pallas_contracts.turns import Principal
@@ -16,17 +17,26 @@ from pipelines.programs.program import Program
 MOST_CALLS = 2000
 """Calls in a program."""
 
-_MOST_PROGRAMS = 512
+_OVERHEAD = 100
+"""What a program takes in memory besides its source, as characters of one: each of these takes 100 bytes or more."""
+
 _LONG = 2000
 """Characters from which a source is checked in a thread, so that others do not wait for it."""
 
 
 @dataclass
 class Compiler:
-    """Makes programs. A program is good for one set of modules, so a change of the catalogue forgets it."""
+    """Makes programs. A program is good for one set of modules, so a change of the catalogue forgets it.
+
+    Programs of `room` characters are kept, those that were used last.
+    """
 
     catalogue: Catalogue
-    _known: OrderedDict[tuple[str, int], Program] = field(default_factory=OrderedDict[tuple[str, int], Program])
+    room: int = 500_000
+
+    def __post_init__(self) -> None:
+        self._kept = LRUCache[tuple[str, Modules], Program](self.room, _size)
+        self.catalogue.on_change(self._kept.clear)
 
     async def compile(self, source: str, caller: Principal) -> Program:
         """The program of a source.
@@ -35,19 +45,18 @@ class Compiler:
             Faulty: it has faults: all of them, the one of the engine first.
         """
         modules = self.catalogue.of(caller)
-        key = (source, id(modules))
-        known = self._known.get(key)
-        if known is not None and known.modules is modules:
-            self._known.move_to_end(key)
+        if (known := self._kept.get((source, modules))) is not None:
             return known
-        if len(source) > _LONG:
-            program = await asyncio.to_thread(checked_program, source, modules)
-        else:
+        if len(source) <= _LONG:
             program = checked_program(source, modules)
-        self._known[key] = program
-        if len(self._known) > _MOST_PROGRAMS:
-            self._known.popitem(last=False)
+        else:
+            program = await asyncio.to_thread(checked_program, source, modules)
+        self._kept[source, modules] = program
         return program
+
+
+def _size(program: Program) -> int:
+    return _OVERHEAD + len(program.source)
 
 
 def checked_program(source: str, modules: Modules) -> Program:

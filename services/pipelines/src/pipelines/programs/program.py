@@ -1,6 +1,5 @@
 """A program that was checked against the modules of a caller."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +8,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import PipelineImage, UsedModule
 from pallas_cst.canonical import source_hash, structural_hash
 from pallas_cst.check import Checked
-from pallas_cst.faults import Fault, Faulty, Lines, Warned
+from pallas_cst.faults import Faulty, diagnostics
 from pipelines.modules.catalogue import Modules, signature_of
 
 
@@ -62,17 +61,6 @@ class Program:
     def warnings(self) -> list[JsonObject]:
         """What is probably not meant, with its place in the source."""
         return diagnostics(self.source, self.checked.warnings)
-
-
-def diagnostics(source: str, faults: Iterable[Fault | Warned]) -> list[JsonObject]:
-    """Faults or warnings as RFC-018 has them: line and column from 1, code, message."""
-    lines = Lines(source)
-    found: list[JsonObject] = []
-    for fault in faults:
-        line, column = lines.position(fault.span.start)
-        code: JsonObject = {"code": str(fault.code)} if isinstance(fault, Fault) else {}
-        found.append({"line": line, "column": column, **code, "message": fault.message})
-    return found
 
 
 def errors_of(source: str, faulty: Faulty, *, first: bool = False) -> list[JsonObject]:

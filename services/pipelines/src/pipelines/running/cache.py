@@ -6,12 +6,13 @@ With `cache_backend: "shared"` all replicas share them, for at most an hour. Oth
 import hashlib
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 from typing import Any
+
+from cachetools import TLRUCache
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
@@ -24,9 +25,9 @@ from pipelines.running.answers import Answer
 
 log = logging.getLogger(__name__)
 
-_MOST_ENTRIES = 4096
+_MOST_BYTES = 64 * 2**20
 _LARGEST = 65_536
-"""Bytes of an answer that is kept in memory; the bucket keeps ten times as much."""
+"""Bytes of all answers that are kept in memory, and of one; the bucket keeps ones of ten times as much."""
 
 
 def cache_key(caller: Principal, basis: str, revision: str, arguments: Any) -> str:
@@ -35,26 +36,30 @@ def cache_key(caller: Principal, basis: str, revision: str, arguments: Any) -> s
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    answer: str
+    seconds: float
+
+
+def _until(_: str, kept: _Kept, now: float) -> float:
+    return now + kept.seconds
+
+
 @dataclass
 class Cache:
     """The answers of this replica, and the shared ones."""
 
     bus: Bus
     clock: Callable[[], float] = monotonic
-    _known: OrderedDict[str, tuple[float, str]] = field(default_factory=OrderedDict[str, tuple[float, str]])
+
+    def __post_init__(self) -> None:
+        self._own = TLRUCache[str, _Kept](_MOST_BYTES, _until, self.clock, lambda kept: len(kept.answer))
 
     async def get(self, key: str, backend: str | None) -> Answer | None:
         """The answer under a key, None if there is none."""
-        kept = await self._shared(key) if backend == "shared" else self._own(key)
-        return Answer(json.loads(kept)) if kept is not None else None
-
-    def _own(self, key: str) -> str | None:
-        until, answer = self._known.get(key, (0.0, ""))
-        if until <= self.clock():
-            self._known.pop(key, None)
-            return None
-        self._known.move_to_end(key)
-        return answer
+        kept = await self._shared(key) if backend == "shared" else self._own.get(key)
+        return Answer(json.loads(kept.answer)) if kept is not None else None
 
     async def put(self, key: str, backend: str | None, value: Answer, seconds: float) -> None:
         """Keep an answer for a time. One that is too large is not kept."""
@@ -63,18 +68,15 @@ class Cache:
             if len(answer) <= 10 * _LARGEST:
                 await self._share(key, answer, seconds)
         elif len(answer) <= _LARGEST:
-            self._known[key] = (self.clock() + seconds, answer)
-            self._known.move_to_end(key)
-            if len(self._known) > _MOST_ENTRIES:
-                self._known.popitem(last=False)
+            self._own[key] = _Kept(answer, seconds)
 
-    async def _shared(self, key: str) -> str | None:
+    async def _shared(self, key: str) -> CachedAnswer | None:
         try:
             found = await kv.get(self.bus, PIPELINE_CACHE, key=key)
         except PallasError as error:
             log.warning("the shared cache cannot be read", extra={"reason": error.message})
             return None
-        return found.answer if found is not None and found.expires_at > utc_now() else None
+        return found if found is not None and found.expires_at > utc_now() else None
 
     async def _share(self, key: str, answer: str, seconds: float) -> None:
         until = utc_now() + timedelta(seconds=seconds)

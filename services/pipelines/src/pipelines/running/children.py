@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pallas_bus.turnlog.ref import TurnRef
-from pallas_calls.arguments import ToolSchemas, check_arguments
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
 from pallas_calls.service import Calls
@@ -50,8 +49,7 @@ class _Parent(Observer):
 class Children:
     """The calls of one attempt at one execution.
 
-    `schemas` has the compiled schemas of all modules. `prior` has the answers of an execution that was suspended, by
-    call; `answers` collects those of this attempt.
+    `prior` has the answers of an execution that was suspended, by call; `answers` collects those of this attempt.
     """
 
     turn: Turn
@@ -59,7 +57,6 @@ class Children:
     emit: Emitter
     calls: Calls
     catalogue: Catalogue
-    schemas: "Schemas"
     prior: Mapping[str, str] = field(default_factory=dict[str, str])
     answers: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -107,7 +104,7 @@ class Children:
     ) -> Answer | Failure:
         if self.turn.depth >= MOST_DEPTH:
             return Failure("node_failed", f"pipelines call each other more than {MOST_DEPTH} levels deep")
-        checked = await self.schemas.check(module, arguments)
+        checked = await module.check(arguments)
         if isinstance(checked, Refusal):
             return refused(checked)
         request = self._request(call, module, checked)
@@ -150,20 +147,3 @@ class Children:
             digest=turn_id,
             requested_at=utc_now(),
         )
-
-
-class Schemas:
-    """The compiled input schemas of modules, of the last revision of each agent."""
-
-    def __init__(self) -> None:
-        self._of_agents: dict[str, tuple[str, ToolSchemas]] = {}
-
-    async def check(self, module: Module, arguments: JsonObject) -> JsonObject | Refusal:
-        """The arguments without optional ones that are null, or why they do not fit the tool."""
-        definition = module.definition
-        key = f"{definition.team}/{definition.agent}"
-        known = self._of_agents.get(key)
-        if known is None or known[0] != definition.revision:
-            known = self._of_agents[key] = (definition.revision, ToolSchemas())
-        schema = await known[1].of(module.tool)
-        return schema if isinstance(schema, Refusal) else check_arguments(schema, module.tool, arguments)

@@ -80,13 +80,13 @@ class ConstellationRuntime:
         if turn.arguments.get("dry_run"):
             return completed({"success": True, "status": "planned", **plan_of(program)})
         given: JsonObject = {**turn.arguments["inputs"]}
-        inputs = read_inputs(program.checked, given)
+        inputs = await read_inputs(program.checked, given)
         if inputs.missing and turn.arguments.get("on_missing") == "ask":
             more = answered(inputs.missing, turn.input_responses)
             if more is None and turn.input_responses is None and "elicitation" in turn.client.capabilities:
                 return NeedsInput(ask_for(inputs.missing))
             given.update(more or {})
-            inputs = read_inputs(program.checked, given)
+            inputs = await read_inputs(program.checked, given)
         began = Suspension(
             turn_id=turn.turn_id,
             owner=turn.principal.token,
@@ -110,7 +110,7 @@ class ConstellationRuntime:
         program, milliseconds = await self._compile(turn, before.source)
         more: JsonObject = turn.arguments.get("additionalInputs") or {}
         given = before.inputs | more
-        inputs = read_inputs(program.checked, given)
+        inputs = await read_inputs(program.checked, given)
         began = before.model_copy(update={"inputs": given, "resumptions": before.resumptions + 1})
         return await self._run(attempt, program, inputs, began, milliseconds)
 
@@ -182,7 +182,7 @@ class ConstellationRuntime:
     async def _item(
         self, attempt: _Attempt, program: Program, number: int, given: JsonObject, slots: PrioritySlots
     ) -> JsonObject:
-        inputs = read_inputs(program.checked, given)
+        inputs = await read_inputs(program.checked, given)
         if inputs.missing:
             raise Rejected(f"Input error: missing: {', '.join(inputs.missing)}", code="invalid_input")
         children = self.engine.children(attempt.turn, attempt.steps, attempt.emit)

@@ -3,19 +3,22 @@
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from pallas_calls.service import Calls
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import PallasError
 from pallas_cst.evaluate import RunFailed, evaluate
 from pallas_cst.faults import Lines
+from pallas_cst.types import Type
 from pallas_cst.values import Value, to_json
 from pallas_executor.agent_runtime import Emitter, Turn
 from pallas_executor.steps import Steps
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.program import Program
 from pipelines.running.cache import Cache
-from pipelines.running.children import Children, Schemas
+from pipelines.running.children import Children
+from pipelines.running.large import worked_on
 from pipelines.running.nodes import NodeFailed, Nodes
 from pipelines.running.pacing import Pacing, PrioritySlots
 
@@ -44,11 +47,10 @@ class Engine:
     cache: Cache
     most_calls: int
     pacing: Pacing = field(default_factory=Pacing)
-    schemas: Schemas = field(default_factory=Schemas)
 
     def children(self, turn: Turn, steps: Steps, emit: Emitter, prior: Mapping[str, str] | None = None) -> Children:
         """What makes the calls of one attempt."""
-        return Children(turn, steps, emit, self.calls, self.catalogue, self.schemas, prior or {})
+        return Children(turn, steps, emit, self.calls, self.catalogue, prior or {})
 
     def slots(self) -> PrioritySlots:
         """The calls of one execution that run at a time."""
@@ -77,9 +79,12 @@ class Engine:
         except (NodeFailed, RunFailed) as error:
             line, column = Lines(program.source).position(error.span.start)
             raise ExecutionFailed(f"Line {line}, column {column}: {error.message}") from None
-        kinds = program.checked.outputs
-        written = {name: to_json(value, kinds[name]) for name, value in outputs.items()}
+        written = await worked_on(outputs, partial(_written, outputs, program.checked.outputs))
         return Ran(written, nodes.called, _milliseconds(began))
+
+
+def _written(outputs: Mapping[str, Value], kinds: Mapping[str, Type]) -> JsonObject:
+    return {name: to_json(value, kinds[name]) for name, value in outputs.items()}
 
 
 def _milliseconds(began: float) -> float:

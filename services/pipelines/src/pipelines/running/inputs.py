@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pallas_contracts.agents import JsonObject
@@ -11,6 +12,7 @@ from pallas_contracts.turns import InputRequired
 from pallas_cst import types as t
 from pallas_cst.check import Checked
 from pallas_cst.values import Unfit, Value, from_json
+from pipelines.running.large import worked_on
 
 _QUESTION = "inputs"
 """The name of the question in `input_requests` and of its answer in `input_responses`."""
@@ -31,12 +33,16 @@ class Inputs:
     missing: dict[str, t.Type]
 
 
-def read_inputs(checked: Checked, given: Mapping[str, Any]) -> Inputs:
+async def read_inputs(checked: Checked, given: Mapping[str, Any]) -> Inputs:
     """The inputs of a program. One that is Optional is never missing.
 
     Raises:
         Rejected: one is unknown or is no value of its type (`invalid_input`).
     """
+    return await worked_on(given, partial(_read, checked, given))
+
+
+def _read(checked: Checked, given: Mapping[str, Any]) -> Inputs:
     for name in given:
         if name not in checked.inputs:
             known = ", ".join(checked.inputs) or "none"

@@ -16,6 +16,9 @@ from pallas_calls.worker_liveness import SILENCE, WorkerLiveness
 from pallas_contracts.catalog import PIPELINES_TEAM, TURN_CLAIM, TURN_LOG, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.turns import Claimed, TurnClaim, TurnRequested
 
+_MOST = 500
+"""Executions that are looked at; the broker redelivers the others later."""
+
 
 async def give_back_lost(bus: Bus, liveness: WorkerLiveness) -> None:
     """Watch for a moment who has the executions that are in the queue.
@@ -28,7 +31,8 @@ async def give_back_lost(bus: Bus, liveness: WorkerLiveness) -> None:
     async for record in read(bus, TURN_QUEUE.name, subject):
         with suppress(ValidationError):  # whoever takes it will say so
             refs.append(TurnRef.of(TurnRequested.model_validate_json(record.data)))
-    claims = await read_last(bus, TURN_LOG.name, *(ref.on(TURN_CLAIM.template) for ref in refs)) if refs else ()
+    subjects = [ref.on(TURN_CLAIM.template) for ref in refs[:_MOST]]
+    claims = await read_last(bus, TURN_LOG.name, *subjects) if subjects else ()
     with ExitStack() as stack:
         for message in (TurnClaim.model_validate_json(record.data) for record in claims):
             if isinstance(message.claim, Claimed):

@@ -8,6 +8,7 @@ always gives the same, so only fallback and `on_error` count for it.
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from pallas_contracts.agents import JsonObject
 from pallas_cst import syntax as s
@@ -19,6 +20,7 @@ from pipelines.programs.program import Program
 from pipelines.running.answers import Answer, Failure
 from pipelines.running.cache import Cache, cache_key
 from pipelines.running.children import Children
+from pipelines.running.large import worked_on
 from pipelines.running.pacing import Pacing, PrioritySlots
 
 log = logging.getLogger(__name__)
@@ -75,7 +77,7 @@ class Nodes:
             answer = await self._answer(calling.call.options, module, place, arguments)
             if isinstance(answer, Failure):
                 raise NodeFailed(module, answer, calling.call.span)
-            return from_json(answer.value, calling.function.returns)
+            return await worked_on(answer.value, partial(from_json, answer.value, calling.function.returns))
         except Unfit as error:
             raise NodeFailed(module, Failure("invalid_answer", str(error)), calling.call.span) from None
 
@@ -88,9 +90,10 @@ class Nodes:
             return await self._retried(options, module, place, arguments)
         caller, revision = self.children.turn.principal, module.definition.revision
         key = cache_key(caller, module.basis, revision, arguments)
-        answered = self.children.has_answer(f"{place}.0", module)
+        first = f"{place}.1"
+        answered = self.children.has_answer(first, module)
         if not answered and (kept := await self.cache.get(key, options.cache_backend)) is not None:
-            return await self.children.take(f"{place}.0", module, kept)
+            return await self.children.take(first, module, kept)
         answer = await self._retried(options, module, place, arguments)
         if isinstance(answer, Answer):
             await self.cache.put(key, options.cache_backend, answer, options.cache.seconds)
@@ -99,15 +102,15 @@ class Nodes:
     async def _retried(self, options: s.Options, module: Module, place: str, arguments: JsonObject) -> Answer | Failure:
         """The answer of the first try that succeeds. What may have taken effect is repeated only if it may be."""
         tries = (options.retry or 0) + 1
-        answer: Answer | Failure = await self._tried(options, module, f"{place}.0", arguments)
-        for number in range(1, tries):
+        answer: Answer | Failure = await self._tried(options, module, f"{place}.1", arguments)
+        for number in range(2, tries + 1):
             if isinstance(answer, Answer):
                 break
             if answer.unknown and not module.repeatable:
                 said = f"{answer.message} Whether it took effect is not known, so it is not called again."
                 return Failure(answer.code, said, unknown=True)
             if not self.children.has_answer(f"{place}.{number}", module):
-                await asyncio.sleep(_delay(options, number))
+                await asyncio.sleep(_delay(options, number - 1))
             answer = await self._tried(options, module, f"{place}.{number}", arguments)
         return answer
 
@@ -136,7 +139,7 @@ def _stand_in(calling: Calling, error: NodeFailed | RunFailed) -> Value:
 
 
 def _delay(options: s.Options, number: int) -> float:
-    """Seconds before try `number`, counted from 1: `delay`, times the number or doubled each time by `backoff`."""
+    """Seconds before further try `number`, from 1: `delay`, times the number or doubled each time by `backoff`."""
     if options.delay is None:
         return 0.0
     factor = {"linear": number, "exponential": 2 ** min(number - 1, 10)}.get(options.backoff or "", 1)

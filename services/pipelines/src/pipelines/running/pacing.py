@@ -2,12 +2,16 @@
 
 import asyncio
 import heapq
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import count
+from weakref import WeakValueDictionary
 
-_MOST_MODULES = 1000
+from cachetools import LRUCache
+
+_MOST_RATES = 1000
+"""Rates of modules. One that was not used for long is forgotten."""
 
 
 class PrioritySlots:
@@ -50,14 +54,11 @@ class PrioritySlots:
 
 
 class Pacing:
-    """The options `throttle` and `concurrency`. They hold for all executions in this process, and one set of modules.
-
-    Modules that were not called for long are forgotten.
-    """
+    """The options `throttle` and `concurrency`. They hold for all executions in this process."""
 
     def __init__(self) -> None:
-        self._running: OrderedDict[tuple[str, int], asyncio.Semaphore] = OrderedDict()
-        self._begun: OrderedDict[tuple[str, int, float], deque[float]] = OrderedDict()
+        self._running = WeakValueDictionary[tuple[str, int], asyncio.Semaphore]()
+        self._begun = LRUCache[tuple[str, int, float], deque[float]](_MOST_RATES)
 
     @asynccontextmanager
     async def concurrency(self, module: str, most: int | None) -> AsyncGenerator[None]:
@@ -66,12 +67,8 @@ class Pacing:
             yield
             return
         running = self._running.setdefault((module, most), asyncio.Semaphore(most))
-        self._running.move_to_end((module, most))
         async with running:
             yield
-        oldest = next(iter(self._running))
-        if len(self._running) > _MOST_MODULES and not self._running[oldest].locked():
-            del self._running[oldest]
 
     async def throttle(self, module: str, most: int, seconds: float) -> None:
         """Wait until fewer than `most` calls of a module have begun in the last `seconds`.
@@ -79,10 +76,8 @@ class Pacing:
         A call takes the next free time at once, so calls begin in their order.
         """
         clock = asyncio.get_running_loop().time
-        begun = self._begun.setdefault((module, most, seconds), deque(maxlen=most))
-        self._begun.move_to_end((module, most, seconds))
+        key = (module, most, seconds)
+        begun = self._begun[key] = self._begun.get(key) or deque(maxlen=most)
         begins = max(clock(), begun[0] + seconds) if len(begun) == most else clock()
         begun.append(begins)
-        if len(self._begun) > _MOST_MODULES:
-            self._begun.popitem(last=False)
         await asyncio.sleep(begins - clock())

@@ -51,7 +51,7 @@ class PublishedRuntime:
             program = await self.compiler.compile(source, turn.principal)
         except Faulty as faulty:
             raise ExecutionFailed(f"The pipeline {turn.tool!r} cannot run. {faults_text(source, faulty)}") from None
-        inputs = read_inputs(program.checked, turn.arguments)
+        inputs = await read_inputs(program.checked, turn.arguments)
         if inputs.missing:
             raise Rejected(f"Input error: missing: {', '.join(inputs.missing)}", code="invalid_input")
         children = self.engine.children(turn, steps, emit)

@@ -16,7 +16,7 @@ from pallas_cst.check import check
 from pallas_cst.faults import Code, Faulty
 from pallas_cst.functions import Function, Functions
 from pallas_cst.parse import parse
-from pallas_cst.stdlib import STANDARD
+from pallas_cst.stdlib import STANDARD_FUNCTIONS
 from pipelines.modules.catalogue import Catalogue, Modules, signature_of
 from pipelines.storing.entries import keeper_of
 from pipelines.storing.pipelines import StoredPipelines
@@ -28,8 +28,6 @@ PAUSE_SECONDS = 0.5
 
 _AT_ONCE = 200
 """Pipelines that are looked at before others get their turn."""
-
-_STANDARD = tuple(standard.function for standard in STANDARD.values())
 
 
 @dataclass
@@ -128,7 +126,7 @@ def _faulty(image: PipelineImage, modules: Modules) -> Faulty | None:
 
     tools = (module.function for module in modules.by_basis.values() if counts(module.function))
     try:
-        check(parse(image.source), Functions((*_STANDARD, *tools)))
+        check(parse(image.source), Functions((*STANDARD_FUNCTIONS, *tools)))
     except Faulty as faulty:
         return faulty
     return None

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from pallas_contracts.agents import JsonObject
 from pallas_cst import syntax as s
-from pallas_cst.faults import Warned
-from pipelines.programs.program import Program, diagnostics
+from pallas_cst.faults import Warned, diagnostics
+from pipelines.programs.program import Program
 
 _KNOWN = re.compile(
     r"""

@@ -1,8 +1,8 @@
 """The feeds of all turns that a process follows.
 
-One subscription receives the live messages of all turns. After a gap (missing numbers) and after a reconnect, the log
-is read from the feed's position. When the last messages of a turn are lost there is no gap, so the outcomes of all
-followed turns are polled every few seconds.
+One subscription receives the live messages of all turns; a process that follows few of them has one for each. After a
+gap (missing numbers) and after a reconnect, the log is read from the feed's position. When the last messages of a turn
+are lost there is no gap, so the outcomes of all followed turns are polled every few seconds.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
@@ -36,16 +37,22 @@ _REPLICA_TRIES = 30
 
 @dataclass
 class TurnFeeds:
-    """All turns this process follows. Made by `follow_turns`."""
+    """All turns this process follows. Made by `follow_turns`. With `alone`, each has a subscription of its own."""
 
     bus: Bus
+    alone: bool = False
+    _subscriptions: dict[str, Subscription] = field(default_factory=dict[str, Subscription])
     _feeds: dict[str, list[TurnFeed]] = field(default_factory=dict[str, "list[TurnFeed]"])
     _repairing: set[TurnFeed] = field(default_factory=set[TurnFeed])
 
     def open(self, ref: TurnRef, *, skip: frozenset[type[TurnEvent]] = frozenset()) -> TurnFeed:
         """Follow a turn that has not been requested yet, so nothing of it can have been missed."""
         feed = TurnFeed(ref, skip)
-        self._feeds.setdefault(ref.turn_id, []).append(feed)
+        feeds = self._feeds.setdefault(ref.turn_id, [])
+        feeds.append(feed)
+        if self.alone and len(feeds) == 1:
+            # At once: the broker has it before the turn that is submitted next.
+            self.bus.spawn(self._subscribe(ref), at_once=True)
         return feed
 
     async def resume(
@@ -76,6 +83,15 @@ class TurnFeeds:
             feeds.remove(feed)
         if not feeds:
             self._feeds.pop(feed.ref.turn_id, None)
+            if (subscription := self._subscriptions.pop(feed.ref.turn_id, None)) is not None:
+                self.bus.spawn(self.bus.unsubscribe(subscription), at_once=True)
+
+    async def _subscribe(self, ref: TurnRef) -> None:
+        subscription = await self.bus.listen(live_subject(ref.everything), self.on_message)
+        if ref.turn_id in self._feeds and ref.turn_id not in self._subscriptions:
+            self._subscriptions[ref.turn_id] = subscription
+        else:  # it was closed meanwhile, and perhaps opened again
+            await self.bus.unsubscribe(subscription)
 
     def on_message(self, message: Msg) -> None:
         """Pass a live message on to the feeds of its turn."""
@@ -178,14 +194,19 @@ def _pass_on(feed: TurnFeed, kind: str, subject: str, data: bytes) -> None:
 
 
 @asynccontextmanager
-async def follow_turns(bus: Bus) -> AsyncGenerator[TurnFeeds]:
-    """Subscribe to all turns inside the block, for the feeds that are opened there."""
-    feeds = TurnFeeds(bus)
-    subscription = await bus.listen(live_subject("pallas.v1.turn.>"), feeds.on_message)
+async def follow_turns(bus: Bus, *, alone: bool = False) -> AsyncGenerator[TurnFeeds]:
+    """Receive live messages inside the block, for the feeds that are opened there.
+
+    `alone`: each turn has a subscription of its own. That is for a process that follows few of all turns, because the
+    broker then sends it no others.
+    """
+    feeds = TurnFeeds(bus, alone)
+    everything = None if alone else await bus.listen(live_subject("pallas.v1.turn.>"), feeds.on_message)
     remove = bus.on_reconnect(feeds.reread)
     try:
         async with polling(bus, feeds.poll):
             yield feeds
     finally:
         remove()
-        await bus.unsubscribe(subscription)
+        if everything is not None:
+            await bus.unsubscribe(everything)

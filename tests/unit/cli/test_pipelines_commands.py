@@ -1,6 +1,7 @@
 """`pallas pipelines` against a server that plays the HTTP API of pipelines."""
 
 import json
+import os
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -114,7 +115,7 @@ def test_validate_shows_each_fault_under_its_line(service: Service, program: str
 
 def test_validate_of_a_good_program_shows_warnings(service: Service) -> None:
     service.answers["/validate"] = 200, {"valid": True, "warnings": [{"line": 1, "column": 4, "message": "not used"}]}
-    code, out, err = pipelines(service, "validate", "-", given="in a: Int\nout a")
+    code, out, err = pipelines(service, "validate", "-", given="\ufeffin a: Int\nout a")
     assert (code, out) == (0, "standard input: valid\n")
     assert err == "standard input:1:4: warning: not used\n  in a: Int\n     ^\n"
 
@@ -153,6 +154,17 @@ def test_run_sends_the_program_and_the_inputs(service: Service, program: str, tm
     assert (code, json.loads(out)) == (0, {"x": 3})
     assert err.splitlines() == [f"running {program}", "completed in 12 ms, modules executed: 2, execution exec-1"]
     assert service.requests[0][2]["inputs"] == {"a": 2, "c": [True], "b": "x=y", "d": "7"}
+
+
+def test_run_reads_a_program_from_a_named_pipe(service: Service, tmp_path: Path) -> None:
+    service.answers["/run"] = 200, DONE
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_text, args=["in a: Int\nout a"])
+    writing.start()
+    assert pipelines(service, "run", str(pipe))[0] == 0
+    writing.join()
+    assert service.requests[0][2]["source"] == "in a: Int\nout a"
 
 
 def test_run_of_a_stored_pipeline_names_it(service: Service) -> None:

@@ -17,7 +17,7 @@ from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.handlers.list_modules import ListModules
 from pipelines.handlers.view_pipelines import ViewPipelines
-from pipelines.running.outcomes import completed
+from pipelines.running.attempts import completed
 from pipelines.storing.history import MOST_IN_PAGE
 from pipelines.storing.namespaces import Caller
 

@@ -14,7 +14,7 @@ from pallas_contracts.turns import Answered
 from pallas_cst.dag import Graph, graph
 from pallas_cst.labels import State
 from pallas_cst.svg import svg
-from pipelines.handlers.view_pipelines import program_of, readable_source
+from pipelines.handlers.view_pipelines import readable_source
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
 from pipelines.running.suspending import Suspensions
@@ -89,10 +89,10 @@ class ListExecutions:
         """The program in the arguments of an execution; or of its journal, if the caller may see it still."""
         request = turn.kept or turn.request
         if request is not None and isinstance(source := request.arguments.get("source"), str):
-            return await program_of(self.compiler, caller, source)
+            return await self.compiler.compile_or_reject(source, caller.principal)
         if (source := _began_with(turn)) is None:
             return None
-        program = await program_of(self.compiler, caller, source)
+        program = await self.compiler.compile_or_reject(source, caller.principal)
         await readable_source(self.store, caller, f"sha256:{program.structural_hash}")
         return program
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from pallas_contracts.agents import JsonObject
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_modules import ListModules
-from pipelines.handlers.view_pipelines import ViewPipelines, program_of
+from pipelines.handlers.view_pipelines import ViewPipelines
 from pipelines.http.answers import Refused, answer, picture
 from pipelines.http.engine_types import engine_types_of
 from pipelines.http.hashes import bare
@@ -101,7 +101,7 @@ class PipelineRoutes:
         if before.pipeline is None:
             raise Refused(400, "InvalidRequest", "Only a pipeline with a name can be reloaded.")
         source = asked.source if asked.source is not None else before.image.source
-        program = await program_of(self.pipelines.compiler, caller, source)
+        program = await self.pipelines.compiler.compile_or_reject(source, caller.principal)
         stored = await self.pipelines.store.store(caller, program.image(), before.pipeline.name)
         return answer(
             {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import PIPELINES_TEAM, PUBLISHED
-from pallas_contracts.errors import NotFound, Rejected
+from pallas_contracts.errors import Rejected
 from pallas_contracts.pipelines import PipelineImage, StoredPipeline
 from pallas_cst.faults import Code, Faulty
 from pipelines.handlers.check_program import compiled
@@ -60,24 +60,6 @@ class KeepPipelines:
             "version": stored.version.version,
             "warnings": [*answer["warnings"], *key_warnings(program)],
         }
-
-    async def source_of(self, caller: Caller, ref: str) -> str:
-        """The source behind a reference, for an execution."""
-        caller.check(Scope.EXECUTE)
-        return (await self.store.get(caller, ref)).image.source
-
-    async def source_of_tool(self, tool: str) -> str:
-        """The source of a published pipeline, for an execution.
-
-        Raises:
-            NotFound: there is no such tool.
-        """
-        try:
-            found = await self.store.by_tool(tool)
-        except NotFound:  # it may have been published a moment ago, at another replica
-            await self.store.entries.table.poll()
-            found = await self.store.by_tool(tool)
-        return found.image.source
 
     def listed(self, caller: Caller, namespace: str | None = None) -> list[JsonObject]:
         """The caller's own pipelines and the shared ones, by name; all for an administrator."""

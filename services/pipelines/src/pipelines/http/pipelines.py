@@ -140,8 +140,8 @@ class PipelineRoutes:
 
 def _module(modules: Modules, used: JsonObject) -> JsonObject:
     """A module that a pipeline calls; one that the caller has no more only with its name and signature."""
-    module = modules.find(used["name"])
-    return used if module is None else module_info(modules, module.document())
+    function = modules.functions.by_qualified.get(used["name"])
+    return used if function is None else module_info(modules, modules.document(function))
 
 
 async def _no_canary(request: Request) -> Response:

@@ -6,7 +6,6 @@ So all attempts run the same program.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pallas_contracts.agents import AgentRead, JsonObject
@@ -25,13 +24,12 @@ from pipelines.running.inputs import Inputs, answered, ask_for, read_all_inputs,
 from pipelines.running.pacing import PrioritySlots
 from pipelines.running.plan import plan_of
 from pipelines.running.suspending import Suspensions
+from pipelines.storing.namespaces import Caller
+from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scopes
 
 _AT_ONCE = 8
 """Items of a batch that run at a time, unless the caller says how many."""
-
-type FindSource = Callable[[Turn, str], Awaitable[str]]
-"""Returns the source of a reference, for the caller of a turn."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class ConstellationRuntime:
     engine: Engine
     compiler: Compiler
     suspensions: Suspensions
-    find_source: FindSource
+    store: StoredPipelines
     scopes: Scopes
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -188,8 +186,13 @@ class ConstellationRuntime:
         source, ref = turn.arguments.get("source"), turn.arguments.get("ref")
         if (source is None) == (ref is None):
             raise Rejected("give either source or ref", code="invalid_arguments")
+
+        async def find() -> str:
+            caller = Caller.of(self.scopes, turn.principal, turn.correlation)
+            return (await self.store.get(caller, str(ref))).image.source
+
         if ref is not None:
-            source = await started(attempt.steps, f"ref {ref}", lambda: self.find_source(turn, ref))
+            source = await started(attempt.steps, f"ref {ref}", find)
         return await self._compile(turn, str(source))
 
     async def _compile(self, turn: Turn, source: str) -> tuple[Program, float]:

@@ -1,6 +1,5 @@
 """The agent `pipelines/published`: each of its tools is a stored pipeline, with the rights of whoever calls it."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,10 +13,8 @@ from pipelines.programs.program import faults_text
 from pipelines.running.attempts import attempted, completed, started
 from pipelines.running.executing import Engine, ExecutionFailed
 from pipelines.running.inputs import read_all_inputs
+from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scopes
-
-type FindPublished = Callable[[str], Awaitable[str]]
-"""Returns the source of the pipeline that is published as a tool."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,7 @@ class PublishedRuntime:
 
     engine: Engine
     compiler: Compiler
-    find_published: FindPublished
+    store: StoredPipelines
     scopes: Scopes
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -38,7 +35,10 @@ class PublishedRuntime:
         raise NotFound(f"agent {question.agent!r} has no prompts and resources")
 
     async def _run(self, turn: Turn, emit: Emitter, steps: Steps) -> Completed:
-        source = await started(steps, f"published {turn.tool}", lambda: self.find_published(turn.tool))
+        async def find() -> str:
+            return (await self.store.by_tool(turn.tool)).image.source
+
+        source = await started(steps, f"published {turn.tool}", find)
         try:
             program = await self.compiler.compile(source, turn.principal)
         except Faulty as faulty:

@@ -7,8 +7,10 @@ from typing import Any
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_cst import types as t
-from pallas_cst.check import read_type
+from pallas_cst.check import check
 from pallas_cst.faults import Faulty
+from pallas_cst.functions import Functions
+from pallas_cst.parse import parse
 from pipelines.modules.catalogue import Modules
 from pipelines.modules.names import language_names
 
@@ -61,6 +63,7 @@ def _written(kind: t.Type) -> str:
     if isinstance(kind, t.OptionalOf):
         return f"Optional<{_written(kind.inner)}>"
     try:
-        return str(kind) if read_type(str(kind)) == kind else "Json"
+        read = check(parse(f"in x: {kind}"), Functions(())).inputs["x"]
     except Faulty:
         return "Json"
+    return str(kind) if read == kind else "Json"

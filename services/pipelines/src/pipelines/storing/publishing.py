@@ -15,10 +15,10 @@ from pallas_contracts.errors import Conflict, Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import Publication, StoredPipeline, UsedModule
 from pallas_cst import types as t
-from pallas_cst.check import read_type
-from pallas_cst.faults import Code, Faulty
+from pallas_cst.faults import Code
 from pallas_cst.json_schema import object_schema
 from pallas_cst.parse import RESERVED
+from pallas_cst.signatures import BadSignature, read_type
 
 MOST_PUBLISHED = 500
 """Tools of the agent."""
@@ -145,8 +145,8 @@ def _schema(types: _Types) -> dict[str, Any]:
 
 
 def _type(written: str) -> t.Type:
-    """A type; any JSON if it has names that the language cannot write."""
+    """A type; any JSON if it cannot be read."""
     try:
         return read_type(written)
-    except Faulty:
+    except BadSignature:
         return t.JSON

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pallas_contracts.agents import JsonObject
-from pipelines.handlers.keep_pipelines import KeepPipelines
+from pipelines.handlers.keep_pipelines import KeepPipelines, versions_of
 from pipelines.handlers.list_modules import ListModules
 from pipelines.handlers.view_pipelines import ViewPipelines
 from pipelines.http.answers import Refused, answer, picture
@@ -17,7 +17,7 @@ from pipelines.http.engine_types import engine_types_of
 from pipelines.http.hashes import bare
 from pipelines.http.modules import module_info
 from pipelines.http.programs import SourceText
-from pipelines.http.requests import body_of, caller_of, part_of
+from pipelines.http.requests import body_of, caller_of, natural, part_of
 from pipelines.modules.catalogue import Modules
 from pipelines.storing.scopes import Scope
 
@@ -80,16 +80,8 @@ class PipelineRoutes:
 
     async def _versions(self, request: Request) -> Response:
         entry = await self.pipelines.store.pipeline(caller_of(request), part_of(request, "ref"))
-        versions = [
-            {
-                "version": each.version,
-                "structuralHash": each.structural_hash,
-                "createdAt": each.created_at.isoformat(),
-                "active": each.version == entry.active,
-            }
-            for each in entry.versions
-        ]
-        return answer({"name": entry.name, "versions": versions, "activeVersion": entry.active})
+        versions = bare({"versions": versions_of(entry)})
+        return answer({"name": entry.name, **versions, "activeVersion": entry.active})
 
     async def _reload(self, request: Request) -> Response:
         """Store another source as the next version; without one, check the source against the modules of now."""
@@ -149,6 +141,6 @@ async def _no_canary(request: Request) -> Response:
 
 
 def _version(given: str) -> int:
-    if not given.isascii() or not given.isdecimal() or len(given) > 9:
+    if (version := natural(given)) is None:
         raise Refused(400, "InvalidVersion", f"Invalid version: {given[:100]}")
-    return int(given)
+    return version

@@ -13,7 +13,8 @@ from pipelines.storing.scopes import Scope, Scopes
 
 log = logging.getLogger(__name__)
 
-_START = "0"
+START = "0"
+"""The place in the journal of what an execution starts from."""
 _CODES: dict[str, TurnError] = {
     "node_failed": "node_failed",
     "suspended_too_large": "suspended_too_large",
@@ -42,10 +43,10 @@ async def attempted(turn: Turn, emit: Emitter, scopes: Scopes, run: Callable[[St
 
 async def started(steps: Steps, basis: str, find: Callable[[], Awaitable[str]]) -> str:
     """What an execution starts from: found once, and taken from the journal by later attempts."""
-    if (known := steps.answer(_START, basis)) is not None:
+    if (known := steps.answer(START, basis)) is not None:
         return json.loads(known)
     found = await find()
-    await steps.record(_START, basis, json.dumps(found))
+    await steps.record(START, basis, json.dumps(found))
     return found
 
 

@@ -60,7 +60,7 @@ from pipelines.running.executing import Engine
 from pipelines.running.published import PublishedRuntime
 from pipelines.running.suspending import Suspensions
 from pipelines.settings import PipelinesSettings
-from pipelines.storing.drift import watching_drift
+from pipelines.storing.drift import Drift
 from pipelines.storing.history import Executions
 from pipelines.storing.pipelines import SWEEP_SECONDS, open_pipelines
 from pipelines.storing.publishing import published_definition
@@ -149,7 +149,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             bus.spawn(poll_now(poll))
         await enter(polling(bus, publish, _PUBLISH_EVERY))
         await enter(polling(bus, store.sweep, SWEEP_SECONDS))
-        await enter(watching_drift(store, catalogue, agents.synced))
+        await enter(process.running(Drift(store, catalogue).keep(agents.synced), "drift"))
         await enter(process.running(executor.send_presence(Troubles()), "presence"))
         bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
         made = Turns(calls, key, definition)

@@ -27,7 +27,8 @@ _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _MODULES = f"{PIPELINES_TEAM}.{PUBLISHED}."
 type _Types = tuple[tuple[str, str], ...]
 
-_LIMITS = Limits(turn_timeout=3600.0, max_attempts=100)
+LIMITS = Limits(turn_timeout=3600.0, max_attempts=100)
+"""An execution goes on after any number of lost processes; what it called is not called again."""
 
 
 def check_tool_name(tool: str) -> None:
@@ -128,7 +129,7 @@ def published_definition(entries: Iterable[StoredPipeline]) -> AgentDefinition:
         description="Pipelines that callers have published, each as a tool.",
         version="1.0.0",
         tools=tuple(sorted(tools[:MOST_PUBLISHED], key=lambda tool: tool.name)),
-        limits=_LIMITS,
+        limits=LIMITS,
         retry="safe",
         updated_at=utc_now(),
     )

@@ -56,9 +56,9 @@ class Bearers:
 
 
 @asynccontextmanager
-async def resolving(bus: Bus) -> AsyncGenerator[Bearers]:
-    """Answer on this connection."""
-    bearers, service = Bearers(), await answering(bus)
+async def resolving(bus: Bus, held: dict[str, Principal] | None = None) -> AsyncGenerator[Bearers]:
+    """Answer on this connection; `held` in place of the usual bearers."""
+    bearers, service = Bearers() if held is None else Bearers(held), await answering(bus)
     await answer(bus, service, RESOLVE, bearers)
     yield bearers
     await service.stop()

@@ -1,14 +1,13 @@
 """Who may open a WebSocket and register, what is refused, heartbeats, and what is forgotten."""
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 from tests.conftest import Connecting
+from tests.integration.agent_gateway.bearers import resolving
 from tests.integration.data_pool.lab import Lab, Replica, a_registration, entry_of
 from tests.integration.real_parts import until
 from tests.requirements import requirement
@@ -16,11 +15,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from data_pool.registering import registrations
 from pallas_bus.transport import kv
-from pallas_bus.transport.ask import answer, answering
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.queue import delete_consumer
-from pallas_contracts.auth import ResolveBearer, Resolved
-from pallas_contracts.catalog import AGENTS, DATA_AGENTS, DATA_TEAM, HEARTBEATS, POOL, RESOLVE, RESOLVER
+from pallas_contracts.catalog import AGENTS, DATA_AGENTS, DATA_TEAM, HEARTBEATS, POOL, RESOLVER
 from pallas_contracts.data_agents import Heartbeat
 from pallas_contracts.errors import Denied, NotFound, Rejected
 from pallas_contracts.message import utc_now
@@ -36,31 +33,13 @@ def refused(handshake: pytest.ExceptionInfo[InvalidStatus]) -> tuple[int, dict[s
     return answered.status_code, json.loads(answered.body)
 
 
-@asynccontextmanager
-async def resolving(lab: Lab, bus: Connecting, bearers: dict[str, Principal]) -> AsyncGenerator[None]:
-    """Stands in for auth-resolver: knows these bearers."""
-    resolver = await bus(RESOLVER)
-    service = await answering(resolver)
-
-    async def resolve(question: ResolveBearer) -> Resolved:
-        if question.bearer not in bearers:
-            raise Denied("Invalid MCP token.", code="token_not_found")
-        return Resolved(principal=bearers[question.bearer], cache="hit")
-
-    await answer(resolver, service, RESOLVE, resolve)
-    try:
-        yield
-    finally:
-        await service.finish()
-
-
 async def test_a_socket_needs_a_bearer_that_is_accepted_and_may_register(
     lab: Lab, bus: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("data_pool.http.agent_socket.REGISTER_SECONDS", 0.05)
     monkeypatch.setattr("data_pool.http.agent_socket.CHECK_SECONDS", 0.05)
     bearers = {"of-ann": ANN, "of-ben": BEN, "of-a-user": Principal(type="user", id="cleo")}
-    async with resolving(lab, bus, bearers):
+    async with resolving(await bus(RESOLVER), bearers):
         pool = await lab.pool(gateway_auth="required")
         for headers, status, code in (
             ({}, 401, "missing"),

@@ -11,13 +11,7 @@ import httpx
 from tests.integration.pipelines.lab import Lab, Replica
 from tests.integration.real_parts import until
 
-from pallas_bus.transport.ask import answer, answering
-from pallas_bus.transport.connection import Bus
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.auth import ResolveBearer, Resolved
-from pallas_contracts.catalog import RESOLVE
-from pallas_contracts.errors import Denied
-from pallas_contracts.turns import Principal
 
 ADD = "use stdlib.math\nin a: Int\nin b: Int\nsum = add(a, b)\nout sum"
 SUBTRACT = ADD.replace("add(", "subtract(")
@@ -80,20 +74,3 @@ async def served(lab: Lab, **settings: str) -> AsyncGenerator[Api]:
     user = f"u{uuid.uuid4().hex[:8]}"
     async with api_of(replica, **{"X-Constellation-Agent": f"tests:{user}"}) as api:
         yield Api(api.http, user)
-
-
-@asynccontextmanager
-async def resolving(resolver: Bus, bearers: dict[str, Principal]) -> AsyncGenerator[None]:
-    """Stands in for auth-resolver: knows these bearers."""
-    service = await answering(resolver)
-
-    async def resolve(question: ResolveBearer) -> Resolved:
-        if question.bearer not in bearers:
-            raise Denied("Invalid MCP token.", code="token_not_found")
-        return Resolved(principal=bearers[question.bearer], cache="hit")
-
-    await answer(resolver, service, RESOLVE, resolve)
-    try:
-        yield
-    finally:
-        await service.finish()

@@ -142,12 +142,13 @@ class Lab:
     counted: Counted = field(default_factory=lambda: Counted(f"t{uuid.uuid4().hex[:8]}", f"a{uuid.uuid4().hex[:8]}"))
 
     async def replica(self, **settings: str) -> Replica:
-        """Run one more replica, until the end of the test."""
+        """Run one more replica, until the end of the test. Its agent can be called."""
         made = await self.stack.enter_async_context(a_replica(self.nats_url, **settings))
 
         async def hosted() -> bool:
             presence = await kv.get(self.bus, WORKERS, worker=made.process.instance)
-            return presence is not None and bool(presence.agents)
+            definition = await kv.get(self.bus, AGENTS, team=PIPELINES_TEAM, agent=CONSTELLATION)
+            return presence is not None and bool(presence.agents) and definition is not None
 
         await until(hosted)
         return made

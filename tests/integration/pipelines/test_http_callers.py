@@ -4,7 +4,8 @@ import uuid
 from contextlib import AsyncExitStack
 
 from tests.conftest import Connecting
-from tests.integration.pipelines.api import ADD, Api, api_of, resolving
+from tests.integration.agent_gateway.bearers import resolving
+from tests.integration.pipelines.api import ADD, Api, api_of
 from tests.integration.pipelines.lab import Lab
 from tests.requirements import requirement
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.builders import agent_definition
 from tests.conftest import Connecting
-from tests.integration.real_parts import until
+from tests.integration.real_parts import a_process, until
 from tests.requirements import requirement
 from tests.unit.pipelines.stored import an_image
 
@@ -34,7 +34,7 @@ from pallas_contracts.turns import Principal
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.compiler import Compiler
 from pipelines.storing import drift, images, pipelines
-from pipelines.storing.drift import watching_drift
+from pipelines.storing.drift import Drift
 from pipelines.storing.namespaces import Caller, digest_of
 from pipelines.storing.pipelines import StoredPipelines, open_pipelines
 from pipelines.storing.scopes import Scope
@@ -300,7 +300,7 @@ async def test_pipelines_whose_modules_have_changed_are_found(
     program = await Compiler(catalogue).compile(source, alice.principal)
     await store.store(alice, program.image(), "x")
     await store.store(alice, ONE, "y")
-    async with watching_drift(store, catalogue, agents):
+    async with a_process("pipelines").running(Drift(store, catalogue).keep(agents), "drift"):
         offered("find", title="integer")
         agents.set()
         was, now = (f"{team}.shelf.find(title: {kind}) -> String" for kind in ("String", "Int"))

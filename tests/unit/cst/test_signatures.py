@@ -9,7 +9,7 @@ from tests.unit.cst.cases import STANDARD_FUNCTIONS, functions_in
 
 from pallas_cst import types as t
 from pallas_cst.functions import Function
-from pallas_cst.signatures import BadSignature, function_from, read_type, signature_json, type_text
+from pallas_cst.signatures import BadSignature, function_from, read_type, signature_json
 
 ANY_TYPE: st.SearchStrategy[t.Type] = st.recursive(
     st.sampled_from([t.STRING, t.INT, t.FLOAT, t.BOOLEAN, t.JSON, t.NOTHING]),
@@ -27,7 +27,7 @@ ANY_TYPE: st.SearchStrategy[t.Type] = st.recursive(
 
 @given(ANY_TYPE | st.builds(t.Function, st.tuples(ANY_TYPE), ANY_TYPE))
 def test_a_type_is_read_as_it_is_written(kind: t.Type) -> None:
-    assert read_type(type_text(kind)) == kind
+    assert read_type(str(kind)) == kind
 
 
 TOOL = Function(
@@ -62,7 +62,7 @@ def test_a_tool_says_so_and_which_parameters_may_be_left_out() -> None:
 
 def test_fields_with_any_name_are_written() -> None:
     kind = t.Record({"in": t.INT, "content type": t.STRING, 'a"b': t.JSON})
-    assert type_text(kind) == '{ in: Int, "content type": String, "a\\"b": Json }'
+    assert str(kind) == '{ in: Int, "content type": String, "a\\"b": Json }'
 
 
 @pytest.mark.parametrize(

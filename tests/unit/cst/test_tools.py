@@ -8,13 +8,13 @@ from tests.unit.cst.cases import STANDARD_FUNCTIONS, read_type
 
 from pallas_cst import types as t
 from pallas_cst.check import Checked, check
-from pallas_cst.check import read_type as type_of_text
 from pallas_cst.evaluate import Calling, RunFailed, evaluate
 from pallas_cst.faults import Faulty
 from pallas_cst.functions import Function, Functions
 from pallas_cst.json_schema import object_schema, parameters_of, schema_of, type_of
 from pallas_cst.parse import parse
 from pallas_cst.reach import reach
+from pallas_cst.signatures import read_type as type_of_text
 from pallas_cst.values import Unfit, Value, failed, from_json, plain, succeeded, to_json, zero_value
 
 
@@ -322,12 +322,3 @@ def test_a_number_that_json_cannot_write_is_not_sent() -> None:
     assert plain({"a": None, "b": [(1, "x")]}, read_type("{ a: Optional<Int>, b: Map<Int, String> }")) == {
         "b": [[1, "x"]]
     }
-
-
-def test_a_type_that_is_printed_can_be_read() -> None:
-    assert str(type_of_text("Map<String, { a: Json | Int, b: List<Nothing> }>")) == (
-        "Map<String, { a: Json, b: List<Nothing> }>"
-    )
-    for text in ("List<", "Int Int", "Nowhere", ""):
-        with pytest.raises(Faulty):
-            type_of_text(text)

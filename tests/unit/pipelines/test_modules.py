@@ -48,11 +48,14 @@ def test_what_an_identifier_cannot_have_is_replaced() -> None:
 def test_a_module_is_found_by_its_qualified_name_by_its_tool_and_by_a_bare_name_that_is_unique() -> None:
     modules = catalogue("demo.if").of(ALICE)
     for name in ("demo._if.double", "demo.if.double", "double"):
-        module = modules.find(name)
-        assert module is not None, name
-        assert module.basis == "demo/if/double"
-    assert catalogue("demo.a", "demo.b").of(ALICE).find("double") is None
-    assert modules.find("demo._if.triple") is None
+        function = modules.function(name)
+        assert function is not None, name
+        assert function.module == "demo/if/double"
+    assert catalogue("demo.a", "demo.b").of(ALICE).function("double") is None
+    assert modules.function("demo._if.triple") is None
+    standard = modules.function("add")
+    assert standard is not None
+    assert modules.document(standard)["name"] == "stdlib.math.add"
 
 
 def test_a_caller_has_only_the_modules_that_it_may_use() -> None:

@@ -34,7 +34,7 @@ from pallas_contracts.catalog import (
     WORKERS,
 )
 from pallas_contracts.keyed import LogKey
-from pallas_executor.agent_runtime import HostedAgent, Turn
+from pallas_executor.agent_runtime import HostedAgent
 from pallas_executor.executor import Executor, Troubles, execute_turns
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.publish_definitions import publish_definition
@@ -43,8 +43,6 @@ from pallas_runtime.process import Process
 from pipelines.agent.constellation import make_agent
 from pipelines.agent.definition import definition_of
 from pipelines.agent.tools import Handlers
-from pipelines.handlers.callers import Callers
-from pipelines.handlers.check_program import CheckProgram
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.handlers.list_modules import ListModules
@@ -63,7 +61,7 @@ from pipelines.running.lost import give_back_lost
 from pipelines.running.published import PublishedRuntime
 from pipelines.running.suspending import Suspensions
 from pipelines.settings import PipelinesSettings
-from pipelines.storing.drift import watching_drift
+from pipelines.storing.drift import Drift
 from pipelines.storing.history import Executions
 from pipelines.storing.pipelines import SWEEP_SECONDS, open_pipelines
 from pipelines.storing.publishing import published_definition
@@ -128,8 +126,8 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         store = await enter(open_pipelines(bus))
         suspensions = Suspensions(bus)
         handlers = Handlers(
-            Callers(scopes),
-            CheckProgram(compiler),
+            scopes,
+            compiler,
             ListModules(catalogue),
             KeepPipelines(compiler, store),
             ViewPipelines(compiler, store),
@@ -137,10 +135,9 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         )
         agent = make_agent(handlers)
         definition = definition_of(agent)
-        find = partial(_find_source, handlers)
         functions = FunctionRuntime(CONSTELLATION, agent)
-        runtime = ConstellationRuntime(functions, engine, compiler, suspensions, find, scopes)
-        published = PublishedRuntime(engine, compiler, handlers.pipelines.source_of_tool, scopes)
+        runtime = ConstellationRuntime(functions, engine, compiler, suspensions, store, scopes)
+        published = PublishedRuntime(engine, compiler, store, scopes)
         abandon = partial(cancel_children, bus)
         hosted = [
             HostedAgent(definition, runtime, abandon=abandon),
@@ -154,17 +151,12 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
             bus.spawn(poll_now(poll))
         await enter(polling(bus, publish, _PUBLISH_EVERY))
         await enter(polling(bus, store.sweep, SWEEP_SECONDS))
-        await enter(watching_drift(store, catalogue, agents.synced))
+        await enter(process.running(Drift(store, catalogue).keep(agents.synced), "drift"))
         await enter(process.running(executor.send_presence(Troubles()), "presence"))
         bearers = Bearers(settings.gateway_auth, partial(ask, bus, RESOLVE), metrics.auth_failures)
         made = Turns(calls, key, definition)
         http = make_http(settings, process.probes, metrics.requests, scopes, bearers, handlers, suspensions, made)
         yield Pipelines(http, executor, engine, handlers)
-
-
-async def _find_source(handlers: Handlers, turn: Turn, ref: str) -> str:
-    caller = handlers.callers.of(turn.principal, turn.correlation)
-    return await handlers.pipelines.source_of(caller, ref)
 
 
 def _log_key(settings: PipelinesSettings) -> LogKey:

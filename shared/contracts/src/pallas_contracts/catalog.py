@@ -201,7 +201,7 @@ KEPT_REQUEST = Contract(
     Template("pallas.v1.kept.request.{team}.{agent}.{turn}"),
     TurnRequested,
     owners=EXECUTORS,
-    readers=(CLI,),
+    readers=(PIPELINES, CLI),
     stream=TURN_LOG,
     summary="What a turn that has ended was asked, without the caller's ids: content, kept for a replay.",
 )

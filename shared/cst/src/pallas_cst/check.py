@@ -15,7 +15,6 @@ from pallas_cst import syntax as s
 from pallas_cst import types as t
 from pallas_cst.faults import Code, Fault, Faulty, Span, Warned
 from pallas_cst.functions import Function, Functions, Imports
-from pallas_cst.parse import parse_type
 from pallas_cst.stdlib import STANDARD
 
 _NUMBERS = (t.INT, t.FLOAT)
@@ -113,18 +112,6 @@ def check(program: s.Program, functions: Functions) -> Checked:
     if checker.faults:
         raise Faulty(*checker.faults)
     return checker.checked
-
-
-def read_type(text: str) -> t.Type:
-    """The type that a text stands for, in the language's own syntax (`Nothing` is one, too).
-
-    Raises:
-        Faulty: it is none.
-    """
-    checker = _Checker(Functions(()), Checked(s.Program()), named_types={"Nothing": t.NOTHING})
-    if (kind := checker.tried_type(parse_type(text))) is None:
-        raise Faulty(*checker.faults)
-    return kind
 
 
 class _Known(Exception):

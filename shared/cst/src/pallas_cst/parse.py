@@ -11,6 +11,7 @@ from typing import Literal, Never
 
 from pallas_cst import syntax as s
 from pallas_cst.faults import Code, Fault, Faulty, Span
+from pallas_cst.types import NAME
 
 MOST_DEPTH = 100
 """Brackets and branches inside each other."""
@@ -31,7 +32,6 @@ _COUNTS = range(2**31)
 
 _HALF = re.compile(r"[\ud800-\udfff]")
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 _QUALIFIED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+(?:\.[A-Za-z_][A-Za-z0-9_-]*+)*+")
 _OPERATOR = re.compile(r"\?\?|[=!<>]=|[<>+*/]|-(?!>)|(?:when|or|and)(?![A-Za-z0-9_-])")
 _FLOAT = re.compile(r"[0-9]++\.[0-9]++")
@@ -87,19 +87,6 @@ def parse(source: str) -> s.Program:
         parser.refuse("nested too deeply", parser.at)
 
 
-def parse_type(text: str) -> s.TypeExpr:
-    """The type that a text is.
-
-    Raises:
-        Faulty: it is none (one fault, E020).
-    """
-    parser = _Parser(text)
-    try:
-        return parser.only_type()
-    except _Failed:
-        raise parser.fault() from None
-
-
 @dataclass
 class _Parser:
     text: str
@@ -148,7 +135,7 @@ class _Parser:
 
     def has_word(self, word: str) -> bool:
         """Take a keyword if it is here."""
-        found = _NAME.match(self.text, self.at)
+        found = NAME.match(self.text, self.at)
         if found is None or found[0] != word:
             return False
         self.skip(found.end())
@@ -168,7 +155,7 @@ class _Parser:
 
     def name(self) -> s.Name:
         start = self.at
-        found = _NAME.match(self.text, start)
+        found = NAME.match(self.text, start)
         if found is None or found[0] in RESERVED:
             self.fail("a name")
         self.skip(found.end())
@@ -232,7 +219,7 @@ class _Parser:
             return self.use()
         if self.text.startswith("@", self.at):
             return self.annotated()
-        if _NAME.match(self.text, self.at) is None:
+        if NAME.match(self.text, self.at) is None:
             self.fail("a declaration")
         name = self.name()
         if self.text.startswith("==", self.at):
@@ -282,20 +269,13 @@ class _Parser:
         connector = self.take(_QUOTED, "a text")[1]
         properties: list[tuple[str, s.Expr]] = []
         while self.has(","):
-            key = self.take(_NAME, "a name")[0]
+            key = self.take(NAME, "a name")[0]
             self.need(":")
             properties.append((key, self.expression()))
         self.need(")")
         return s.Annotation(kind, None, connector, properties)
 
     # Types
-
-    def only_type(self) -> s.TypeExpr:
-        self.skip(0)
-        found = self.type()
-        if self.at < len(self.text):
-            self.fail("the end")
-        return found
 
     def type(self) -> s.TypeExpr:
         self.deeper()
@@ -405,7 +385,7 @@ class _Parser:
             return s.RecordOf(self.separated(self.field_value, "}"), self.span(start))
         if char.isdigit() or char == "-":
             return self.number()
-        found = _NAME.match(self.text, start)
+        found = NAME.match(self.text, start)
         if found is None:
             self.fail("a value")
         if found[0] in RESERVED:

@@ -1,7 +1,7 @@
 """Signatures of functions as JSON, with types as text: what a checker needs to know of functions that are elsewhere.
 
 Types are written as in programs, and three more that programs do not write: `Json`, `Nothing` and `(Int) => Boolean`.
-The name of a field that is no name of the language is a JSON string: `{ "content type": String }`.
+They are as `str` writes them: a field that has no name of the language has a JSON string, `{ "content type": String }`.
 """
 
 import json
@@ -13,7 +13,6 @@ from typing import Any, Never
 from pallas_cst import types as t
 from pallas_cst.functions import Function
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 _TOKEN = re.compile(r'\s*+([A-Za-z_][A-Za-z0-9_-]*+|"(?:[^"\\]|\\.)*+"|=>|[{}<>(),:|])')
 _PRIMITIVES = {each.name: each for each in (*t.PRIMITIVES.values(), t.NOTHING, t.JSON)}
 _GENERICS: dict[str, Callable[[t.Type], t.Type]] = {"List": t.ListOf, "Seq": t.SeqOf, "Optional": t.OptionalOf}
@@ -29,10 +28,10 @@ def signature_json(function: Function) -> dict[str, Any]:
         "name": function.name,
         "namespace": function.namespace,
         "parameters": [
-            {"name": name, "type": type_text(kind)} | ({} if index < function.least else {"optional": True})
+            {"name": name, "type": str(kind)} | ({} if index < function.least else {"optional": True})
             for index, (name, kind) in enumerate(function.parameters)
         ],
-        "returns": type_text(function.returns),
+        "returns": str(function.returns),
     }
     if function.tool:
         given["tool"] = True
@@ -64,31 +63,6 @@ def function_from(given: Mapping[str, Any]) -> Function:
         return function if function.module else replace(function, module=function.qualified)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadSignature(f"no signature of a function: {error!r}") from None
-
-
-def type_text(kind: t.Type) -> str:
-    """A type as text that `read_type` reads."""
-    match kind:
-        case t.Primitive(name):
-            return name
-        case t.ListOf(item):
-            return f"List<{type_text(item)}>"
-        case t.SeqOf(item):
-            return f"Seq<{type_text(item)}>"
-        case t.OptionalOf(inner):
-            return f"Optional<{type_text(inner)}>"
-        case t.MapOf(key, value):
-            return f"Map<{type_text(key)}, {type_text(value)}>"
-        case t.Record(fields):
-            return f"{{ {', '.join(f'{_field(name)}: {type_text(each)}' for name, each in fields.items())} }}"
-        case t.Union(members):
-            return " | ".join(sorted(map(type_text, members)))
-        case t.Function(parameters, returns):
-            return f"({', '.join(map(type_text, parameters))}) => {type_text(returns)}"
-
-
-def _field(name: str) -> str:
-    return name if _NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def read_type(text: str) -> t.Type:
@@ -172,6 +146,6 @@ class _Reader:
         self.need(":")
         if name.startswith('"'):
             return json.loads(name), self.type()
-        if not _NAME.fullmatch(name):
+        if not t.NAME.fullmatch(name):
             self.refuse()
         return name, self.type()

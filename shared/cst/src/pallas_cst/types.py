@@ -4,11 +4,16 @@ Types are compared by their structure; the order of a record's fields and of a u
 and `depth` of a type are known without walking it, because types made of types made of types grow exponentially.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
+"""A name of the language, unless it is reserved."""
 
 MOST_PARTS = 10_000
 MOST_MEMBERS = 100
@@ -121,7 +126,7 @@ class OptionalOf(_Compound):
 
 @dataclass(frozen=True, eq=False)
 class Record(_Compound):
-    """`{ id: Int, name: String }`."""
+    """`{ id: Int, name: String }`. A name that the language cannot write is a JSON string."""
 
     fields: dict[str, "Type"]
     size: int = field(init=False, repr=False, compare=False, default=0)
@@ -142,7 +147,7 @@ class Record(_Compound):
         return self._hash
 
     def __str__(self) -> str:
-        return f"{{ {', '.join(f'{name}: {kind}' for name, kind in self.fields.items())} }}"
+        return f"{{ {', '.join(f'{_written(name)}: {kind}' for name, kind in self.fields.items())} }}"
 
 
 @dataclass(frozen=True)
@@ -188,6 +193,10 @@ class Function(_Compound):
 
 
 type Type = Primitive | ListOf | SeqOf | MapOf | OptionalOf | Record | Union | Function
+
+
+def _written(name: str) -> str:
+    return name if NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _fields(kind: Type) -> int:

@@ -1,12 +1,10 @@
 """The definition of the agent `pipelines/constellation`."""
 
-from pallas_contracts.agents import AgentDefinition, Limits, ResourceDefinition
+from pallas_contracts.agents import AgentDefinition, ResourceDefinition
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
 from pallas_contracts.message import utc_now
 from pallas_executor.functions.agent import FunctionAgent
-
-LIMITS = Limits(turn_timeout=3600.0, max_attempts=100)
-"""An execution goes on after any number of lost processes; what it called is not called again."""
+from pipelines.storing.publishing import LIMITS
 
 
 def definition_of(agent: FunctionAgent) -> AgentDefinition:

@@ -5,13 +5,14 @@ from pallas_cst.resources import completions
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import ReadContext
 from pipelines.agent.tools import Handlers
+from pipelines.storing.namespaces import Caller
 
 
 def add_prompts(agent: FunctionAgent, handlers: Handlers) -> None:
     """Register both prompts, and the completions of an error's code."""
 
     async def write(ctx: ReadContext, given: dict[str, str]) -> str:
-        caller = handlers.callers.of(ctx.principal)
+        caller = Caller.of(handlers.scopes, ctx.principal)
         modules = prompts.modules_text(handlers.modules.documents(caller.principal))
         return prompts.write_pipeline(given["goal"], given.get("available_inputs"), modules)
 

@@ -47,7 +47,7 @@ def _add(
     name, description, mime_type = about
 
     async def answer(ctx: ReadContext, values: dict[str, str]) -> str:
-        return await read(handlers.callers.of(ctx.principal), next(iter(values.values()), ""))
+        return await read(Caller.of(handlers.scopes, ctx.principal), next(iter(values.values()), ""))
 
     uri = SCHEME + address.replace("{ref}", "{+ref}")
     agent.resource(uri, name, description, mime_type=mime_type)(answer)
@@ -57,7 +57,7 @@ def _completer(
     handlers: Handlers, names: Callable[[Caller], Awaitable[Iterable[str]]]
 ) -> Callable[[ReadContext, str, str], Awaitable[list[str]]]:
     async def complete(ctx: ReadContext, argument: str, typed: str) -> list[str]:
-        return completions(await names(handlers.callers.of(ctx.principal)), typed)
+        return completions(await names(Caller.of(handlers.scopes, ctx.principal)), typed)
 
     return complete
 

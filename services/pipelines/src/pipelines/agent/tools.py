@@ -7,19 +7,21 @@ from typing import Any
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.pipelines import LONGEST_SOURCE
 from pallas_contracts.turns import Result
+from pallas_cst.resources import matching
 from pallas_executor.agent_runtime import Completed
 from pallas_executor.functions.agent import FunctionAgent
 from pallas_executor.functions.context import CallContext
 from pipelines.agent import schemas
-from pipelines.handlers.callers import Callers
-from pipelines.handlers.check_program import CheckProgram
+from pipelines.handlers.check_program import validate
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.handlers.list_modules import ListModules
 from pipelines.handlers.view_pipelines import ViewPipelines
-from pipelines.running.outcomes import completed
+from pipelines.programs.compiler import Compiler
+from pipelines.running.attempts import completed
 from pipelines.storing.history import MOST_IN_PAGE
 from pipelines.storing.namespaces import Caller
+from pipelines.storing.scopes import Scopes
 
 _READS = {"readOnlyHint": True}
 _CALLS_TOOLS = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
@@ -33,8 +35,8 @@ type _Run = Callable[[Caller, JsonObject], Awaitable[JsonObject]]
 class Handlers:
     """What the agent offers."""
 
-    callers: Callers
-    programs: CheckProgram
+    scopes: Scopes
+    compiler: Compiler
     modules: ListModules
     pipelines: KeepPipelines
     views: ViewPipelines
@@ -44,7 +46,7 @@ class Handlers:
 def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
     """Register all tools, in the order in which they are listed."""
     tools = _Tools(handlers)
-    add = _Adding(agent, handlers.callers)
+    add = _Adding(agent, handlers.scopes)
     source = {"source": schemas.SOURCE}
     add(
         "validate",
@@ -148,13 +150,13 @@ class _Adding:
     """Registers tools whose functions get the caller. Every caller needs the scope `read`; handlers may want more."""
 
     agent: FunctionAgent
-    callers: Callers
+    scopes: Scopes
 
     def __call__(
         self, name: str, description: str, takes: JsonObject, answers: JsonObject, hints: JsonObject, run: _Run
     ) -> None:
         async def call(ctx: CallContext, arguments: JsonObject) -> Completed:
-            return _answered(await run(self.callers.of(ctx.turn.principal, ctx.turn.correlation), arguments))
+            return _answered(await run(Caller.of(self.scopes, ctx.turn.principal, ctx.turn.correlation), arguments))
 
         self.agent.tool(name, description, input_schema=takes, output_schema=answers, annotations=hints)(call)
 
@@ -166,13 +168,14 @@ class _Tools:
     handlers: Handlers
 
     async def validate(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return await self.handlers.programs.validate(given["source"], caller.principal)
+        return await validate(self.handlers.compiler, given["source"], caller.principal)
 
     async def compile(self, caller: Caller, given: JsonObject) -> JsonObject:
         return await self.handlers.pipelines.compile(caller, given["source"], given.get("name"))
 
     async def list_modules(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return {"modules": self.handlers.modules.listed(caller.principal, given.get("tag"), given.get("search"))}
+        modules = self.handlers.modules.documents(caller.principal)
+        return {"modules": matching(modules, given.get("tag"), given.get("search"))}
 
     async def describe_module(self, caller: Caller, given: JsonObject) -> JsonObject:
         return self.handlers.modules.described(caller.principal, given["name"])

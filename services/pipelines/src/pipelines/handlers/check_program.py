@@ -1,7 +1,5 @@
 """Checks a program without executing it (RFC-018, tools `validate` and `compile`)."""
 
-from dataclasses import dataclass
-
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.turns import Principal
 from pallas_cst.canonical import source_hash
@@ -12,30 +10,16 @@ from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program, errors_of
 
 
-@dataclass(frozen=True)
-class CheckProgram:
-    """Checks programs against the modules of their caller."""
-
-    compiler: Compiler
-
-    async def validate(self, source: str, caller: Principal, *, syntax_only: bool = False) -> JsonObject:
-        """`{valid, warnings}`, or `{valid: false, errors, warnings}` with all faults."""
-        try:
-            if syntax_only:
-                parse(source)
-                return {"valid": True, "warnings": []}
-            program = await self.compiler.compile(source, caller)
-        except Faulty as faulty:
-            return {"valid": False, "errors": errors_of(source, faulty), "warnings": []}
-        return {"valid": True, "warnings": program.warnings()}
-
-    async def compile(self, source: str, caller: Principal) -> Program:
-        """The program.
-
-        Raises:
-            Faulty: it has faults.
-        """
-        return await self.compiler.compile(source, caller)
+async def validate(compiler: Compiler, source: str, caller: Principal, *, syntax_only: bool = False) -> JsonObject:
+    """`{valid, warnings}`, or `{valid: false, errors, warnings}` with all faults."""
+    try:
+        if syntax_only:
+            parse(source)
+            return {"valid": True, "warnings": []}
+        program = await compiler.compile(source, caller)
+    except Faulty as faulty:
+        return {"valid": False, "errors": errors_of(source, faulty), "warnings": []}
+    return {"valid": True, "warnings": program.warnings()}
 
 
 def compiled(program: Program) -> JsonObject:

@@ -4,11 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import PIPELINES_TEAM, PUBLISHED
-from pallas_contracts.errors import NotFound, Rejected
-from pallas_contracts.pipelines import PipelineImage, StoredPipeline
+from pallas_contracts.errors import Rejected
+from pallas_contracts.pipelines import PipelineImage, PipelineVersion, StoredPipeline
 from pallas_cst.faults import Code, Faulty
 from pipelines.handlers.check_program import compiled
 from pipelines.programs.compiler import Compiler
@@ -61,24 +62,6 @@ class KeepPipelines:
             "warnings": [*answer["warnings"], *key_warnings(program)],
         }
 
-    async def source_of(self, caller: Caller, ref: str) -> str:
-        """The source behind a reference, for an execution."""
-        caller.check(Scope.EXECUTE)
-        return (await self.store.get(caller, ref)).image.source
-
-    async def source_of_tool(self, tool: str) -> str:
-        """The source of a published pipeline, for an execution.
-
-        Raises:
-            NotFound: there is no such tool.
-        """
-        try:
-            found = await self.store.by_tool(tool)
-        except NotFound:  # it may have been published a moment ago, at another replica
-            await self.store.entries.table.poll()
-            found = await self.store.by_tool(tool)
-        return found.image.source
-
     def listed(self, caller: Caller, namespace: str | None = None) -> list[JsonObject]:
         """The caller's own pipelines and the shared ones, by name; all for an administrator."""
         seen = self.store.listed(caller, namespace)
@@ -95,17 +78,8 @@ class KeepPipelines:
         modules = [{"name": used.name, "signature": used.signature} for used in image.modules]
         source = {"source": image.source} if found.readable else {}
         if entry is None:
-            return _of_image(image, aliases) | {"modules": modules} | source
-        versions = [
-            {
-                "version": each.version,
-                "structuralHash": f"sha256:{each.structural_hash}",
-                "createdAt": each.created_at.isoformat(),
-                "active": each.version == entry.active,
-            }
-            for each in entry.versions
-        ]
-        return _summary(entry, aliases) | {"modules": modules, "versions": versions} | source
+            return _program(image, image, image.compiled_at, aliases) | {"modules": modules} | source
+        return _summary(entry, aliases) | {"modules": modules, "versions": versions_of(entry)} | source
 
     async def publish(self, caller: Caller, ref: str, tool: str, description: str = "") -> JsonObject:
         """Make a pipeline a tool of `pipelines/published`.
@@ -131,6 +105,19 @@ class KeepPipelines:
         return {"deleted": True}
 
 
+def versions_of(entry: StoredPipeline) -> list[JsonObject]:
+    """The versions of a pipeline, as the engine lists them."""
+    return [
+        {
+            "version": each.version,
+            "structuralHash": f"sha256:{each.structural_hash}",
+            "createdAt": each.created_at.isoformat(),
+            "active": each.version == entry.active,
+        }
+        for each in entry.versions
+    ]
+
+
 def _summary(entry: StoredPipeline, aliases: Sequence[str]) -> JsonObject:
     """A stored pipeline in a list: the fields of the engine, and those of RFC-018."""
     active = entry.active_version
@@ -143,26 +130,25 @@ def _summary(entry: StoredPipeline, aliases: Sequence[str]) -> JsonObject:
         "name": entry.name,
         "namespace": entry.namespace,
         "version": entry.active,
-        "structuralHash": f"sha256:{active.structural_hash}",
-        "syntacticHash": f"sha256:{active.syntactic_hash}",
-        "aliases": list(aliases),
-        "compiledAt": active.created_at.isoformat(),
-        "moduleCount": len(entry.modules),
-        "declaredOutputs": list(entry.outputs),
-        "inputs": entry.inputs,
-        "outputs": entry.outputs,
+        **_program(entry, active, active.created_at, aliases),
         **{name: fact for name, fact in facts.items() if fact is not None},
     }
 
 
-def _of_image(image: PipelineImage, aliases: Sequence[str]) -> JsonObject:
+def _program(
+    of: StoredPipeline | PipelineImage,
+    hashes: PipelineVersion | PipelineImage,
+    compiled_at: datetime,
+    aliases: Sequence[str],
+) -> JsonObject:
+    """What there is to say of a program, with a name or without one."""
     return {
-        "structuralHash": f"sha256:{image.structural_hash}",
-        "syntacticHash": f"sha256:{image.syntactic_hash}",
+        "structuralHash": f"sha256:{hashes.structural_hash}",
+        "syntacticHash": f"sha256:{hashes.syntactic_hash}",
         "aliases": list(aliases),
-        "compiledAt": image.compiled_at.isoformat(),
-        "moduleCount": len(image.modules),
-        "declaredOutputs": list(image.outputs),
-        "inputs": image.inputs,
-        "outputs": image.outputs,
+        "compiledAt": compiled_at.isoformat(),
+        "moduleCount": len(of.modules),
+        "declaredOutputs": list(of.outputs),
+        "inputs": of.inputs,
+        "outputs": of.outputs,
     }

@@ -3,22 +3,26 @@
 import asyncio
 import json
 from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 
-from pallas_bus.history.turns import TurnHistory, read_turn
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import read
+from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.catalog import TURN_CONTENT, TURN_LOG
 from pallas_contracts.errors import NotFound
 from pallas_contracts.pipelines import Suspension
-from pallas_contracts.turns import Answered
+from pallas_contracts.turns import Answered, TurnEvents
 from pallas_cst.dag import Graph, graph
 from pallas_cst.labels import State
 from pallas_cst.svg import svg
-from pipelines.handlers.view_pipelines import program_of, readable_source
+from pipelines.handlers.view_pipelines import readable_source
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
+from pipelines.running.attempts import START
 from pipelines.running.suspending import Suspensions
-from pipelines.storing.history import CallMade, ExecutionDetail, Executions
+from pipelines.storing.history import CallMade, Execution, ExecutionDetail, Executions
 from pipelines.storing.namespaces import Caller
 from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scope
@@ -73,8 +77,7 @@ class ListExecutions:
         """
         caller.check(Scope.READ)
         detail = await self.executions.execution(caller, execution_id)
-        turn = await read_turn(self.bus, execution_id)
-        program = await self._program(caller, turn) if turn is not None else None
+        program = await self._program(caller, detail.execution)
         if program is None:
             raise NotFound(f"The program of execution {execution_id!r} is not kept any more.", code="not_found")
         tools = {used.name for used in program.used}
@@ -85,26 +88,32 @@ class ListExecutions:
 
         return await asyncio.to_thread(draw)
 
-    async def _program(self, caller: Caller, turn: TurnHistory) -> Program | None:
+    async def _program(self, caller: Caller, execution: Execution) -> Program | None:
         """The program in the arguments of an execution; or of its journal, if the caller may see it still."""
-        request = turn.kept or turn.request
-        if request is not None and isinstance(source := request.arguments.get("source"), str):
-            return await program_of(self.compiler, caller, source)
-        if (source := _began_with(turn)) is None:
+        request = await self.executions.request(execution)
+        if request is None:
             return None
-        program = await program_of(self.compiler, caller, source)
+        if isinstance(source := request.arguments.get("source"), str):
+            return await self.compiler.compile_or_reject(source, caller.principal)
+        if (source := await self._began_with(execution.ref)) is None:
+            return None
+        program = await self.compiler.compile_or_reject(source, caller.principal)
         await readable_source(self.store, caller, f"sha256:{program.structural_hash}")
         return program
 
+    async def _began_with(self, ref: TurnRef) -> str | None:
+        """The source that a reference stood for, or that of the execution that was resumed.
 
-def _began_with(turn: TurnHistory) -> str | None:
-    """The source that a reference stood for, or that of the execution that was resumed."""
-    events = (event for attempt in turn.attempts.values() for event in attempt.in_order())
-    for event in events:
-        if isinstance(event, Answered) and event.call == "0" and event.answer is not None:
-            began: str = json.loads(event.answer)
-            return Suspension.model_validate_json(began).source if event.basis.startswith("resume ") else began
-    return None
+        It is the first answer in the journal. The others may be large, so they are not read.
+        """
+        async with aclosing(read(self.bus, TURN_LOG.name, ref.on(TURN_CONTENT.template), batch=1)) as records:
+            async for record in records:
+                for event in TurnEvents.model_validate_json(record.data).events:
+                    if isinstance(event, Answered) and event.call == START and event.answer is not None:
+                        began: str = json.loads(event.answer)
+                        resumed = event.basis.startswith("resume ")
+                        return Suspension.model_validate_json(began).source if resumed else began
+        return None
 
 
 def _states(detail: ExecutionDetail, drawn: Graph, tools: Iterable[str]) -> dict[str, State]:

@@ -4,15 +4,12 @@ import asyncio
 from dataclasses import dataclass
 
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.errors import Rejected
 from pallas_cst.compare import compare
 from pallas_cst.dag import graph
-from pallas_cst.faults import Faulty
 from pallas_cst.mermaid import mermaid
 from pallas_cst.svg import svg
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
-from pipelines.running.outcomes import faults_text
 from pipelines.storing.namespaces import Caller, not_found
 from pipelines.storing.pipelines import StoredPipelines
 from pipelines.storing.scopes import Scope
@@ -51,7 +48,7 @@ class ViewPipelines:
         caller.check(Scope.READ)
         is_source = any(char.isspace() for char in given.strip())
         source = given if is_source else await readable_source(self.store, caller, given.strip())
-        return await program_of(self.compiler, caller, source)
+        return await self.compiler.compile_or_reject(source, caller.principal)
 
 
 async def readable_source(store: StoredPipelines, caller: Caller, ref: str) -> str:
@@ -64,15 +61,3 @@ async def readable_source(store: StoredPipelines, caller: Caller, ref: str) -> s
     if not found.readable:
         raise not_found(ref)
     return found.image.source
-
-
-async def program_of(compiler: Compiler, caller: Caller, source: str) -> Program:
-    """The program of a source.
-
-    Raises:
-        Rejected: it has faults (`faulty_program`).
-    """
-    try:
-        return await compiler.compile(source, caller.principal)
-    except Faulty as faulty:
-        raise Rejected(faults_text(source, faulty), code="faulty_program") from None

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from pallas_cst import types as t
-from pallas_cst.check import read_type
-from pallas_cst.faults import Faulty
+from pallas_cst.signatures import BadSignature, read_type
 
 
 def engine_type(kind: t.Type) -> str:
@@ -34,7 +33,7 @@ def engine_types(kinds: Mapping[str, t.Type]) -> dict[str, str]:
 
 
 def engine_types_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """Types that are written in the language. One that the language cannot read stays as it is."""
+    """Types that are written in the language. One that cannot be read stays as it is."""
     return {name: _read(text) for name, text in texts.items()}
 
 
@@ -50,5 +49,5 @@ def _map(entries: Iterable[tuple[str, t.Type]]) -> str:
 def _read(text: str) -> str:
     try:
         return engine_type(read_type(text))
-    except Faulty:
+    except BadSignature:
         return text

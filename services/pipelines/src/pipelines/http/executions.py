@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+import logging
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
@@ -17,13 +18,13 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.model import TurnEnd
 from pallas_calls.observer import Observer
 from pallas_contracts.agents import JsonObject
-from pallas_contracts.errors import NotFound
+from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Continued, Progress, ToolCompleted, ToolFailed, ToolStarted
 from pipelines.handlers.list_executions import ListExecutions
 from pipelines.http.answers import Refused, answer, picture
 from pipelines.http.engine_types import engine_types_of
-from pipelines.http.requests import body_of, caller_of, part_of, received_of
+from pipelines.http.requests import body_of, caller_of, natural, part_of, received_of
 from pipelines.http.runs import execution_told
 from pipelines.http.turns import Ended, Turns
 from pipelines.running.suspending import Suspensions
@@ -31,7 +32,11 @@ from pipelines.storing.history import MOST_IN_PAGE
 from pipelines.storing.namespaces import Caller
 from pipelines.storing.scopes import Scope
 
+log = logging.getLogger(__name__)
+
 _PING_SECONDS = 15.0
+_MOST_UNSENT = 100
+"""Events that wait for a caller that reads slowly."""
 _LAST_EVENT_ID = "last-event-id"
 
 
@@ -123,38 +128,39 @@ class ExecutionRoutes:
         return StreamingResponse(self._stream(ref, caller, behind), media_type="text/event-stream", headers=headers)
 
     async def _stream(self, ref: TurnRef, caller: Caller, behind: Cursor) -> AsyncGenerator[str]:
-        lines = asyncio.Queue[str | None]()
-        task = asyncio.create_task(self._follow(ref, caller, behind, lines.put_nowait))
+        events = asyncio.Queue[str](_MOST_UNSENT)
+        task = asyncio.create_task(self._follow(ref, caller, behind, events))
         self.streams.add(task)
         try:
             while True:
                 try:
                     async with asyncio.timeout(_PING_SECONDS):
-                        line = await lines.get()
+                        event = await events.get()
                 except TimeoutError:
-                    line = ": ping\n\n"
-                if line is None:
-                    return
-                yield line
+                    event = ": ping\n\n"
+                yield event
+        except asyncio.QueueShutDown:
+            return
         finally:
             self.streams.discard(task)
             task.cancel()
 
-    async def _follow(self, ref: TurnRef, caller: Caller, behind: Cursor, write: Callable[[str | None], None]) -> None:
+    async def _follow(self, ref: TurnRef, caller: Caller, behind: Cursor, events: asyncio.Queue[str]) -> None:
         try:
-            observer = _Events(write)
-            end = await self.turns.calls.resume(ref, caller.principal, behind, observer, progress=True)
+            end = await self.turns.calls.resume(ref, caller.principal, behind, _Events(events), progress=True)
             if end is not None:
-                write(_last(end))
+                await events.put(_last(end))
+        except PallasError as error:
+            log.warning("the events of an execution end early", extra={"reason": error.message})
         finally:
-            write(None)
+            events.shutdown()
 
 
 @dataclass(frozen=True)
 class _Events(Observer):
-    """Writes what happens in an execution as events."""
+    """Writes what happens in an execution as events. It waits for a caller that reads slowly."""
 
-    write: Callable[[str | None], None]
+    events: asyncio.Queue[str]
     listens = True
 
     async def on_event(self, event: object, cursor: Cursor, /) -> None:
@@ -171,13 +177,16 @@ class _Events(Observer):
                 said = {"message": f"goes on (attempt {cursor.attempt})", "attempt": cursor.attempt}
             case _:
                 return
-        self.write(_event("progress", said, cursor))
+        await self._write(said, cursor)
 
     async def on_queued(self, ahead: int) -> None:
-        self.write(_event("progress", {"message": f"queued: {ahead} ahead", "ahead": ahead}))
+        await self._write({"message": f"queued: {ahead} ahead", "ahead": ahead})
 
     async def on_attempt(self, attempt: int) -> None:
-        self.write(_event("progress", {"message": f"begins again (attempt {attempt})", "attempt": attempt}))
+        await self._write({"message": f"begins again (attempt {attempt})", "attempt": attempt})
+
+    async def _write(self, said: JsonObject, cursor: Cursor | None = None) -> None:
+        await self.events.put(_event("progress", said, cursor))
 
 
 def _called(call: str, server: str, tool: str, status: str) -> JsonObject:
@@ -198,18 +207,18 @@ def _cursor(given: str | None) -> Cursor:
     """The cursor in an event's id."""
     if given is None:
         return BEGINNING
-    attempt, _, event = given.partition("-")
-    if not all(part.isascii() and part.isdecimal() and len(part) <= 9 for part in (attempt, event)):
+    attempt, event = (natural(part) for part in given.partition("-")[::2])
+    if attempt is None or event is None:
         raise Refused(400, "InvalidHeader", "The header Last-Event-ID is not one of this service.")
-    return Cursor(int(attempt), int(event))
+    return Cursor(attempt, event)
 
 
 def _limit(given: str | None) -> int:
     if given is None:
         return 20
-    if not given.isascii() or not given.isdecimal() or len(given) > 9:
+    if (limit := natural(given)) is None:
         raise Refused(400, "InvalidRequest", "limit: must be a number")
-    return max(1, min(int(given), MOST_IN_PAGE))
+    return max(1, min(limit, MOST_IN_PAGE))
 
 
 def _id(request: Request) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_cst import types as t
-from pallas_cst.check import read_type
+from pallas_cst.check import check
 from pallas_cst.faults import Faulty
-from pallas_cst.functions import Function
+from pallas_cst.functions import Functions
+from pallas_cst.parse import parse
 from pipelines.modules.catalogue import Modules
 from pipelines.modules.names import language_names
 
@@ -32,23 +33,13 @@ class Invocation:
         return value if isinstance(self.returns, t.Record) else {"out": value}
 
 
-def function_of(modules: Modules, name: str) -> Function | None:
-    """The function of a name, as `Modules.find` reads names, also of the standard library; None if there is none."""
-    if (module := modules.find(name)) is not None:
-        return module.function
-    if (function := modules.functions.by_qualified.get(name)) is not None:
-        return function
-    bare = modules.functions.named(name)
-    return bare[0] if len(bare) == 1 else None
-
-
 def invocation_of(modules: Modules, name: str, given: Mapping[str, Any]) -> Invocation | None:
     """The program that calls a module with arguments by name. None: there is no such module.
 
     Raises:
         Rejected: the module has no parameter of a name that is given.
     """
-    function = function_of(modules, name)
+    function = modules.function(name)
     if function is None:
         return None
     names = language_names(name for name, _ in function.parameters)
@@ -72,6 +63,7 @@ def _written(kind: t.Type) -> str:
     if isinstance(kind, t.OptionalOf):
         return f"Optional<{_written(kind.inner)}>"
     try:
-        return str(kind) if read_type(str(kind)) == kind else "Json"
+        read = check(parse(f"in x: {kind}"), Functions(())).inputs["x"]
     except Faulty:
         return "Json"
+    return str(kind) if read == kind else "Json"

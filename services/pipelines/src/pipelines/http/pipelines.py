@@ -9,15 +9,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pallas_contracts.agents import JsonObject
-from pipelines.handlers.keep_pipelines import KeepPipelines
+from pipelines.handlers.keep_pipelines import KeepPipelines, versions_of
 from pipelines.handlers.list_modules import ListModules
-from pipelines.handlers.view_pipelines import ViewPipelines, program_of
+from pipelines.handlers.view_pipelines import ViewPipelines
 from pipelines.http.answers import Refused, answer, picture
 from pipelines.http.engine_types import engine_types_of
 from pipelines.http.hashes import bare
 from pipelines.http.modules import module_info
 from pipelines.http.programs import SourceText
-from pipelines.http.requests import body_of, caller_of, part_of
+from pipelines.http.requests import body_of, caller_of, natural, part_of
 from pipelines.modules.catalogue import Modules
 from pipelines.storing.scopes import Scope
 
@@ -80,16 +80,8 @@ class PipelineRoutes:
 
     async def _versions(self, request: Request) -> Response:
         entry = await self.pipelines.store.pipeline(caller_of(request), part_of(request, "ref"))
-        versions = [
-            {
-                "version": each.version,
-                "structuralHash": each.structural_hash,
-                "createdAt": each.created_at.isoformat(),
-                "active": each.version == entry.active,
-            }
-            for each in entry.versions
-        ]
-        return answer({"name": entry.name, "versions": versions, "activeVersion": entry.active})
+        versions = bare({"versions": versions_of(entry)})
+        return answer({"name": entry.name, **versions, "activeVersion": entry.active})
 
     async def _reload(self, request: Request) -> Response:
         """Store another source as the next version; without one, check the source against the modules of now."""
@@ -101,7 +93,7 @@ class PipelineRoutes:
         if before.pipeline is None:
             raise Refused(400, "InvalidRequest", "Only a pipeline with a name can be reloaded.")
         source = asked.source if asked.source is not None else before.image.source
-        program = await program_of(self.pipelines.compiler, caller, source)
+        program = await self.pipelines.compiler.compile_or_reject(source, caller.principal)
         stored = await self.pipelines.store.store(caller, program.image(), before.pipeline.name)
         return answer(
             {
@@ -140,8 +132,8 @@ class PipelineRoutes:
 
 def _module(modules: Modules, used: JsonObject) -> JsonObject:
     """A module that a pipeline calls; one that the caller has no more only with its name and signature."""
-    module = modules.find(used["name"])
-    return used if module is None else module_info(modules, module.document())
+    function = modules.functions.by_qualified.get(used["name"])
+    return used if function is None else module_info(modules, modules.document(function))
 
 
 async def _no_canary(request: Request) -> Response:
@@ -149,6 +141,6 @@ async def _no_canary(request: Request) -> Response:
 
 
 def _version(given: str) -> int:
-    if not given.isascii() or not given.isdecimal() or len(given) > 9:
+    if (version := natural(given)) is None:
         raise Refused(400, "InvalidVersion", f"Invalid version: {given[:100]}")
-    return int(given)
+    return version

@@ -11,12 +11,13 @@ from starlette.routing import Route
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.pipelines import LONGEST_SOURCE
 from pallas_cst.faults import Faulty
-from pipelines.handlers.check_program import CheckProgram
+from pipelines.handlers.check_program import validate
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.view_pipelines import ViewPipelines
 from pipelines.http.answers import answer
 from pipelines.http.hashes import bare
 from pipelines.http.requests import body_of, caller_of
+from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import errors_of
 from pipelines.storing.scopes import Scope
 
@@ -44,7 +45,7 @@ class _Diff(BaseModel):
 class ProgramRoutes:
     """The routes."""
 
-    programs: CheckProgram
+    compiler: Compiler
     pipelines: KeepPipelines
     views: ViewPipelines
 
@@ -61,7 +62,7 @@ class ProgramRoutes:
         caller, asked = caller_of(request), await body_of(request, _Source)
         caller.check(Scope.READ)
         only = request.query_params.get("syntax") == "only"
-        return answer(await self.programs.validate(asked.source, caller.principal, syntax_only=only))
+        return answer(await validate(self.compiler, asked.source, caller.principal, syntax_only=only))
 
     async def _compile(self, request: Request) -> Response:
         caller, asked = caller_of(request), await body_of(request, _Compile)

@@ -6,9 +6,10 @@ bucket, so that invented names give a caller no more than many agents would have
 
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from cachetools import LRUCache
 
 from pallas_contracts.turns import Principal
 
@@ -34,9 +35,7 @@ class Rates:
     per_minute: float
     burst: int
     clock: Callable[[], float] = time.monotonic
-    _buckets: OrderedDict[tuple[str, str | None], _Bucket] = field(
-        default_factory=OrderedDict[tuple[str, str | None], _Bucket]
-    )
+    _buckets: LRUCache[tuple[str, str | None], _Bucket] = field(default_factory=lambda: LRUCache(_MOST_BUCKETS))
 
     def admit(self, caller: Principal, agent: str | None) -> int | None:
         """Count a request; or the seconds after which it would be admitted, at least 1. Then it does not count."""
@@ -56,10 +55,7 @@ class Rates:
     def _filled(self, key: tuple[str, str | None], times: int) -> _Bucket:
         """The bucket with what has run into it meanwhile."""
         now, most = self.clock(), float(self.burst * times)
-        bucket = self._buckets.setdefault(key, _Bucket(most, now))
-        self._buckets.move_to_end(key)
-        if len(self._buckets) > _MOST_BUCKETS:
-            self._buckets.popitem(last=False)
+        bucket = self._buckets[key] = self._buckets.get(key) or _Bucket(most, now)
         bucket.left = min(most, bucket.left + (now - bucket.at) * self.per_minute * times / 60)
         bucket.at = now
         return bucket

@@ -82,6 +82,11 @@ def part_of(request: Request, name: str) -> str:
     return unquote(request.path_params[name])
 
 
+def natural(text: str) -> int | None:
+    """The number that a text is, at most nine digits; None if it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
+
+
 async def body_of[M: BaseModel](request: Request, model: type[M]) -> M:
     """The body of a request; one without a body counts as `{}`.
 

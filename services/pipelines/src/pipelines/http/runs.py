@@ -16,13 +16,13 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import NotFound, Rejected
 from pallas_cst.faults import Faulty
 from pipelines.agent.schemas import MOST_ITEMS
-from pipelines.handlers.check_program import CheckProgram
 from pipelines.http.answers import Refused, answer
 from pipelines.http.engine_types import engine_types_of
 from pipelines.http.invocation import invocation_of
 from pipelines.http.programs import SourceText, faults_answer
 from pipelines.http.requests import body_of, caller_of, part_of, received_of
 from pipelines.http.turns import Ended, Turns
+from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
 from pipelines.running.inputs import read_inputs
 from pipelines.storing.namespaces import Caller
@@ -58,7 +58,7 @@ class _Arguments(BaseModel, extra="allow"):
 class RunRoutes:
     """The routes."""
 
-    programs: CheckProgram
+    compiler: Compiler
     store: StoredPipelines
     turns: Turns
 
@@ -75,7 +75,7 @@ class RunRoutes:
         caller, asked = caller_of(request), await body_of(request, _Run)
         caller.check(Scope.EXECUTE)
         try:
-            program = await self.programs.compile(asked.source, caller.principal)
+            program = await self.compiler.compile(asked.source, caller.principal)
         except Faulty as faulty:
             return faults_answer(asked.source, faulty)
         if (wrong := await _input_error(request, program, asked.inputs)) is not None:
@@ -108,7 +108,7 @@ class RunRoutes:
             return found
         if asked.source is not None:
             try:
-                await self.programs.compile(asked.source, caller.principal)
+                await self.compiler.compile(asked.source, caller.principal)
             except Faulty as faulty:
                 return faults_answer(asked.source, faulty)
         arguments = asked.model_dump(exclude_none=True)
@@ -118,11 +118,11 @@ class RunRoutes:
         caller, asked = caller_of(request), await body_of(request, _Arguments)
         caller.check(Scope.EXECUTE)
         given, name = asked.model_extra or {}, part_of(request, "name")
-        invocation = invocation_of(self.programs.compiler.catalogue.of(caller.principal), name, given)
+        invocation = invocation_of(self.compiler.catalogue.of(caller.principal), name, given)
         if invocation is None:
             raise NotFound(f"Module '{name[:300]}' not found")
         try:
-            program = await self.programs.compile(invocation.source, caller.principal)
+            program = await self.compiler.compile(invocation.source, caller.principal)
         except Faulty as faulty:
             return faults_answer(invocation.source, faulty)
         inputs = await read_inputs(program.checked, invocation.inputs)
@@ -143,7 +143,7 @@ class RunRoutes:
         """A stored program, or the answer that it has faults now."""
         source = (await self.store.get(caller, ref)).image.source
         try:
-            return await self.programs.compile(source, caller.principal)
+            return await self.compiler.compile(source, caller.principal)
         except Faulty as faulty:
             return faults_answer(source, faulty)
 

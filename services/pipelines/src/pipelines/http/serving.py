@@ -38,8 +38,8 @@ def make_http(
     executions = ExecutionRoutes(turns, suspensions, handlers.executions)
     return PipelinesHttp(
         [
-            *ProgramRoutes(handlers.programs, pipelines, views).routes(),
-            *RunRoutes(handlers.programs, pipelines.store, turns).routes(),
+            *ProgramRoutes(handlers.compiler, pipelines, views).routes(),
+            *RunRoutes(handlers.compiler, pipelines.store, turns).routes(),
             *ModuleRoutes(handlers.modules).routes(),
             *PipelineRoutes(handlers.modules, pipelines, views).routes(),
             *executions.routes(),

@@ -19,6 +19,7 @@ from pallas_calls.submit_turn import make_request
 from pallas_contracts.agents import AgentDefinition, JsonObject
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, TURN_CLAIM, TURN_LOG
 from pallas_contracts.errors import NotFound
+from pallas_contracts.ids import is_token
 from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import (
     TURN_ERRORS,
@@ -85,7 +86,7 @@ class Turns:
             Unavailable: the broker does not answer.
         """
         ref, owner = TurnRef(PIPELINES_TEAM, CONSTELLATION, execution_id), caller.principal
-        if execution_id.isalnum() and (
+        if is_token(execution_id) and (
             await self._claimed_for(ref, owner)
             or await find_waiting(self.calls.bus, ref, owner) is not None
             or await self._claimed_for(ref, owner)  # it left its queue between the two

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from cachetools import LRUCache
 
-from pallas_contracts.agents import AgentDefinition
+from pallas_contracts.agents import AgentDefinition, JsonObject
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM
 from pallas_contracts.turns import Principal
 from pallas_cst.functions import Function, Functions
-from pallas_cst.stdlib import STANDARD_FUNCTIONS
-from pipelines.modules.module import Module, modules_of
+from pallas_cst.stdlib import STANDARD, STANDARD_FUNCTIONS
+from pipelines.modules.module import Module, modules_of, standard_document
 from pipelines.modules.names import language_names
 
 _MOST_VIEWS = 256
@@ -30,15 +30,24 @@ class Modules:
     by_basis: Mapping[str, Module]
     functions: Functions
 
-    def find(self, name: str) -> Module | None:
-        """The tool of a name in the language, of `team.agent.tool`, or of a bare name that only one tool has."""
-        named = self.functions.by_qualified.get(name)
-        if named is not None:
-            return self.by_basis.get(named.module)
-        bare = [function for function in self.functions.named(name) if function.tool]
-        if len(bare) == 1:
-            return self.by_basis[bare[0].module]
-        return self.by_basis.get("/".join(name.split(".", 2)))
+    def function(self, name: str) -> Function | None:
+        """The function of a name in the language, of `team.agent.tool`, or of a bare name that only one tool has.
+
+        A bare name that no tool has, or more than one, is that of a function of the standard library.
+        """
+        if (exact := self.functions.by_qualified.get(name)) is not None:
+            return exact
+        for tool in (True, False):
+            named = [function for function in self.functions.named(name) if function.tool is tool]
+            if len(named) == 1:
+                return named[0]
+        module = self.by_basis.get("/".join(name.split(".", 2)))
+        return module.function if module is not None else None
+
+    def document(self, function: Function) -> JsonObject:
+        """The document of a function."""
+        module = self.by_basis.get(function.module)
+        return module.document() if module is not None else standard_document(STANDARD[function.module])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cachetools import LRUCache
 
+from pallas_contracts.errors import Rejected
 from pallas_contracts.pipelines import LONGEST_SOURCE
 from pallas_contracts.turns import Principal
 from pallas_cst import syntax as s
@@ -12,7 +13,7 @@ from pallas_cst.check import check
 from pallas_cst.faults import Code, Fault, Faulty, Span
 from pallas_cst.parse import parse
 from pipelines.modules.catalogue import Catalogue, Modules
-from pipelines.programs.program import Program
+from pipelines.programs.program import Program, faults_text
 
 MOST_CALLS = 2000
 """Calls in a program."""
@@ -53,6 +54,17 @@ class Compiler:
             program = await asyncio.to_thread(checked_program, source, modules)
         self._kept[source, modules] = program
         return program
+
+    async def compile_or_reject(self, source: str, caller: Principal) -> Program:
+        """The program of a source.
+
+        Raises:
+            Rejected: it has faults, which are in the message (`faulty_program`).
+        """
+        try:
+            return await self.compile(source, caller)
+        except Faulty as faulty:
+            raise Rejected(faults_text(source, faulty), code="faulty_program") from None
 
 
 def _size(program: Program) -> int:

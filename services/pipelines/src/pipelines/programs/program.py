@@ -11,6 +11,9 @@ from pallas_cst.check import Checked
 from pallas_cst.faults import Faulty, diagnostics
 from pipelines.modules.catalogue import Modules, signature_of
 
+_MOST_FAULTS = 10
+"""Faults in one message."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -66,3 +69,11 @@ class Program:
 def errors_of(source: str, faulty: Faulty, *, first: bool = False) -> list[JsonObject]:
     """The faults of a program that cannot be used; only the engine's one with `first`."""
     return diagnostics(source, faulty.faults[:1] if first else faulty.faults)
+
+
+def faults_text(source: str, faulty: Faulty) -> str:
+    """The faults of a program in one message, a line for each."""
+    found = errors_of(source, faulty)
+    lines = [f"line {it['line']}, column {it['column']}: {it['code']} {it['message']}" for it in found[:_MOST_FAULTS]]
+    more = [f"and {len(found) - _MOST_FAULTS} more"] if len(found) > _MOST_FAULTS else []
+    return "\n".join(["The program has faults:", *lines, *more])

@@ -6,7 +6,6 @@ So all attempts run the same program.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pallas_contracts.agents import AgentRead, JsonObject
@@ -14,26 +13,23 @@ from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Progress
-from pallas_cst.faults import Faulty
 from pallas_cst.reach import reach
-from pallas_executor.agent_runtime import AgentRuntime, Emitter, Failed, NeedsInput, Outcome, Turn
+from pallas_executor.agent_runtime import AgentRuntime, Emitter, NeedsInput, Outcome, Turn
 from pallas_executor.steps import Steps
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
+from pipelines.running.attempts import attempted, completed, started
 from pipelines.running.executing import Engine, ExecutionFailed, Ran
-from pipelines.running.inputs import Inputs, answered, ask_for, read_inputs
-from pipelines.running.outcomes import completed, ended, faults_text
+from pipelines.running.inputs import Inputs, answered, ask_for, read_all_inputs, read_inputs
 from pipelines.running.pacing import PrioritySlots
 from pipelines.running.plan import plan_of
-from pipelines.running.published import started
 from pipelines.running.suspending import Suspensions
-from pipelines.storing.scopes import Scope, Scopes
+from pipelines.storing.namespaces import Caller
+from pipelines.storing.pipelines import StoredPipelines
+from pipelines.storing.scopes import Scopes
 
 _AT_ONCE = 8
 """Items of a batch that run at a time, unless the caller says how many."""
-
-type FindSource = Callable[[Turn, str], Awaitable[str]]
-"""Returns the source of a reference, for the caller of a turn."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class ConstellationRuntime:
     engine: Engine
     compiler: Compiler
     suspensions: Suspensions
-    find_source: FindSource
+    store: StoredPipelines
     scopes: Scopes
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
@@ -61,14 +57,11 @@ class ConstellationRuntime:
         tools = {"execute": self._execute, "resume": self._resume, "batch_execute": self._batch}
         if turn.tool not in tools:
             return await self.functions.run_turn(turn, emit)
-        if turn.model is not None:
-            return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
 
         async def run(steps: Steps) -> Outcome:
-            self.scopes.check(turn.principal, Scope.EXECUTE)
             return await tools[turn.tool](_Attempt(turn, steps, emit))
 
-        return await ended(turn, emit, run)
+        return await attempted(turn, emit, self.scopes, run)
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Answer a prompt, resource or completion request (see `AgentRuntime`)."""
@@ -182,11 +175,9 @@ class ConstellationRuntime:
     async def _item(
         self, attempt: _Attempt, program: Program, number: int, given: JsonObject, slots: PrioritySlots
     ) -> JsonObject:
-        inputs = await read_inputs(program.checked, given)
-        if inputs.missing:
-            raise Rejected(f"Input error: missing: {', '.join(inputs.missing)}", code="invalid_input")
+        inputs = await read_all_inputs(program.checked, given)
         children = self.engine.children(attempt.turn, attempt.steps, attempt.emit)
-        ran = await self.engine.run(program, inputs.values, children, slots, prefix=f"{number}.")
+        ran = await self.engine.run(program, inputs, children, slots, prefix=f"{number}.")
         return {"success": True, "outputs": ran.outputs, "modulesExecuted": ran.called}
 
     async def _compiled(self, attempt: _Attempt) -> tuple[Program, float]:
@@ -195,16 +186,18 @@ class ConstellationRuntime:
         source, ref = turn.arguments.get("source"), turn.arguments.get("ref")
         if (source is None) == (ref is None):
             raise Rejected("give either source or ref", code="invalid_arguments")
+
+        async def find() -> str:
+            caller = Caller.of(self.scopes, turn.principal, turn.correlation)
+            return (await self.store.get(caller, str(ref))).image.source
+
         if ref is not None:
-            source = await started(attempt.steps, f"ref {ref}", lambda: self.find_source(turn, ref))
+            source = await started(attempt.steps, f"ref {ref}", find)
         return await self._compile(turn, str(source))
 
     async def _compile(self, turn: Turn, source: str) -> tuple[Program, float]:
         began = time.perf_counter()
-        try:
-            program = await self.compiler.compile(source, turn.principal)
-        except Faulty as faulty:
-            raise Rejected(faults_text(source, faulty), code="faulty_program") from None
+        program = await self.compiler.compile_or_reject(source, turn.principal)
         return program, round((time.perf_counter() - began) * 1000, 3)
 
 

@@ -42,6 +42,18 @@ async def read_inputs(checked: Checked, given: Mapping[str, Any]) -> Inputs:
     return await worked_on(given, partial(_read, checked, given))
 
 
+async def read_all_inputs(checked: Checked, given: Mapping[str, Any]) -> dict[str, Value]:
+    """The inputs of a program, of which none is missing.
+
+    Raises:
+        Rejected: one is unknown, missing or no value of its type (`invalid_input`).
+    """
+    inputs = await read_inputs(checked, given)
+    if inputs.missing:
+        raise _invalid(f"missing: {', '.join(inputs.missing)}")
+    return inputs.values
+
+
 def _read(checked: Checked, given: Mapping[str, Any]) -> Inputs:
     for name in given:
         if name not in checked.inputs:

@@ -5,12 +5,11 @@ Whose rights a pipeline runs with is not known here, so it is checked against th
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pallas_bus.transport.polling import poll_now
 from pallas_contracts.bounds import LONGEST_TEXT
+from pallas_contracts.errors import Rejected
 from pallas_contracts.pipelines import PipelineImage, StoredPipeline, UsedModule
 from pallas_cst.check import check
 from pallas_cst.faults import Code, Faulty
@@ -96,19 +95,12 @@ class Drift:
                 return known
             return known.model_copy(update={"broken": broken})
 
-        await self.store.entries.change(entry.name, change)
-        log.info("pipeline broken" if broken else "pipeline runs again", extra={"owner": entry.owner})
-
-
-@asynccontextmanager
-async def watching_drift(store: StoredPipelines, catalogue: Catalogue, agents: asyncio.Event) -> AsyncGenerator[Drift]:
-    """Keep `broken` up to date inside the block, from when `agents` is set: all definitions have been read then."""
-    drift = Drift(store, catalogue)
-    task = store.bus.spawn(drift.keep(agents))
-    try:
-        yield drift
-    finally:
-        task.cancel()
+        try:
+            await self.store.entries.change(entry.name, change)
+        except Rejected as error:  # with the reason the entry would be too large; others must be looked at
+            log.warning("a broken pipeline cannot be marked", extra={"owner": entry.owner, "reason": error.message})
+        else:
+            log.info("pipeline broken" if broken else "pipeline runs again", extra={"owner": entry.owner})
 
 
 def _signature(modules: Modules, name: str) -> str | None:

@@ -1,6 +1,5 @@
 """Stored pipelines by their full names: read from a copy, changed by compare-and-set."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -37,9 +36,7 @@ class Entries:
 
     bus: Bus
     table: Table[StoredPipeline]
-    _kept: defaultdict[str, dict[str, StoredPipeline]] = field(
-        default_factory=lambda: defaultdict[str, dict[str, StoredPipeline]](dict)
-    )
+    _kept: dict[str, dict[str, StoredPipeline]] = field(default_factory=dict[str, dict[str, StoredPipeline]])
     _keepers: dict[str, str] = field(default_factory=dict[str, str])
     _published: dict[str, StoredPipeline] = field(default_factory=dict[str, StoredPipeline])
 
@@ -47,11 +44,14 @@ class Entries:
         self.table.on_change(self._changed)
 
     def _changed(self, key: str, entry: StoredPipeline | None) -> None:
-        self._kept[self._keepers.pop(key, "")].pop(key, None)
+        if (before := self._keepers.pop(key, None)) is not None:
+            del self._kept[before][key]
+            if not self._kept[before]:
+                del self._kept[before]
         self._published.pop(key, None)
         if entry is not None:
             self._keepers[key] = keeper = keeper_of(entry)
-            self._kept[keeper][key] = entry
+            self._kept.setdefault(keeper, {})[key] = entry
             if entry.published is not None:
                 self._published[key] = entry
 

@@ -14,11 +14,13 @@ from typing import Literal
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read, read_last
+from pallas_bus.transport.reads import Record, read, read_last, read_newest
+from pallas_bus.turnlog.lookup import find_waiting
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.catalog import (
     CONSTELLATION,
+    KEPT_REQUEST,
     PIPELINES_TEAM,
     TURN_CLAIM,
     TURN_EVENT,
@@ -31,12 +33,14 @@ from pallas_contracts.keyed import LogKey
 from pallas_contracts.turns import (
     AnyEvent,
     Claimed,
+    Principal,
     ToolCompleted,
     ToolFailed,
     ToolStarted,
     TurnClaim,
     TurnEvents,
     TurnOutcome,
+    TurnRequested,
     TurnStatus,
 )
 from pipelines.storing.namespaces import Caller, user_of
@@ -62,13 +66,23 @@ class Execution:
 
     id: str
     tool: str
-    caller: str
+    principal: Principal
     status: Literal["running"] | TurnStatus
     requested_at: datetime
     started_at: datetime
     code: str | None = None
     ended_at: datetime | None = None
     attempts: int = 1
+
+    @property
+    def ref(self) -> TurnRef:
+        """The turn."""
+        return TurnRef(**_IDS, turn_id=self.id)
+
+    @property
+    def caller(self) -> str:
+        """Who called, as `type:id`."""
+        return f"{self.principal.type}:{self.principal.id}"
 
     def document(self) -> JsonObject:
         """The execution as JSON: times are ISO 8601, durations milliseconds."""
@@ -192,6 +206,20 @@ class Executions:
         [execution] = await self._with_outcomes([replace(found[0], attempts=found[-1].attempts)])
         return ExecutionDetail(execution, await self._calls(ref))
 
+    async def request(self, execution: Execution) -> TurnRequested | None:
+        """What an execution was asked; None if that is not kept any more.
+
+        Raises:
+            Unavailable: the broker does not answer.
+        """
+        ref = execution.ref
+        if execution.status == "running":
+            waiting = await find_waiting(self.bus, ref, execution.principal)
+            if waiting is not None:
+                return waiting.request
+        kept = await read_newest(self.bus, TURN_LOG.name, ref.on(KEPT_REQUEST.template))
+        return TurnRequested.model_validate_json(kept.data) if kept is not None else None
+
     def _wanted(self, caller: Caller, agent: str | None) -> "_Wanted":
         who, label = caller.principal, agent
         if caller.scope >= Scope.ADMIN:
@@ -224,7 +252,7 @@ class Executions:
 
     async def _with_outcomes(self, executions: list[Execution]) -> list[Execution]:
         outcomes = dict[str, TurnOutcome]()
-        subjects = [TurnRef(**_IDS, turn_id=each.id).on(TURN_OUTCOME.template) for each in executions]
+        subjects = [each.ref.on(TURN_OUTCOME.template) for each in executions]
         for record in await read_last(self.bus, TURN_LOG.name, *subjects) if subjects else ():
             outcome = TurnOutcome.model_validate_json(record.data)
             outcomes[outcome.turn_id] = outcome
@@ -281,7 +309,7 @@ class _Wanted:
         return Execution(
             id=message.turn_id,
             tool=claim.tool,
-            caller=caller,
+            principal=claim.principal,
             status="running",
             requested_at=claim.requested_at or claim.at,
             started_at=claim.at,

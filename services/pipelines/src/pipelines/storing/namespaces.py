@@ -18,7 +18,7 @@ from pallas_contracts.catalog import PIPELINE_NAMESPACES
 from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.pipelines import Namespace
 from pallas_contracts.turns import Principal
-from pipelines.storing.scopes import Scope
+from pipelines.storing.scopes import Scope, Scopes
 
 SHARED = "shared"
 """The namespace that all see, and the owner of its programs."""
@@ -42,6 +42,17 @@ class Caller:
     principal: Principal
     label: str | None = None
     scope: Scope = Scope.NONE
+
+    @classmethod
+    def of(cls, scopes: Scopes, principal: Principal, label: str | None = None) -> "Caller":
+        """The caller, with its scope by the settings.
+
+        Raises:
+            Denied: it lacks the scope `read`.
+        """
+        caller = cls(principal, label, scopes.scope_of(principal))
+        caller.check(Scope.READ)
+        return caller
 
     @property
     def identity(self) -> Principal:

@@ -153,6 +153,9 @@ class StoredPipelines:
     async def by_tool(self, tool: str) -> Found:
         """The published pipeline of a tool of `pipelines/published`, which all callers may execute."""
         entry = by_tool(self.entries.published()).get(tool)
+        if entry is None:  # it may have been published a moment ago, at another replica
+            await self.entries.table.poll()
+            entry = by_tool(self.entries.published()).get(tool)
         if entry is None:
             raise not_found(tool)
         return replace(await self._found(entry, entry.active_version, tool), readable=False)

@@ -15,10 +15,10 @@ from pallas_contracts.errors import Conflict, Rejected
 from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import Publication, StoredPipeline, UsedModule
 from pallas_cst import types as t
-from pallas_cst.check import read_type
-from pallas_cst.faults import Code, Faulty
+from pallas_cst.faults import Code
 from pallas_cst.json_schema import object_schema
 from pallas_cst.parse import RESERVED
+from pallas_cst.signatures import BadSignature, read_type
 
 MOST_PUBLISHED = 500
 """Tools of the agent."""
@@ -27,7 +27,8 @@ _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _MODULES = f"{PIPELINES_TEAM}.{PUBLISHED}."
 type _Types = tuple[tuple[str, str], ...]
 
-_LIMITS = Limits(turn_timeout=3600.0, max_attempts=100)
+LIMITS = Limits(turn_timeout=3600.0, max_attempts=100)
+"""An execution goes on after any number of lost processes; what it called is not called again."""
 
 
 def check_tool_name(tool: str) -> None:
@@ -128,7 +129,7 @@ def published_definition(entries: Iterable[StoredPipeline]) -> AgentDefinition:
         description="Pipelines that callers have published, each as a tool.",
         version="1.0.0",
         tools=tuple(sorted(tools[:MOST_PUBLISHED], key=lambda tool: tool.name)),
-        limits=_LIMITS,
+        limits=LIMITS,
         retry="safe",
         updated_at=utc_now(),
     )
@@ -145,8 +146,8 @@ def _schema(types: _Types) -> dict[str, Any]:
 
 
 def _type(written: str) -> t.Type:
-    """A type; any JSON if it has names that the language cannot write."""
+    """A type; any JSON if it cannot be read."""
     try:
         return read_type(written)
-    except Faulty:
+    except BadSignature:
         return t.JSON

@@ -1,4 +1,4 @@
-"""How the turn of an execution ends."""
+"""One attempt at the turn of an execution: what it starts from, and how it ends."""
 
 import json
 import logging
@@ -7,15 +7,14 @@ from collections.abc import Awaitable, Callable
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.turns import Result, TurnError
-from pallas_cst.faults import Faulty
 from pallas_executor.agent_runtime import Completed, Emitter, Failed, Outcome, Turn
 from pallas_executor.steps import JournalUnusable, Steps
-from pipelines.programs.program import errors_of
+from pipelines.storing.scopes import Scope, Scopes
 
 log = logging.getLogger(__name__)
 
-_MOST_FAULTS = 10
-
+START = "0"
+"""The place in the journal of what an execution starts from."""
 _CODES: dict[str, TurnError] = {
     "node_failed": "node_failed",
     "suspended_too_large": "suspended_too_large",
@@ -25,9 +24,12 @@ _CODES: dict[str, TurnError] = {
 """The code of a failed turn by that of the error; `invalid_arguments` otherwise."""
 
 
-async def ended(turn: Turn, emit: Emitter, run: Callable[[Steps], Awaitable[Outcome]]) -> Outcome:
-    """The outcome of `run`, or the failure that its exception stands for."""
+async def attempted(turn: Turn, emit: Emitter, scopes: Scopes, run: Callable[[Steps], Awaitable[Outcome]]) -> Outcome:
+    """The outcome of `run`, or the failure that its exception stands for. The caller needs the scope `execute`."""
+    if turn.model is not None:
+        return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
     try:
+        scopes.check(turn.principal, Scope.EXECUTE)
         return await run(Steps(turn, emit))
     except Superseded:
         raise
@@ -39,15 +41,16 @@ async def ended(turn: Turn, emit: Emitter, run: Callable[[Steps], Awaitable[Outc
         return Failed(_CODES.get(error.code, "invalid_arguments"), error.message)
 
 
+async def started(steps: Steps, basis: str, find: Callable[[], Awaitable[str]]) -> str:
+    """What an execution starts from: found once, and taken from the journal by later attempts."""
+    if (known := steps.answer(START, basis)) is not None:
+        return json.loads(known)
+    found = await find()
+    await steps.record(START, basis, json.dumps(found))
+    return found
+
+
 def completed(answer: JsonObject) -> Completed:
     """An answer of a tool: as an object, and as text for clients that read no objects."""
     text = {"type": "text", "text": json.dumps(answer, ensure_ascii=False)}
     return Completed(Result(content=(text,), structured=answer))
-
-
-def faults_text(source: str, faulty: Faulty) -> str:
-    """The faults of a program in one message, a line for each."""
-    found = errors_of(source, faulty)
-    lines = [f"line {it['line']}, column {it['column']}: {it['code']} {it['message']}" for it in found[:_MOST_FAULTS]]
-    more = [f"and {len(found) - _MOST_FAULTS} more"] if len(found) > _MOST_FAULTS else []
-    return "\n".join(["The program has faults:", *lines, *more])

@@ -12,7 +12,7 @@ from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import StoredPipeline
 from pipelines.storing.images import check_size
-from pipelines.storing.namespaces import SHARED, FullName, digest_of
+from pipelines.storing.namespaces import MARK_SECONDS, SHARED, FullName, digest_of
 
 _MOST_TRIES = 20
 
@@ -93,7 +93,7 @@ class Entries:
                 check_size(self.bus, PIPELINE_NAMES, wanted)
             try:
                 if wanted is None:
-                    position = await kv.delete(self.bus, PIPELINE_NAMES, after=position, name=key)
+                    position = await kv.delete(self.bus, PIPELINE_NAMES, after=position, marked=MARK_SECONDS, name=key)
                 else:
                     position = await kv.put(self.bus, PIPELINE_NAMES, wanted, after=position, name=key)
             except Conflict:

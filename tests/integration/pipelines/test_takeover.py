@@ -17,6 +17,7 @@ from tests.waiting import eventually, soon
 
 from pallas_bus.turnlog.claims import claim_state
 from pallas_bus.turnlog.content.expiry import expire_content
+from pallas_bus.turnlog.queue import ACK_WAIT
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.model import Refusal, TurnEnd
 from pallas_calls.observer import Observer
@@ -106,6 +107,24 @@ async def test_each_replica_is_killed_and_the_content_of_the_calls_has_expired(l
     assert end.answer.structured["outputs"] == {"result": 4}
     assert end.outcome.attempt > 1
     assert lab.counted.calls == {"gate": 3}
+
+
+async def test_an_execution_that_nobody_follows_goes_on_when_a_replica_starts(lab: Lab, tmp_path: Path) -> None:
+    gate = Gate()
+    lab.counted.tool("gate", gate, answers=NUMBER)
+    await lab.host()
+    async with AsyncExitStack() as stack:
+        replicas = Two(lab, tmp_path, stack)
+        await replicas.start()
+        source = chain(lab.counted.namespace, ["gate"] * 2)
+        followed = await lab.start("execute", {"source": source, "inputs": {"x": 1}})
+        await soon(gate.reached.acquire(), 30.0)
+        await replicas.kill(followed.request)
+        gate.open.release()
+        gate.open.release()
+        await replicas.start()
+        assert (await followed.outcome(ACK_WAIT / 2)).status == "completed"
+    assert lab.counted.calls == {"gate": 2}
 
 
 @requirement("C-run-3")

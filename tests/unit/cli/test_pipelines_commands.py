@@ -1,6 +1,7 @@
 """`pallas pipelines` against a server that plays the HTTP API of pipelines."""
 
 import json
+import os
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -114,7 +115,7 @@ def test_validate_shows_each_fault_under_its_line(service: Service, program: str
 
 def test_validate_of_a_good_program_shows_warnings(service: Service) -> None:
     service.answers["/validate"] = 200, {"valid": True, "warnings": [{"line": 1, "column": 4, "message": "not used"}]}
-    code, out, err = pipelines(service, "validate", "-", given="in a: Int\nout a")
+    code, out, err = pipelines(service, "validate", "-", given="\ufeffin a: Int\nout a")
     assert (code, out) == (0, "standard input: valid\n")
     assert err == "standard input:1:4: warning: not used\n  in a: Int\n     ^\n"
 
@@ -155,6 +156,17 @@ def test_run_sends_the_program_and_the_inputs(service: Service, program: str, tm
     assert service.requests[0][2]["inputs"] == {"a": 2, "c": [True], "b": "x=y", "d": "7"}
 
 
+def test_run_reads_a_program_from_a_named_pipe(service: Service, tmp_path: Path) -> None:
+    service.answers["/run"] = 200, DONE
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_text, args=["in a: Int\nout a"])
+    writing.start()
+    assert pipelines(service, "run", str(pipe))[0] == 0
+    writing.join()
+    assert service.requests[0][2]["source"] == "in a: Int\nout a"
+
+
 def test_run_of_a_stored_pipeline_names_it(service: Service) -> None:
     service.answers["/execute"] = 200, DONE
     code, out, err = pipelines(service, "run", "user:alice/order", "--json", "--inputs", "-", given='{"a": 1}')
@@ -181,7 +193,11 @@ def test_a_run_tells_what_happens_meanwhile(service: Service) -> None:
 
 def test_the_list_has_names_and_signatures(service: Service) -> None:
     one = {"name": "shared/one", "structuralHash": HASH, "inputs": {"a": "Int"}, "outputs": {"x": "Int", "y": "Json"}}
-    broken = {"aliases": [], "structuralHash": HASH, "broken": "E002: there is no module demo.get any more"}
+    broken: dict[str, Any] = {
+        "aliases": [],
+        "structuralHash": HASH,
+        "broken": "E002: there is no module demo.get any more",
+    }
     service.answers["/pipelines"] = 200, {"pipelines": [one, broken]}
     code, out, err = pipelines(service, "list")
     assert err == "broken: -: E002: there is no module demo.get any more\n"

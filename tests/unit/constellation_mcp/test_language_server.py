@@ -85,6 +85,10 @@ async def test_an_editor_sees_faults_completions_and_explanations(constellation:
         assert [each.code for each in await editor.diagnosed(lambda found: len(found) == 2)] == ["E004", "E004"]
         constellation.answers.clear()
         assert await editor.diagnosed(lambda found: not found) == []
+        await editor.write("in x: Int\ny = x + abs(1)\nout y")
+        assert await editor.diagnosed(lambda _: True) == []
+        await editor.write("y = x\n" * 1000 + "out y")
+        assert len(await editor.diagnosed(lambda _: True)) == 200
         await editor.write(GOOD.replace("${name}", "${nam}"))
         [fault] = await editor.diagnosed(lambda found: len(found) == 1)
         assert (fault.code, fault.severity, fault.source) == ("E001", lsp.DiagnosticSeverity.Error, "constellation")

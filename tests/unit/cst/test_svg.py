@@ -101,7 +101,9 @@ def test_a_program_without_nodes_is_a_picture_too() -> None:
 
 @pytest.mark.parametrize("reach", [1, 10, 2000])
 def test_2000_nodes_are_drawn_in_well_under_a_second(reach: int) -> None:
-    drawn = random_graph(1997, reach)
-    began = time.process_time()
-    assert svg(drawn).count("<rect") == 2000
-    assert time.process_time() - began < 1.0  # 0.25 s on an idle core
+    drawn, took = random_graph(1997, reach), list[float]()
+    for _ in range(3):  # a collection of garbage in a large process may fall into one
+        began = time.process_time()
+        assert svg(drawn).count("<rect") == 2000
+        took.append(time.process_time() - began)
+    assert min(took) < 1.0  # 0.25 s on an idle core

@@ -31,7 +31,9 @@ def read_source(file: str) -> Source:
 
 def find_source(given: str) -> Source | str:
     """The program in a file, or a reference to a stored pipeline: what is no file, and does not end with `.cst`."""
-    return read_source(given) if given == "-" or given.endswith(".cst") or Path(given).is_file() else given
+    path = Path(given)
+    is_file = given == "-" or given.endswith(".cst") or path.is_file() or path.is_fifo()  # `<(…)` of a shell is a pipe
+    return read_source(given) if is_file else given
 
 
 def read_inputs(file: str | None, values: Iterable[str]) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def _object(file: str) -> dict[str, Any]:
 def _read(file: str, name: str) -> str:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
     except OSError as error:
         raise Refused(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

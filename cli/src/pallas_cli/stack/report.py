@@ -34,6 +34,8 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
     if plan.demo_agents:
         call = f"""news_fetcher fetch_recent_articles '{{"symbol": "AAPL"}}' --url {gateway}"""
         steps.append(("call a data agent", f"uv run --frozen pallas rpc {call}"))
+        run = f"docs/examples/headlines.cst --input symbol=AAPL --url {plan.pipelines_url}"
+        steps.append(("run a pipeline", f"uv run --frozen pallas pipelines run {run}"))
     if plan.auth is not None:
         steps.append(("list teams and their workspaces", f"uv run --frozen pallas teams list --data {plan.data}"))
     console.print("\nTry next, in another terminal:", style="bold")

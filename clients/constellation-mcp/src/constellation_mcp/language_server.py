@@ -34,6 +34,7 @@ _KINDS = {
     Kind.NAMESPACE: lsp.CompletionItemKind.Module,
 }
 _LEAST_PAUSE = 1.0
+_MOST_DIAGNOSTICS = 200
 
 
 class PipelineLanguageServer:
@@ -109,7 +110,7 @@ class PipelineLanguageServer:
                 code=each.code,
                 source="constellation",
             )
-            for each in problems(document.source, self._known)
+            for each in problems(document.source, self._known)[:_MOST_DIAGNOSTICS]
         ]
         self.server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, diagnostics, document.version))
 
@@ -161,7 +162,8 @@ async def _read(service: Service, caller: str) -> Known:
     functions = list(_functions(listed(await service.get(caller, "/signatures", keep=False), "functions")))
     modules = await modules_of(service, caller)
     about = {str(each.get("name")): str(each.get("description") or "") for each in modules}
-    return Known(Functions([*STANDARD_FUNCTIONS, *functions]), about, live=True)
+    every = {each.qualified: each for each in (*functions, *STANDARD_FUNCTIONS)}  # the service lists standard ones, too
+    return Known(Functions(every.values()), about, live=True)
 
 
 def _functions(given: list[Json]) -> Iterator[Function]:

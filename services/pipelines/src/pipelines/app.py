@@ -57,6 +57,7 @@ from pipelines.running.abandoning import cancel_children
 from pipelines.running.cache import Cache
 from pipelines.running.constellation import ConstellationRuntime
 from pipelines.running.executing import Engine
+from pipelines.running.lost import give_back_lost
 from pipelines.running.published import PublishedRuntime
 from pipelines.running.suspending import Suspensions
 from pipelines.settings import PipelinesSettings
@@ -144,6 +145,7 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         ]
         await agents.synced.wait()  # a program is checked against all modules
         await executor.host(PIPELINES_TEAM, hosted)
+        bus.spawn(give_back_lost(bus, calls.liveness))
         publish = partial(publish_definition, bus, definition)
         for poll in (publish, store.publish_definition):
             bus.spawn(poll_now(poll))

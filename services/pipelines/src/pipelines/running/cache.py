@@ -79,7 +79,7 @@ class Cache:
         return found if found is not None and found.expires_at > utc_now() else None
 
     async def _share(self, key: str, answer: str, seconds: float) -> None:
-        until = utc_now() + timedelta(seconds=seconds)
+        until = utc_now() + timedelta(seconds=min(seconds, PIPELINE_CACHE.ttl or seconds))
         try:
             await kv.put(self.bus, PIPELINE_CACHE, CachedAnswer(answer=answer, expires_at=until), key=key)
         except PallasError as error:

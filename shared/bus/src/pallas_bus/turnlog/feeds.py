@@ -88,9 +88,9 @@ class TurnFeeds:
 
     async def _subscribe(self, ref: TurnRef) -> None:
         subscription = await self.bus.listen(live_subject(ref.everything), self.on_message)
-        if ref.turn_id in self._feeds:
+        if ref.turn_id in self._feeds and ref.turn_id not in self._subscriptions:
             self._subscriptions[ref.turn_id] = subscription
-        else:  # it was closed meanwhile
+        else:  # it was closed meanwhile, and perhaps opened again
             await self.bus.unsubscribe(subscription)
 
     def on_message(self, message: Msg) -> None:

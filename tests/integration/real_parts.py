@@ -17,10 +17,14 @@ from agent_gateway.app import build as build_gateway
 from agent_gateway.settings import GatewaySettings
 from agent_worker.app import build as build_worker
 from agent_worker.settings import WorkerSettings
+from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
 from pallas_executor.executor import Executor
 from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
+
+OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
+"""The streams and buckets that gateways declare."""
 
 _LOOK_AGAIN = 0.02
 

@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab
-from tests.integration.real_parts import a_lab, a_worker
+from tests.integration.real_parts import OWNED, a_lab, a_worker
 from tests.waiting import Collected, eventually
 
 from agent_worker.teams import host_teams
@@ -25,13 +25,12 @@ from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import consumer_name
 from pallas_contracts.agents import AgentDefinition, AgentRead, WorkerPresence
 from pallas_contracts.bounds import LONGEST_LINE
-from pallas_contracts.catalog import AGENTS, BUCKETS, GATEWAY, READ_AGENT, STREAMS, TURN_QUEUE, WORKERS
+from pallas_contracts.catalog import AGENTS, GATEWAY, READ_AGENT, TURN_QUEUE, WORKERS
 from pallas_contracts.errors import NotFound, PallasError, Rejected, Unavailable
 from pallas_executor import running
 from pallas_executor.publish_definitions import publish_definitions
 from pallas_teams import load_teams
 
-OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
 ANOTHER = "  spare:\n    kind: function\n    module: bench.py\n"
 _REFUSALS = 2
 SLOW = """

@@ -17,7 +17,7 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Lab, stopped
 from tests.integration.processes import a_service
-from tests.integration.real_parts import a_worker, until
+from tests.integration.real_parts import OWNED, a_worker, until
 from tests.waiting import Collected, eventually, soon
 
 from pallas_bus.transport import kv
@@ -33,7 +33,7 @@ from pallas_bus.turnlog.feeds import follow_turns
 from pallas_bus.turnlog.queue import consumer_name, queue_state, submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.agents import WorkerPresence
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS, TURN_QUEUE, TURN_REQUESTED, WORKERS
+from pallas_contracts.catalog import GATEWAY, TURN_QUEUE, TURN_REQUESTED, WORKERS
 from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import CancelRequested, Claimed, Progress, Result, ToolStarted, TurnClaim
@@ -41,7 +41,6 @@ from pallas_executor import claim_turn
 from pallas_executor.running import Running
 
 EFFECT = ToolStarted(call="1", server="bench", tool="write")
-OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.agent_worker.lab import Followed
 from tests.integration.broker.guarded import start
-from tests.integration.data_pool.conftest import OWNED
 from tests.integration.data_pool.lab import Agent, Lab, a_pool, a_registration
 from tests.integration.processes import a_service
-from tests.integration.real_parts import until
+from tests.integration.real_parts import OWNED, until
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
 from websockets.exceptions import ConnectionClosed

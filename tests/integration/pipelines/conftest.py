@@ -6,12 +6,11 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.conftest import Connecting
 from tests.integration.pipelines.lab import Lab
+from tests.integration.real_parts import OWNED
 
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.feeds import follow_turns
-from pallas_contracts.catalog import BUCKETS, GATEWAY, STREAMS
-
-OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
+from pallas_contracts.catalog import GATEWAY
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Executions: programs whose calls are turns of agents."""
 
 import asyncio
+import uuid
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tests.requirements import requirement
 from tests.waiting import eventually
 
 from pallas_contracts.agents import Allow, Limits
-from pallas_contracts.turns import InputRequired, ToolCompleted, ToolStarted
+from pallas_contracts.turns import InputRequired, Principal, ToolCompleted, ToolStarted
 
 LIST = {"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "integer"}}}}
 
@@ -213,6 +214,14 @@ async def test_missing_inputs_suspend_the_execution_and_resume_goes_on(ready: La
     assert (last["executionId"], last["resumptionCount"]) == (first["executionId"], 1)
     assert ready.counted.calls == {"add": 2}
     await ready.fails("resume", resume)
+
+
+async def test_only_so_many_executions_of_a_caller_wait_for_inputs(ready: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.running.suspending.MOST_SUSPENDED", 1)
+    caller = Principal(type="user", id=f"usr_{uuid.uuid4().hex[:8]}")
+    waits: dict[str, Any] = {"source": "in x: Int\nout x", "inputs": {}}
+    assert (await ready.call("execute", waits, caller))["status"] == "suspended"
+    assert "wait for inputs already" in (await ready.fails("execute", waits, caller))[1]
 
 
 async def test_missing_inputs_are_asked_for_if_the_client_can(ready: Lab) -> None:

@@ -40,8 +40,7 @@ from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.publish_definitions import publish_definition
 from pallas_runtime.http.bearers import Bearers
 from pallas_runtime.process import Process
-from pipelines.agent.constellation import make_agent
-from pipelines.agent.definition import definition_of
+from pipelines.agent.constellation import definition_of, make_agent
 from pipelines.agent.tools import Handlers
 from pipelines.handlers.keep_pipelines import KeepPipelines
 from pipelines.handlers.list_executions import ListExecutions

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any
 
 from pallas_contracts.agents import JsonObject
@@ -28,7 +29,7 @@ _CALLS_TOOLS = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint":
 _ADDS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True}
 _REMOVES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
 
-type _Run = Callable[[Caller, JsonObject], Awaitable[JsonObject]]
+type _Run = Callable[[Caller, JsonObject], JsonObject | Awaitable[JsonObject]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,6 @@ class Handlers:
 
 def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
     """Register all tools, in the order in which they are listed."""
-    tools = _Tools(handlers)
     add = _Adding(agent, handlers.scopes)
     source = {"source": schemas.SOURCE}
     add(
@@ -54,7 +54,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         schemas.takes(("source",), **source),
         schemas.VALIDATED,
         _READS,
-        tools.validate,
+        lambda caller, given: validate(handlers.compiler, given["source"], caller.principal),
     )
     add(
         "compile",
@@ -63,7 +63,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         schemas.takes(("source",), **source, name=schemas.text("Optional name for cold storage")),
         schemas.COMPILED,
         _ADDS,
-        tools.compile,
+        lambda caller, given: handlers.pipelines.compile(caller, given["source"], given.get("name")),
     )
     _add_executions(agent)
     add(
@@ -72,7 +72,9 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         schemas.takes(tag=schemas.text("Filter by tag"), search=schemas.text("Search in name and description")),
         schemas.MODULES,
         _READS,
-        tools.list_modules,
+        lambda caller, given: {
+            "modules": matching(handlers.modules.documents(caller.principal), given.get("tag"), given.get("search"))
+        },
     )
     add(
         "describe_module",
@@ -80,7 +82,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         schemas.takes(("name",), name=schemas.text("Module name")),
         schemas.MODULE,
         _READS,
-        tools.describe_module,
+        lambda caller, given: handlers.modules.described(caller.principal, given["name"]),
     )
     add(
         "diff",
@@ -92,7 +94,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         ),
         schemas.DIFFERENCE,
         _READS,
-        tools.diff,
+        lambda caller, given: handlers.views.diff(caller, given["left"], given["right"]),
     )
     add(
         "history",
@@ -104,7 +106,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         ),
         schemas.HISTORY,
         _READS,
-        tools.history,
+        lambda caller, given: handlers.executions.page(caller, **given),
     )
     add(
         "list_pipelines",
@@ -112,7 +114,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         schemas.takes(namespace=schemas.text("Only this namespace, such as shared")),
         schemas.PIPELINES,
         _READS,
-        tools.list_pipelines,
+        lambda caller, given: {"pipelines": handlers.pipelines.listed(caller, given.get("namespace"))},
     )
     add(
         "publish",
@@ -125,7 +127,9 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         ),
         schemas.PUBLISHED,
         _ADDS,
-        tools.publish,
+        lambda caller, given: handlers.pipelines.publish(
+            caller, given["ref"], given["name"], given.get("description", "")
+        ),
     )
     add(
         "unpublish",
@@ -133,7 +137,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         schemas.takes(("ref",), ref=schemas.REF),
         schemas.UNPUBLISHED,
         _REMOVES,
-        tools.unpublish,
+        lambda caller, given: handlers.pipelines.unpublish(caller, given["ref"]),
     )
     add(
         "delete_pipeline",
@@ -141,7 +145,7 @@ def add_tools(agent: FunctionAgent, handlers: Handlers) -> None:
         schemas.takes(("ref",), ref=schemas.REF),
         schemas.DELETED,
         _REMOVES,
-        tools.delete_pipeline,
+        lambda caller, given: handlers.pipelines.delete(caller, given["ref"]),
     )
 
 
@@ -156,48 +160,10 @@ class _Adding:
         self, name: str, description: str, takes: JsonObject, answers: JsonObject, hints: JsonObject, run: _Run
     ) -> None:
         async def call(ctx: CallContext, arguments: JsonObject) -> Completed:
-            return _answered(await run(Caller.of(self.scopes, ctx.turn.principal, ctx.turn.correlation), arguments))
+            answer = run(Caller.of(self.scopes, ctx.turn.principal, ctx.turn.correlation), arguments)
+            return _answered(await answer if isawaitable(answer) else answer)
 
         self.agent.tool(name, description, input_schema=takes, output_schema=answers, annotations=hints)(call)
-
-
-@dataclass(frozen=True)
-class _Tools:
-    """The functions of the tools."""
-
-    handlers: Handlers
-
-    async def validate(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return await validate(self.handlers.compiler, given["source"], caller.principal)
-
-    async def compile(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return await self.handlers.pipelines.compile(caller, given["source"], given.get("name"))
-
-    async def list_modules(self, caller: Caller, given: JsonObject) -> JsonObject:
-        modules = self.handlers.modules.documents(caller.principal)
-        return {"modules": matching(modules, given.get("tag"), given.get("search"))}
-
-    async def describe_module(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return self.handlers.modules.described(caller.principal, given["name"])
-
-    async def diff(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return await self.handlers.views.diff(caller, given["left"], given["right"])
-
-    async def history(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return await self.handlers.executions.page(caller, **given)
-
-    async def list_pipelines(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return {"pipelines": self.handlers.pipelines.listed(caller, given.get("namespace"))}
-
-    async def publish(self, caller: Caller, given: JsonObject) -> JsonObject:
-        about = given.get("description", "")
-        return await self.handlers.pipelines.publish(caller, given["ref"], given["name"], about)
-
-    async def unpublish(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return await self.handlers.pipelines.unpublish(caller, given["ref"])
-
-    async def delete_pipeline(self, caller: Caller, given: JsonObject) -> JsonObject:
-        return await self.handlers.pipelines.delete(caller, given["ref"])
 
 
 def _answered(answer: JsonObject) -> Completed:

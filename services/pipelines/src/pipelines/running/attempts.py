@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import JsonObject
@@ -26,13 +27,22 @@ _CODES: dict[str, TurnError] = {
 """The code of a failed turn by that of the error; `invalid_arguments` otherwise."""
 
 
-async def attempted(turn: Turn, emit: Emitter, scopes: Scopes, run: Callable[[Steps], Awaitable[Outcome]]) -> Outcome:
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at one execution."""
+
+    turn: Turn
+    steps: Steps
+    emit: Emitter
+
+
+async def attempted(turn: Turn, emit: Emitter, scopes: Scopes, run: Callable[[Attempt], Awaitable[Outcome]]) -> Outcome:
     """The outcome of `run`, or the failure that its exception stands for. The caller needs the scope `execute`."""
     if turn.model is not None:
         return Failed("unknown_model", "A pipeline has no model that another could stand in for.")
     try:
         scopes.check(turn.principal, Scope.EXECUTE)
-        return await run(Steps(turn, emit))
+        return await run(Attempt(turn, Steps(turn, emit), emit))
     except Superseded:
         raise
     except JournalUnusable as error:

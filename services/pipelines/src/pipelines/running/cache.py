@@ -29,6 +29,9 @@ _MOST_BYTES = 64 * 2**20
 _LARGEST = 65_536
 """Bytes of all answers that are kept in memory, and of one; the bucket keeps ones of ten times as much."""
 
+_OVERHEAD = 512
+"""Bytes of an entry besides its answer."""
+
 
 def cache_key(caller: Principal, basis: str, revision: str, arguments: Any) -> str:
     """A digest of who calls what: 64 hex digits."""
@@ -46,6 +49,10 @@ def _until(_: str, kept: _Kept, now: float) -> float:
     return now + kept.seconds
 
 
+def _size(kept: _Kept) -> int:
+    return _OVERHEAD + len(kept.answer)
+
+
 @dataclass
 class Cache:
     """The answers of this replica, and the shared ones."""
@@ -54,7 +61,7 @@ class Cache:
     clock: Callable[[], float] = monotonic
 
     def __post_init__(self) -> None:
-        self._own = TLRUCache[str, _Kept](_MOST_BYTES, _until, self.clock, lambda kept: len(kept.answer))
+        self._own = TLRUCache[str, _Kept](_MOST_BYTES, _until, self.clock, _size)
 
     async def get(self, key: str, backend: str | None) -> Answer | None:
         """The answer under a key, None if there is none."""

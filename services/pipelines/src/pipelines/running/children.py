@@ -18,11 +18,11 @@ from pallas_contracts.agents import JsonObject
 from pallas_contracts.ids import child_id
 from pallas_contracts.message import utc_now
 from pallas_contracts.turns import ToolCompleted, ToolFailed, ToolStarted, TurnRequested
-from pallas_executor.agent_runtime import Emitter, Turn
 from pallas_executor.steps import Steps
 from pipelines.modules.catalogue import Catalogue
 from pipelines.modules.module import Module
 from pipelines.running.answers import Answer, Failure, answer_of, read, refused, written
+from pipelines.running.attempts import Attempt
 
 MOST_DEPTH = 8
 """Turns above a turn: pipelines that call pipelines."""
@@ -49,20 +49,20 @@ class _Parent(Observer):
 class Children:
     """The calls of one attempt at one execution.
 
-    `prior` has the answers of an execution that was suspended, by call; `answers` collects those of this attempt.
+    `prior` has the answers of an execution that was suspended, by call. With `suspends`, `answers` collects those of
+    this attempt.
     """
 
-    turn: Turn
-    steps: Steps
-    emit: Emitter
+    attempt: Attempt
     calls: Calls
     catalogue: Catalogue
     prior: Mapping[str, str] = field(default_factory=dict[str, str])
+    suspends: bool = False
     answers: dict[str, str] = field(default_factory=dict[str, str])
 
     def has_answer(self, call: str, module: Module) -> bool:
         """Whether an earlier attempt, or the execution before its suspension, got an answer."""
-        return call in self.prior or self.steps.answer(call, module.basis) is not None
+        return call in self.prior or self.attempt.steps.answer(call, module.basis) is not None
 
     async def take(self, call: str, module: Module, answer: Answer) -> Answer:
         """Use an answer that was got elsewhere, and record it as the one of this call."""
@@ -76,33 +76,38 @@ class Children:
             Superseded: another attempt has taken over.
             JournalUnusable: something else was called here in an earlier attempt.
         """
-        if (known := self.prior.get(call) or self.steps.answer(call, module.basis)) is not None:
-            self.answers[call] = known
+        if (known := self.prior.get(call) or self.attempt.steps.answer(call, module.basis)) is not None:
+            self._remember(call, known)
             return read(known)
         team, agent, tool = module.definition.team, module.definition.agent, module.tool.name
         server = f"{team}/{agent}"
-        async with self.steps.under_way(safe=True):
+        async with self.attempt.steps.under_way(safe=True):
             started = ToolStarted(call=call, server=server, tool=tool, leaf=False, safe=module.repeatable)
-            await self.steps.tool_starting(started)
+            await self.attempt.steps.tool_starting(started)
         began = time.perf_counter()
         answer = await self._answered(call, module, arguments, seconds)
         took = round((time.perf_counter() - began) * 1000, 3)
         if isinstance(answer, Failure):
             failed = ToolFailed(call=call, server=server, tool=tool, duration_ms=took, code=answer.code)
-            self.emit.emit(failed)
+            self.attempt.emit.emit(failed)
         else:
-            self.emit.emit(ToolCompleted(call=call, server=server, tool=tool, duration_ms=took))
+            self.attempt.emit.emit(ToolCompleted(call=call, server=server, tool=tool, duration_ms=took))
         await self._record(call, module, answer)
         return answer
 
     async def _record(self, call: str, module: Module, answer: Answer | Failure) -> None:
-        self.answers[call] = written(answer)
-        await self.steps.record(call, module.basis, self.answers[call])
+        entry = written(answer)
+        self._remember(call, entry)
+        await self.attempt.steps.record(call, module.basis, entry)
+
+    def _remember(self, call: str, entry: str) -> None:
+        if self.suspends:
+            self.answers[call] = entry
 
     async def _answered(
         self, call: str, module: Module, arguments: JsonObject, seconds: float | None
     ) -> Answer | Failure:
-        if self.turn.depth >= MOST_DEPTH:
+        if self.attempt.turn.depth >= MOST_DEPTH:
             return Failure("node_failed", f"pipelines call each other more than {MOST_DEPTH} levels deep")
         checked = await module.check(arguments)
         if isinstance(checked, Refusal):
@@ -121,29 +126,29 @@ class Children:
 
     async def _made(self, request: TurnRequested, module: Module) -> TurnEnd | Refusal:
         """The end of the child. While the agent is busy, the call waits: its time limit is the node's."""
-        again = self.turn.attempt > 1
+        again = self.attempt.turn.attempt > 1
         definition = self.catalogue.definition(request.team, request.agent) or module.definition
-        with self.steps.elsewhere():
+        with self.attempt.steps.elsewhere():
             while True:
-                end = await self.calls.call_child(request, definition.limits, _Parent(self.steps), again=again)
+                end = await self.calls.call_child(request, definition.limits, _Parent(self.attempt.steps), again=again)
                 if not isinstance(end, Refusal) or end.code != "busy":
                     return end
                 again = end.turn_id is not None or again
                 await asyncio.sleep(max(_LEAST_PAUSE, (end.retry_after_ms or 0) / 1000))
 
     def _request(self, call: str, module: Module, arguments: JsonObject) -> TurnRequested:
-        turn_id = child_id(self.turn.turn_id, call)
+        turn_id = child_id(self.attempt.turn.turn_id, call)
         return TurnRequested(
             turn_id=turn_id,
             team=module.definition.team,
             agent=module.definition.agent,
             tool=module.tool.name,
             arguments=arguments,
-            principal=self.turn.principal,
-            parent=self.turn.turn_id,
-            depth=self.turn.depth + 1,
-            task=self.turn.task,
-            client=self.turn.client.model_copy(update={"progress": False, "log_level": None}),
+            principal=self.attempt.turn.principal,
+            parent=self.attempt.turn.turn_id,
+            depth=self.attempt.turn.depth + 1,
+            task=self.attempt.turn.task,
+            client=self.attempt.turn.client.model_copy(update={"progress": False, "log_level": None}),
             digest=turn_id,
             requested_at=utc_now(),
         )

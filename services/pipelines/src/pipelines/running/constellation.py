@@ -17,10 +17,9 @@ from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Progress
 from pallas_cst.reach import reach
 from pallas_executor.agent_runtime import AgentRuntime, Emitter, NeedsInput, Outcome, Turn
-from pallas_executor.steps import Steps
 from pipelines.programs.compiler import Compiler
 from pipelines.programs.program import Program
-from pipelines.running.attempts import attempted, completed, started
+from pipelines.running.attempts import Attempt, attempted, completed, started
 from pipelines.running.executing import Engine, ExecutionFailed, Ran
 from pipelines.running.inputs import Inputs, answered, ask_for, read_all_inputs, read_inputs
 from pipelines.running.pacing import PrioritySlots
@@ -32,15 +31,6 @@ from pipelines.storing.scopes import Scopes
 
 _AT_ONCE = 8
 """Items of a batch that run at a time, unless the caller says how many."""
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """One attempt at one execution."""
-
-    turn: Turn
-    steps: Steps
-    emit: Emitter
 
 
 @dataclass(frozen=True)
@@ -56,20 +46,22 @@ class ConstellationRuntime:
 
     async def run_turn(self, turn: Turn, emit: Emitter) -> Outcome:
         """Execute one attempt (see `AgentRuntime`)."""
-        tools = {"execute": self._execute, "resume": self._resume, "batch_execute": self._batch}
-        if turn.tool not in tools:
-            return await self.functions.run_turn(turn, emit)
-
-        async def run(steps: Steps) -> Outcome:
-            return await tools[turn.tool](_Attempt(turn, steps, emit))
-
+        match turn.tool:
+            case "execute":
+                run = self._execute
+            case "resume":
+                run = self._resume
+            case "batch_execute":
+                run = self._batch
+            case _:
+                return await self.functions.run_turn(turn, emit)
         return await attempted(turn, emit, self.scopes, run)
 
     async def read(self, question: AgentRead) -> JsonObject:
         """Answer a prompt, resource or completion request (see `AgentRuntime`)."""
         return await self.functions.read(question)
 
-    async def _execute(self, attempt: _Attempt) -> Outcome:
+    async def _execute(self, attempt: Attempt) -> Outcome:
         turn = attempt.turn
         program, milliseconds = await self._compiled(attempt)
         if turn.arguments.get("dry_run"):
@@ -94,7 +86,7 @@ class ConstellationRuntime:
         )
         return await self._run(attempt, program, inputs, began, milliseconds)
 
-    async def _resume(self, attempt: _Attempt) -> Outcome:
+    async def _resume(self, attempt: Attempt) -> Outcome:
         turn = attempt.turn
         execution = str(turn.arguments["executionId"])
 
@@ -110,10 +102,10 @@ class ConstellationRuntime:
         return await self._run(attempt, program, inputs, began, milliseconds)
 
     async def _run(
-        self, attempt: _Attempt, program: Program, inputs: Inputs, began: Suspension, compiled: float
+        self, attempt: Attempt, program: Program, inputs: Inputs, began: Suspension, compiled: float
     ) -> Outcome:
         """Run to the end, or as far as the inputs reach; `began` is the execution as it would be suspended."""
-        children = self.engine.children(attempt.turn, attempt.steps, attempt.emit, began.answers)
+        children = self.engine.children(attempt, began.answers, suspends=bool(inputs.missing))
         ran = await self.engine.run(program, inputs.values, children, self.engine.slots(), missing=inputs.missing)
         answer: JsonObject = {
             "success": True,
@@ -142,7 +134,7 @@ class ConstellationRuntime:
         await retry_while_unavailable(suspend, "keep the suspended execution", deadline=None)
         return completed(answer | {"missingInputs": missing, "pendingOutputs": list(pending)})
 
-    async def _batch(self, attempt: _Attempt) -> Outcome:
+    async def _batch(self, attempt: Attempt) -> Outcome:
         program, milliseconds = await self._compiled(attempt)
         items: list[JsonObject] = attempt.turn.arguments["inputs"]
         at_once = asyncio.Semaphore(attempt.turn.arguments.get("concurrency") or _AT_ONCE)
@@ -178,14 +170,14 @@ class ConstellationRuntime:
         )
 
     async def _item(
-        self, attempt: _Attempt, program: Program, number: int, given: JsonObject, slots: PrioritySlots
+        self, attempt: Attempt, program: Program, number: int, given: JsonObject, slots: PrioritySlots
     ) -> JsonObject:
         inputs = await read_all_inputs(program.checked, given)
-        children = self.engine.children(attempt.turn, attempt.steps, attempt.emit)
+        children = self.engine.children(attempt)
         ran = await self.engine.run(program, inputs, children, slots, prefix=f"{number}.")
         return {"success": True, "outputs": ran.outputs, "modulesExecuted": ran.called}
 
-    async def _compiled(self, attempt: _Attempt) -> tuple[Program, float]:
+    async def _compiled(self, attempt: Attempt) -> tuple[Program, float]:
         """The program in the arguments, and the milliseconds it took to compile it."""
         turn = attempt.turn
         source, ref = turn.arguments.get("source"), turn.arguments.get("ref")

@@ -12,10 +12,9 @@ from pallas_cst.evaluate import RunFailed, evaluate
 from pallas_cst.faults import Lines
 from pallas_cst.types import Type
 from pallas_cst.values import Value, to_json
-from pallas_executor.agent_runtime import Emitter, Turn
-from pallas_executor.steps import Steps
 from pipelines.modules.catalogue import Catalogue
 from pipelines.programs.program import Program
+from pipelines.running.attempts import Attempt
 from pipelines.running.cache import Cache
 from pipelines.running.children import Children
 from pipelines.running.large import worked_on
@@ -48,9 +47,9 @@ class Engine:
     most_calls: int
     pacing: Pacing = field(default_factory=Pacing)
 
-    def children(self, turn: Turn, steps: Steps, emit: Emitter, prior: Mapping[str, str] | None = None) -> Children:
-        """What makes the calls of one attempt."""
-        return Children(turn, steps, emit, self.calls, self.catalogue, prior or {})
+    def children(self, attempt: Attempt, prior: Mapping[str, str] | None = None, *, suspends: bool = False) -> Children:
+        """What makes the calls of one attempt. `suspends`: it ends with inputs missing, so its answers are kept."""
+        return Children(attempt, self.calls, self.catalogue, prior or {}, suspends)
 
     def slots(self) -> PrioritySlots:
         """The calls of one execution that run at a time."""

@@ -88,7 +88,7 @@ class Nodes:
         """
         if options.cache is None:
             return await self._retried(options, module, place, arguments)
-        caller, revision = self.children.turn.principal, module.definition.revision
+        caller, revision = self.children.attempt.turn.principal, module.definition.revision
         key = cache_key(caller, module.basis, revision, arguments)
         first = f"{place}.1"
         answered = self.children.has_answer(first, module)

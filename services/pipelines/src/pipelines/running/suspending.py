@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
+from pallas_bus.transport.reads import count_by_subject
+from pallas_bus.transport.streams import bucket_subject, stream_name
 from pallas_bus.turnlog.lookup import find_in_log
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import CONSTELLATION, PIPELINES_TEAM, SUSPENSIONS
@@ -11,8 +13,14 @@ from pallas_contracts.errors import Conflict, NotFound, Rejected
 from pallas_contracts.pipelines import Suspension
 from pallas_contracts.turns import Principal
 
+MOST_SUSPENDED = 100
+"""Executions of one caller that wait for inputs."""
+
 _LARGEST = 900_000
 """Bytes of an entry."""
+
+_MARK_SECONDS = 1.0
+"""How long the mark of a removed entry stays. Nobody follows this bucket."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +34,15 @@ class Suspensions:
 
         Raises:
             Rejected: its values are too large (`suspended_too_large`).
+            Conflict: too many executions of its caller wait (`too_many`).
             Unavailable: the bucket cannot be written now.
         """
+        owner, execution = suspension.owner, suspension.turn_id
+        if len(await self._waiting(owner) - {execution}) >= MOST_SUSPENDED:
+            raise Conflict(f"{MOST_SUSPENDED} executions of this caller wait for inputs already.", code="too_many")
         if len(suspension.model_dump_json()) > _LARGEST:
             raise Rejected("the values so far are too large to be kept", code="suspended_too_large")
-        await kv.put(self.bus, SUSPENSIONS, suspension, owner=suspension.owner, turn=suspension.turn_id)
+        await kv.put(self.bus, SUSPENSIONS, suspension, owner=owner, turn=execution)
 
     async def of(self, caller: Principal) -> list[Suspension]:
         """The executions of a caller, the newest first."""
@@ -71,11 +83,20 @@ class Suspensions:
             NotFound: the caller has none of this id that waits.
         """
         await self._entry(execution, caller)
-        await kv.delete(self.bus, SUSPENSIONS, owner=caller.token, turn=execution)
+        await self._remove(caller.token, execution)
 
     async def done(self, suspension: Suspension) -> None:
         """Remove an execution that has all its outputs."""
-        await kv.delete(self.bus, SUSPENSIONS, owner=suspension.owner, turn=suspension.turn_id)
+        await self._remove(suspension.owner, suspension.turn_id)
+
+    async def _remove(self, owner: str, execution: str) -> None:
+        await kv.delete(self.bus, SUSPENSIONS, marked=_MARK_SECONDS, owner=owner, turn=execution)
+
+    async def _waiting(self, owner: str) -> set[str]:
+        """The ids of the executions of an owner, without their values."""
+        subject = bucket_subject(SUSPENSIONS, SUSPENSIONS.key.filter(owner=owner))
+        found = await count_by_subject(self.bus, stream_name(SUSPENSIONS), subject)
+        return {key.rpartition(".")[2] for key in found}
 
     async def _entry(self, execution: str, caller: Principal) -> tuple[Suspension, int]:
         unknown = NotFound(f"There is no suspended execution {execution!r}.", code="unknown_execution")

@@ -17,7 +17,7 @@ from pallas_cst.functions import Function, Functions
 from pallas_cst.parse import parse
 from pallas_cst.stdlib import STANDARD_FUNCTIONS
 from pipelines.modules.catalogue import Catalogue, Modules, signature_of
-from pipelines.storing.entries import keeper_of
+from pipelines.storing.entries import image_owner
 from pipelines.storing.pipelines import StoredPipelines
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Drift:
         gone = [used.name for used in changed if used.name not in modules.functions.by_qualified]
         if gone:
             return f"{Code.UNDEFINED_FUNCTION}: there is no module {gone[0]} any more"[:LONGEST_TEXT]
-        image = await self.store.images.get(keeper_of(entry), entry.active_version.structural_hash)
+        image = await self.store.images.get(image_owner(entry), entry.active_version.structural_hash)
         faulty = await asyncio.to_thread(_faulty, image, modules) if image is not None else None
         if faulty is None:
             return None

@@ -12,7 +12,7 @@ from pallas_contracts.errors import Conflict, Unavailable
 from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import StoredPipeline
 from pipelines.storing.images import check_size
-from pipelines.storing.namespaces import SHARED, FullName, digest_of
+from pipelines.storing.namespaces import MARK_SECONDS, SHARED, FullName, digest_of
 
 _MOST_TRIES = 20
 
@@ -25,7 +25,7 @@ def expired(entry: StoredPipeline, now: datetime | None = None) -> bool:
     return entry.expires_at is not None and entry.expires_at <= (now or utc_now())
 
 
-def keeper_of(entry: StoredPipeline) -> str:
+def image_owner(entry: StoredPipeline) -> str:
     """The owner of the programs of an entry, as a token."""
     return SHARED if entry.namespace == SHARED else entry.owner
 
@@ -37,21 +37,21 @@ class Entries:
     bus: Bus
     table: Table[StoredPipeline]
     _kept: dict[str, dict[str, StoredPipeline]] = field(default_factory=dict[str, dict[str, StoredPipeline]])
-    _keepers: dict[str, str] = field(default_factory=dict[str, str])
+    _owners: dict[str, str] = field(default_factory=dict[str, str])
     _published: dict[str, StoredPipeline] = field(default_factory=dict[str, StoredPipeline])
 
     def __post_init__(self) -> None:
         self.table.on_change(self._changed)
 
     def _changed(self, key: str, entry: StoredPipeline | None) -> None:
-        if (before := self._keepers.pop(key, None)) is not None:
+        if (before := self._owners.pop(key, None)) is not None:
             del self._kept[before][key]
             if not self._kept[before]:
                 del self._kept[before]
         self._published.pop(key, None)
         if entry is not None:
-            self._keepers[key] = keeper = keeper_of(entry)
-            self._kept.setdefault(keeper, {})[key] = entry
+            self._owners[key] = owner = image_owner(entry)
+            self._kept.setdefault(owner, {})[key] = entry
             if entry.published is not None:
                 self._published[key] = entry
 
@@ -59,9 +59,9 @@ class Entries:
         """All entries, by name."""
         return _listed(self.table.values())
 
-    def kept_by(self, *keepers: str) -> list[StoredPipeline]:
+    def of_owners(self, *owners: str) -> list[StoredPipeline]:
         """The entries whose programs these own, by name."""
-        return _listed(entry for keeper in keepers for entry in self._kept.get(keeper, {}).values())
+        return _listed(entry for owner in owners for entry in self._kept.get(owner, {}).values())
 
     def published(self) -> list[StoredPipeline]:
         """The entries that are published, by name."""
@@ -93,7 +93,7 @@ class Entries:
                 check_size(self.bus, PIPELINE_NAMES, wanted)
             try:
                 if wanted is None:
-                    position = await kv.delete(self.bus, PIPELINE_NAMES, after=position, name=key)
+                    position = await kv.delete(self.bus, PIPELINE_NAMES, after=position, marked=MARK_SECONDS, name=key)
                 else:
                     position = await kv.put(self.bus, PIPELINE_NAMES, wanted, after=position, name=key)
             except Conflict:

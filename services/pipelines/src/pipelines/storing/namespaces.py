@@ -23,6 +23,9 @@ from pipelines.storing.scopes import Scope, Scopes
 SHARED = "shared"
 """The namespace that all see, and the owner of its programs."""
 
+MARK_SECONDS = 3600.0
+"""How long the mark of a removed entry stays: copies hear of it at once, or find it missing when they poll."""
+
 _AGENT = "agent"
 _TEMPORARY = "temp-"
 _LONGEST_WORD, _LONGEST_ID = 64, 500
@@ -191,7 +194,7 @@ class Namespaces:
         key = digest_of(namespace.short)
         known, position = self.table.entry(key)
         if known == namespace:
-            await kv.delete(self.bus, PIPELINE_NAMESPACES, after=position, namespace=key)
+            await kv.delete(self.bus, PIPELINE_NAMESPACES, after=position, marked=MARK_SECONDS, namespace=key)
 
     async def _own(self, caller: Caller, kind: _Kind, *, take: bool = False) -> str:
         """The caller's namespace, or the one that it would get now; with `take` it is the caller's then."""

@@ -20,7 +20,7 @@ from pallas_contracts.message import utc_now
 from pallas_contracts.pipelines import MOST_VERSIONS, PipelineImage, PipelineVersion, Publication, StoredPipeline
 from pallas_contracts.turns import Principal
 from pallas_executor.publish_definitions import revision_of
-from pipelines.storing.entries import Change, Entries, expired, keeper_of
+from pipelines.storing.entries import Change, Entries, expired, image_owner
 from pipelines.storing.images import Images
 from pipelines.storing.namespaces import SHARED, Caller, FullName, Namespaces, hash_of, not_found, read_name
 from pipelines.storing.publishing import by_tool, check_published, check_tool_name, published_definition
@@ -163,7 +163,9 @@ class StoredPipelines:
     def listed(self, caller: Caller, namespace: str | None = None) -> list[StoredPipeline]:
         """The caller's own pipelines and the shared ones, by name; all for an administrator."""
         caller.check(Scope.READ)
-        seen = self.entries.everything() if caller.scope >= Scope.ADMIN else self.entries.kept_by(caller.owner, SHARED)
+        seen = (
+            self.entries.everything() if caller.scope >= Scope.ADMIN else self.entries.of_owners(caller.owner, SHARED)
+        )
         return [entry for entry in seen if namespace in (None, entry.namespace)]
 
     def names_of(self, caller: Caller, structural_hash: str) -> list[str]:
@@ -289,7 +291,7 @@ class StoredPipelines:
             if namespace.short.startswith("agent:") and namespace.short not in used:
                 with suppress(Conflict):
                     await self.namespaces.release(namespace)
-        needed = {(keeper_of(entry), each.structural_hash) for entry in entries for each in entry.versions}
+        needed = {(image_owner(entry), each.structural_hash) for entry in entries for each in entry.versions}
         await self.images.forget_others(needed)
         await self.publish_definition()
 
@@ -324,19 +326,19 @@ class StoredPipelines:
         """Remove programs that an entry does not have any more, if no other one has them."""
         left = {each.structural_hash for each in before.versions} - {each.structural_hash for each in _versions(now)}
         if left:
-            keeper = keeper_of(before)
-            needed = {each.structural_hash for entry in self.entries.kept_by(keeper) for each in entry.versions}
-            await self.images.forget(*((keeper, each) for each in left - needed))
+            owner = image_owner(before)
+            needed = {each.structural_hash for entry in self.entries.of_owners(owner) for each in entry.versions}
+            await self.images.forget(*((owner, each) for each in left - needed))
 
     async def _delete_by_hash(self, caller: Caller, structural_hash: str, ref: str) -> None:
         found = False
-        for keeper in (caller.owner, SHARED):
-            if await self.images.get(keeper, structural_hash, drafts=True) is None:
+        for owner in (caller.owner, SHARED):
+            if await self.images.get(owner, structural_hash, drafts=True) is None:
                 continue
             found = True
             named = [
                 entry.name
-                for entry in self.entries.kept_by(keeper)
+                for entry in self.entries.of_owners(owner)
                 if structural_hash in {each.structural_hash for each in entry.versions}
             ]
             if named:
@@ -353,21 +355,21 @@ class StoredPipelines:
         for entry in self.entries.everything() if sees_all else self.entries.published():
             versions = entry.versions if sees_all else (entry.active_version,)
             if structural_hash in {each.structural_hash for each in versions}:
-                others.append(keeper_of(entry))
-        for keeper in dict.fromkeys((*readable, *others)):
-            image = await self.images.get(keeper, structural_hash, drafts=keeper == caller.owner)
+                others.append(image_owner(entry))
+        for owner in dict.fromkeys((*readable, *others)):
+            image = await self.images.get(owner, structural_hash, drafts=owner == caller.owner)
             if image is not None:
-                return Found(None, image, readable=sees_all or keeper in readable)
+                return Found(None, image, readable=sees_all or owner in readable)
         raise not_found(f"sha256:{structural_hash}")
 
     async def _found(self, entry: StoredPipeline, version: PipelineVersion, ref: str) -> Found:
-        image = await self.images.get(keeper_of(entry), version.structural_hash)
+        image = await self.images.get(image_owner(entry), version.structural_hash)
         if image is None:  # it was deleted meanwhile
             raise not_found(ref)
         return Found(entry, image)
 
     def _check_room(self, owner: str) -> None:
-        kept = Counter(entry.owner for entry in self.entries.kept_by(owner, SHARED))
+        kept = Counter(entry.owner for entry in self.entries.of_owners(owner, SHARED))
         if kept[owner] >= MOST_PIPELINES:
             raise Conflict(f"The owner has {MOST_PIPELINES} stored pipelines already.", code="too_many")
 

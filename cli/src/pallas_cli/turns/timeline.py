@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
 from pallas_cli.turns.tail import claim_text, text_of, time_of
+from pallas_contracts.ids import child_id
 from pallas_contracts.turns import (
     Answered,
     AnyEvent,
@@ -65,7 +66,7 @@ def timeline(turn: TurnHistory) -> list[Entry]:
     entries = [*_queue(turn, attempts)]
     for number, (attempt, following) in enumerate(zip_longest(attempts, attempts[1:]), 1):
         taken = frozenset(call for later in attempts[number:] for call in _taken(later))
-        entries += _Attempt(attempt, _end(turn, attempt, following), taken).entries()
+        entries += _Attempt(turn.turn_id, attempt, _end(turn, attempt, following), taken).entries()
         if (handed_back := attempt.handed_back) is not None:
             since = time_of(handed_back)
             taken_at = following.claim.at if following is not None else turn.outcome.ended_at if turn.outcome else None
@@ -114,6 +115,7 @@ def _taken(attempt: AttemptHistory) -> tuple[str, ...]:
 class _Attempt:
     """Nests the events of an attempt: calls in steps, a sub-agent in its call."""
 
+    turn_id: str
     history: AttemptHistory
     end: datetime | None
     taken: frozenset[str]
@@ -149,7 +151,10 @@ class _Attempt:
             case ToolStarted():
                 within, kind = self._steps.get(self._calling, self._whole), "tool" if event.leaf else "agent"
                 span = f"execute_tool {event.server}__{event.tool}" if event.leaf else f"execute_tool {event.tool}"
-                call = self._add(Entry(at, kind, f"{event.server}/{event.tool}", within=within, span=span))
+                what = f"{event.server}/{event.tool}"
+                if not event.leaf and "/" in event.server:  # an agent of the platform: a turn of its own
+                    what += f" (turn {child_id(self.turn_id, event.call)})"
+                call = self._add(Entry(at, kind, what, within=within, span=span))
                 call.taken_over = event.call in self.taken
                 self._calls[event.call] = call
                 if not event.leaf:

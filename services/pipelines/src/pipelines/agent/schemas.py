@@ -69,6 +69,7 @@ EXECUTED = _answers(
     resumptionCount=_COUNT,
     metrics=_METRICS,
     calls={"type": "array", "items": _ANY},
+    caller=_TEXT,
 )
 BATCH = _answers(
     "success",

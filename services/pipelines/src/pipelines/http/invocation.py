@@ -63,7 +63,7 @@ def _written(kind: t.Type) -> str:
     if isinstance(kind, t.OptionalOf):
         return f"Optional<{_written(kind.inner)}>"
     try:
-        read = check(parse(f"in x: {kind}"), Functions(())).inputs["x"]
+        read = check(parse(f"in x: {kind}\nout x"), Functions(())).inputs["x"]
     except Faulty:
         return "Json"
     return str(kind) if read == kind else "Json"

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import JsonObject
 from pallas_contracts.errors import PallasError, Superseded
 from pallas_contracts.turns import Result, TurnError
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 
 START = "0"
 """The place in the journal of what an execution starts from."""
+_LONGEST_TEXT = 2**20
 _CODES: dict[str, TurnError] = {
     "node_failed": "node_failed",
     "suspended_too_large": "suspended_too_large",
@@ -55,12 +57,14 @@ async def started(steps: Steps, basis: str, find: Callable[[], Awaitable[str]]) 
     """What an execution starts from: found once, and taken from the journal by later attempts."""
     if (known := steps.answer(START, basis)) is not None:
         return json.loads(known)
-    found = await find()
+    found = await retry_while_unavailable(find, "find what the execution starts from", deadline=None)
     await steps.record(START, basis, json.dumps(found))
     return found
 
 
 def completed(answer: JsonObject) -> Completed:
-    """An answer of a tool: as an object, and as text for clients that read no objects."""
-    text = {"type": "text", "text": json.dumps(answer, ensure_ascii=False)}
-    return Completed(Result(content=(text,), structured=answer))
+    """An answer of a tool: as an object, and as text for clients that read no objects, unless it is very long."""
+    text = json.dumps(answer, ensure_ascii=False)
+    if len(text) > _LONGEST_TEXT:
+        text = f"The answer has {len(text)} characters of JSON: see structuredContent."
+    return Completed(Result(content=({"type": "text", "text": text},), structured=answer))

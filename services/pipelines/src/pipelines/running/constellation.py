@@ -7,7 +7,9 @@ So all attempts run the same program.
 import asyncio
 import time
 from dataclasses import dataclass
+from functools import partial
 
+from pallas_bus.transport.retry import retry_while_unavailable
 from pallas_contracts.agents import AgentRead, JsonObject
 from pallas_contracts.errors import Rejected
 from pallas_contracts.message import utc_now
@@ -63,7 +65,7 @@ class ConstellationRuntime:
         turn = attempt.turn
         program, milliseconds = await self._compiled(attempt)
         if turn.arguments.get("dry_run"):
-            return completed({"success": True, "status": "planned", **plan_of(program)})
+            return completed({"success": True, "status": "planned", **plan_of(program, turn.principal)})
         given: JsonObject = {**turn.arguments["inputs"]}
         inputs = await read_inputs(program.checked, given)
         if inputs.missing and turn.arguments.get("on_missing") == "ask":
@@ -116,7 +118,8 @@ class ConstellationRuntime:
         }
         if not inputs.missing:
             if began.resumptions:
-                await self.suspensions.done(began)
+                done = partial(self.suspensions.done, began)
+                await retry_while_unavailable(done, "remove the execution that waited", deadline=None)
             return completed(answer)
         missing = {name: str(kind) for name, kind in inputs.missing.items()}
         pending = reach(program.checked, inputs.missing).pending
@@ -126,7 +129,9 @@ class ConstellationRuntime:
             "pending": tuple(pending),
             "resumed_by": None,
         }
-        await self.suspensions.suspend(began.model_copy(update=update))
+        suspended = began.model_copy(update=update)
+        suspend = partial(self.suspensions.suspend, suspended)
+        await retry_while_unavailable(suspend, "keep the suspended execution", deadline=None)
         return completed(answer | {"missingInputs": missing, "pendingOutputs": list(pending)})
 
     async def _batch(self, attempt: Attempt) -> Outcome:

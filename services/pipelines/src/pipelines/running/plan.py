@@ -1,15 +1,17 @@
 """What an execution would call (`execute` with `dry_run`)."""
 
 from pallas_contracts.agents import JsonObject
+from pallas_contracts.turns import Principal
 from pallas_cst import syntax as s
 from pallas_cst.faults import Lines
 from pipelines.programs.program import Program
 
 
-def plan_of(program: Program) -> JsonObject:
+def plan_of(program: Program, caller: Principal) -> JsonObject:
     """The calls of tools in the order of the source: what is called, where, and what the tool says of its effects.
 
-    A caller who may not use a tool has no module for it, so all of these may be called. Those in a branch may not be.
+    All are made in the name of the caller, who has no module for a tool that it may not use. A call in a branch may
+    not be made.
     """
     lines = Lines(program.source)
     calls: list[JsonObject] = []
@@ -33,6 +35,7 @@ def plan_of(program: Program) -> JsonObject:
         )
     calls.sort(key=lambda call: (call["line"], call["column"]))
     return {
+        "caller": f"{caller.type}:{caller.name or caller.id}",
         "inputs": program.inputs,
         "outputs": program.outputs,
         "structuralHash": f"sha256:{program.structural_hash}",

@@ -31,7 +31,7 @@ def states_of(graph: Graph, states: Mapping[str, State]) -> dict[str, State]:
 def lines_of(node: Node, state: State | None, width: int) -> list[str]:
     """A label of one or two lines: the name and the sign of the state, then the type or the options."""
     sign = f" {SIGNS[state]}" if state else ""
-    more = node.options if node.kind == "module" else type_text(node.type)
+    more = node.options if node.kind == "module" else short_type(node.type)
     return [cut(node.label, width - len(sign)) + sign, *([cut(more, width)] if more else ())]
 
 
@@ -39,10 +39,10 @@ def full_text(node: Node, state: State | None, width: int) -> str:
     """All that is known of a node, in one line."""
     options = f" with {node.options}" if node.options else ""
     progress = f" ({state})" if state else ""
-    return cut(f"{node.kind} {node.label}: {type_text(node.type)}{options}{progress}", width)
+    return cut(f"{node.kind} {node.label}: {short_type(node.type)}{options}{progress}", width)
 
 
-def type_text(kind: t.Type) -> str:
+def short_type(kind: t.Type) -> str:
     """A type as text, if it is not so large that the text would take long to make."""
     return str(kind) if kind.size <= _LARGE else "…"
 

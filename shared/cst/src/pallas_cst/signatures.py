@@ -1,7 +1,7 @@
 """Signatures of functions as JSON, with types as text: what a checker needs to know of functions that are elsewhere.
 
-Types are written as in programs, and three more that programs do not write: `Json`, `Nothing` and `(Int) => Boolean`.
-They are as `str` writes them: a field that has no name of the language has a JSON string, `{ "content type": String }`.
+Types are as `str` writes them, which is as in programs. Two more are not written in programs: `Nothing` and
+`(Int) => Boolean`. A field whose name is none of the language has a JSON string: `{ "content type": String }`.
 """
 
 import json

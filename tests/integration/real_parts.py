@@ -3,8 +3,8 @@
 import asyncio
 import shutil
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,8 @@ from pallas_executor.executor import Executor
 from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
+from pallas_runtime.run import Service
+from pallas_runtime.settings import Settings
 
 OWNED = [thing for thing in (*STREAMS, *BUCKETS) if thing.owner == GATEWAY]
 """The streams and buckets that gateways declare."""
@@ -87,17 +89,31 @@ class Front:
 
 
 @asynccontextmanager
+async def listening_service[S: Settings, R: Service](
+    service: str,
+    settings: type[S],
+    build: Callable[[S, Process], AbstractAsyncContextManager[R]],
+    given: Mapping[str, str],
+    *,
+    websockets: bool = False,
+) -> AsyncGenerator[tuple[R, Process]]:
+    """A service that listens on a free port, and its process. `given` are its variables without their prefix."""
+    listener = bind("127.0.0.1", 0)
+    process = Process(service, f"{service}-{uuid.uuid4().hex[:8]}", listener.getsockname()[1], Probes())
+    environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
+    async with build(settings.from_env(environ), process) as running:
+        process.probes.started = True
+        app = with_probes(process.probes, lambda: running.http)
+        async with listening(app, listener, drain_seconds=2, websockets=websockets):
+            yield running, process
+
+
+@asynccontextmanager
 async def a_gateway(url: str, **settings: str) -> AsyncGenerator[Front]:
     """A gateway that listens on a free port. `settings` are its variables without their prefix."""
-    given = {"PALLAS_NATS_URL": url, "PALLAS_AGENT_PORTS": "false", "PALLAS_DRAIN_SECONDS": "2"}
-    given |= {f"PALLAS_{name.upper()}": value for name, value in settings.items()}
-    listener = bind("127.0.0.1", 0)
-    process = Process("agent-gateway", f"agent-gateway-{uuid.uuid4().hex[:8]}", listener.getsockname()[1], Probes())
-    async with build_gateway(GatewaySettings.from_env(given), process) as gateway:
-        process.probes.started = True
-        app = with_probes(process.probes, lambda: gateway.http)
-        async with listening(app, listener, drain_seconds=2):
-            yield Front(gateway, process, f"http://127.0.0.1:{process.port}")
+    given = {"nats_url": url, "agent_ports": "false", "drain_seconds": "2", **settings}
+    async with listening_service("agent-gateway", GatewaySettings, build_gateway, given) as (gateway, process):
+        yield Front(gateway, process, f"http://127.0.0.1:{process.port}")
 
 
 async def until(look: Callable[[], Awaitable[bool]], within: float = PATIENCE) -> None:

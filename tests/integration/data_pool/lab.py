@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.builders import turn_requested
 from tests.integration.agent_worker.lab import Followed
-from tests.integration.real_parts import measured, until
+from tests.integration.real_parts import listening_service, measured, until
 from tests.waiting import soon
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -26,8 +26,6 @@ from pallas_contracts.agents import AgentDefinition, Trouble
 from pallas_contracts.catalog import AGENTS, ASK_POOL, DATA_AGENTS, DATA_TEAM, WORKERS
 from pallas_contracts.data_agents import DataAgent, PoolRequest
 from pallas_contracts.turns import Principal, TurnRequested
-from pallas_runtime.http.listener import bind, listening
-from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 
 type Message = dict[str, Any]
@@ -112,14 +110,8 @@ class Replica:
 async def a_pool(nats_url: str, **settings: str) -> AsyncGenerator[Replica]:
     """A replica of the pool that listens on a free port. `settings` are its variables without their prefix."""
     given = {"nats_url": nats_url, "drain_seconds": "5", **settings}
-    listener = bind("127.0.0.1", 0)
-    process = Process("data-pool", f"data-pool-{uuid.uuid4().hex[:8]}", listener.getsockname()[1], Probes())
-    environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
-    async with build(PoolSettings.from_env(environ), process) as pool:
-        process.probes.started = True
-        app = with_probes(process.probes, lambda: pool.http)
-        async with listening(app, listener, drain_seconds=2, websockets=True):
-            yield Replica(pool, process)
+    async with listening_service("data-pool", PoolSettings, build, given, websockets=True) as (pool, process):
+        yield Replica(pool, process)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from tests.builders import turn_requested
 from tests.integration.agent_worker.lab import Followed
-from tests.integration.real_parts import until
+from tests.integration.real_parts import listening_service, until
 
 from pallas_bus.transport import kv
 from pallas_bus.transport.access import Access
@@ -46,8 +46,7 @@ from pallas_executor.functions.context import CallContext
 from pallas_executor.functions.runtime import FunctionRuntime
 from pallas_executor.metrics import make_metrics
 from pallas_executor.publish_definitions import publish_definition
-from pallas_runtime.http.listener import bind, listening
-from pallas_runtime.probes import Probes, with_probes
+from pallas_runtime.probes import Probes
 from pallas_runtime.process import Process
 from pipelines.app import Pipelines, build
 from pipelines.settings import PipelinesSettings
@@ -77,14 +76,8 @@ class Replica:
 async def a_replica(nats_url: str, **settings: str) -> AsyncGenerator[Replica]:
     """A replica that listens on a free port. `settings` are its variables without their prefix."""
     given = {"nats_url": nats_url, "drain_seconds": "5", **settings}
-    listener = bind("127.0.0.1", 0)
-    process = Process("pipelines", f"pipelines-{uuid.uuid4().hex[:8]}", listener.getsockname()[1], Probes())
-    environ = {f"PALLAS_{name.upper()}": value for name, value in given.items()}
-    async with build(PipelinesSettings.from_env(environ), process) as service:
-        process.probes.started = True
-        app = with_probes(process.probes, lambda: service.http)
-        async with listening(app, listener, drain_seconds=2):
-            yield Replica(service, process)
+    async with listening_service("pipelines", PipelinesSettings, build, given) as (service, process):
+        yield Replica(service, process)
 
 
 @dataclass

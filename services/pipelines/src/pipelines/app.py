@@ -144,9 +144,8 @@ async def build(settings: PipelinesSettings, process: Process) -> AsyncGenerator
         ]
         await agents.synced.wait()  # a program is checked against all modules
         await executor.host(PIPELINES_TEAM, hosted)
-        bus.spawn(give_back_lost(bus, calls.liveness))
-        publish = partial(publish_definition, bus, definition)
-        for poll in (publish, store.publish_definition):
+        publish, give_back = partial(publish_definition, bus, definition), partial(give_back_lost, bus, calls.liveness)
+        for poll in (publish, store.publish_definition, give_back):
             bus.spawn(poll_now(poll))
         await enter(polling(bus, publish, _PUBLISH_EVERY))
         await enter(polling(bus, store.sweep, SWEEP_SECONDS))

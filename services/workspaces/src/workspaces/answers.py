@@ -1,0 +1,428 @@
+"""The answers of the REST API, as the console and the command line get them."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from workspaces.model import Health, JwtState, MessageStatus, TeamStatus
+
+
+class Shape(BaseModel):
+    """An answer, or a part of one."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class SessionView(Shape):
+    """The login. `csrf` is sent back as `X-CSRF-Token` with every request that changes something.
+
+    `turns`: the log of turns can be shown, because the broker is at hand.
+    """
+
+    account: str
+    csrf: str
+    version: str
+    turns: bool
+
+
+class HealthView(Shape):
+    """The cached health of an agent. `unknown` until it was checked for the first time."""
+
+    status: Health
+    message: str | None = None
+    at: datetime | None = None
+
+
+class Capabilities(Shape):
+    """What the registry says about an agent's model."""
+
+    model: str | None = None
+    vision: bool = False
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+
+
+class DiscoveredAgent(Shape):
+    """An agent in a registry. `icon` is a path of this service, which fetches the icon itself."""
+
+    server_id: str
+    name: str
+    title: str
+    description: str | None = None
+    version: str | None = None
+    icon: str | None = None
+    url: str
+    capabilities: Capabilities = Capabilities()
+    health: HealthView | None = None
+
+
+class UnusableEntry(Shape):
+    """An entry of a registry's document that cannot be used, and why."""
+
+    name: str
+    reason: str
+
+
+class Believed(Shape):
+    """What Mnemosyne answered about a team when it was asked last; `active` None: it knows no such team."""
+
+    active: bool | None
+    name: str | None = None
+    workspace_ids: tuple[str, ...] = ()
+    at: datetime
+
+
+class InstanceView(Shape):
+    """A registered instance. It never holds a token.
+
+    `workspace_ids` are those it is attached to here. `drift`: Mnemosyne believes something else, in a sentence.
+    """
+
+    id: str
+    name: str
+    registry_url: str
+    namespace: str | None
+    created_at: datetime
+    status: TeamStatus | None
+    status_reason: str | None
+    status_at: datetime | None
+    jwt: JwtState
+    has_agent_token: bool
+    agents: tuple[DiscoveredAgent, ...]
+    unusable: tuple[UnusableEntry, ...]
+    last_fetched_at: datetime | None
+    last_fetch_error: str | None
+    workspace_ids: tuple[str, ...]
+    pushed_workspaces: tuple[str, ...] | None
+    pushed_at: datetime | None
+    believed: Believed | None
+    drift: str | None
+
+
+class Instances(Shape):
+    """All registered instances, by name."""
+
+    instances: tuple[InstanceView, ...]
+
+
+class Revealed(Shape):
+    """The team JWT, once, and the YAML to put into the team's `fastagent.secrets.yaml` (auth contract, 9.1)."""
+
+    jwt: str
+    stanza: str
+    file: str = "fastagent.secrets.yaml"
+
+
+class WorkspaceView(Shape):
+    """A workspace, with the ids of the instances attached to it."""
+
+    id: str
+    name: str
+    created_at: datetime
+    instance_ids: tuple[str, ...]
+    conversations: int
+
+
+class WorkspaceList(Shape):
+    """All workspaces, by name."""
+
+    workspaces: tuple[WorkspaceView, ...]
+
+
+class AttachedInstance(Shape):
+    """One attached team, and how the registry was fetched: `warning` None if it answered."""
+
+    instance_id: str
+    name: str
+    agents: int
+    warning: str | None = None
+
+
+class Attached(Shape):
+    """The teams attached to a workspace."""
+
+    instances: tuple[AttachedInstance, ...]
+
+
+class AgentView(Shape):
+    """An agent that can be picked. `label` is `TeamName › AgentTitle`."""
+
+    instance_id: str
+    server_id: str
+    label: str
+    team: str
+    title: str
+    description: str | None
+    icon: str | None
+    health: HealthView
+    capabilities: Capabilities
+
+
+class EmptyPicker(Shape):
+    """What to say, and where to go, while there is no agent to pick."""
+
+    text: str
+    link: str
+
+
+class Picker(Shape):
+    """The agents of a workspace, by label."""
+
+    agents: tuple[AgentView, ...]
+    empty: EmptyPicker | None = None
+
+
+class AgentStatus(Shape):
+    """The cached health of one agent of one instance."""
+
+    instance_id: str
+    instance: str
+    server_id: str
+    title: str
+    health: HealthView
+
+
+class AgentStatuses(Shape):
+    """The cached health of all connected agents. `interval` is that of the checks, in seconds."""
+
+    agents: tuple[AgentStatus, ...]
+    interval: float
+
+
+class ConversationView(Shape):
+    """A conversation. `answering`: an agent is being called."""
+
+    id: str
+    workspace_id: str
+    title: str
+    created_at: datetime
+    updated_at: datetime
+    answering: bool = False
+
+
+class ConversationPage(Shape):
+    """Conversations of a workspace, the latest first. `next` is the `before` of the next page."""
+
+    conversations: tuple[ConversationView, ...]
+    next: str | None = None
+
+
+class ImageView(Shape):
+    """An image of a message; its bytes are at `/api/v1/images/{id}`."""
+
+    id: str
+    mime_type: str
+    bytes: int
+
+
+class ProgressView(Shape):
+    """The last status line of a running call (interface contract, section 5). `total` None: a spinner."""
+
+    progress: float
+    total: float | None
+    message: str | None
+    at: datetime
+
+
+class QuestionView(Shape):
+    """What an agent asks. `requested_schema` is a flat JSON Schema (MCP elicitation); `url` opens a page instead."""
+
+    id: str
+    message: str
+    requested_schema: dict[str, Any] | None = None
+    url: str | None = None
+
+
+class MessageView(Shape):
+    """A message of a conversation. `revision` is the id of the event that brought it to browsers."""
+
+    id: str
+    conversation_id: str
+    seq: int
+    revision: int
+    role: Literal["user", "assistant"]
+    content: str
+    status: MessageStatus
+    created_at: datetime
+    ended_at: datetime | None
+    images: tuple[ImageView, ...] = ()
+    agent_instance_id: str | None = None
+    agent_server_id: str | None = None
+    agent_title: str | None = None
+    error_code: str | None = None
+    error: str | None = None
+    turn_id: str | None = None
+    usage: dict[str, Any] | None = None
+    progress: ProgressView | None = None
+    question: QuestionView | None = None
+    remembers_from: int | None = None
+    attempt: int = 0
+
+
+class MessagePage(Shape):
+    """Messages of a conversation, the oldest first. `before` asks for the page of older ones; None: there is none."""
+
+    conversation: ConversationView
+    messages: tuple[MessageView, ...]
+    before: int | None = None
+
+
+class Sent(Shape):
+    """A message was accepted. `reply_id` is the agent's reply, which `events` will bring."""
+
+    message_id: str
+    reply_id: str
+    events: str
+
+
+class HookRunView(Shape):
+    """A hook that has run: what Mnemosyne was told, or why not."""
+
+    id: int
+    hook: str
+    instance_id: str
+    instance_name: str
+    attempt: int
+    ok: bool
+    error: str | None
+    data: dict[str, Any]
+    correlation: str
+    at: datetime
+    took_ms: int
+
+
+class HookRuns(Shape):
+    """Hook runs, the latest first. `due` is how many hooks wait."""
+
+    runs: tuple[HookRunView, ...]
+    due: int
+    next: int | None = None
+
+
+class SettingsView(Shape):
+    """The global settings. Times are seconds; `history_share` is the part of the context window that history may take.
+
+    `history_messages` and `history_bytes` count for models whose window is not known.
+    """
+
+    health_interval: float
+    reconcile_interval: float
+    history_share: float
+    history_messages: int
+    history_bytes: int
+
+
+class TurnLine(Shape):
+    """One turn in the list. Durations are milliseconds; None while it runs or where the log does not say."""
+
+    id: str
+    team: str
+    agent: str
+    tool: str | None
+    caller: str | None
+    state: str
+    code: str | None = None
+    requested_at: datetime | None
+    ended_at: datetime | None = None
+    queued_ms: float | None = None
+    took_ms: float | None = None
+    attempts: int = 0
+    worker: str | None = None
+    model: str | None = None
+    replay_of: str | None = None
+
+
+class TurnPage(Shape):
+    """Turns, the latest first. `next` is the `until` of the next page."""
+
+    turns: tuple[TurnLine, ...]
+    next: datetime | None = None
+
+
+type BarKind = Literal[
+    "queue", "attempt", "journal", "step", "model", "tool", "agent", "content", "joined", "cancel", "outcome"
+]
+
+
+class Bar(Shape):
+    """One row of a waterfall. `after_ms` is counted from the request; `took_ms` None: it has not ended, or is a moment.
+
+    `parent` is the `id` of the bar that contains it. `turn_id` leads to the turn of a sub-agent of the platform.
+    """
+
+    id: int
+    parent: int | None
+    kind: BarKind
+    what: str
+    note: str = ""
+    after_ms: float
+    took_ms: float | None
+    attempt: int = 0
+    failed: bool = False
+    taken_over: bool = False
+    turn_id: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class TurnTimes(Shape):
+    """Where the time went, in milliseconds; parallel calls count each, `rest` is outside all of them."""
+
+    total: float
+    queued: float
+    models: float
+    model_calls: int
+    tools: float
+    tool_calls: int
+    rest: float
+
+
+class TurnContent(Shape):
+    """What was asked and answered. `expired`: the log no longer has it."""
+
+    asked: dict[str, Any] | None
+    answer: Any = None
+    text: str = ""
+    expired: bool = False
+
+
+class TurnView(Shape):
+    """One turn as a waterfall. `message_id` and `conversation_id` are set if a conversation here has its answer."""
+
+    turn: TurnLine
+    bars: tuple[Bar, ...]
+    times: TurnTimes
+    trace: str | None = None
+    joins: int = 0
+    content: TurnContent | None = None
+    content_until: datetime | None = None
+    fault: str | None = None
+    can_replay: bool = False
+    why_not: str | None = None
+    conversation_id: str | None = None
+    workspace_id: str | None = None
+    message_id: str | None = None
+
+
+class Replayed(Shape):
+    """The turn that executes another one again."""
+
+    turn_id: str
+
+
+class Comparison(Shape):
+    """Two turns side by side. `equal` None: one of the answers is no longer stored."""
+
+    old: TurnView
+    new: TurnView
+    equal: bool | None
+
+
+class Problem(Shape):
+    """Why a request was refused. Bad input has `field` and `faults`."""
+
+    error: str
+    code: str
+    field: str | None = None
+    faults: tuple[dict[str, str], ...] | None = None

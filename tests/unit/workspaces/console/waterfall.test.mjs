@@ -136,3 +136,23 @@ test("the summary is the sentence that the command line prints", () => {
   assert.equal(sentence({ ...times, tool_calls: 0 }), "4.20 s: 100 ms waiting, 3.00 s in 2 model calls, 200 ms other");
   assert.equal(spoken(turn().tool, "Tool"), "Tool: tool, after 620 ms, took 300 ms, failed");
 });
+
+const { reactionTo } = await import(`${parts}keys.js`);
+
+test("arrow keys walk and fold the tree, and go no further than its ends", () => {
+  const { bars, queue, attempt, step, model, tool, outcome } = turn();
+  const open = rowsOf(bars, new Set());
+  assert.deepEqual(reactionTo("ArrowDown", open, queue.id), { focus: attempt.id });
+  assert.deepEqual(reactionTo("ArrowUp", open, queue.id), { focus: queue.id });
+  assert.deepEqual(reactionTo("End", open, queue.id), { focus: outcome.id });
+  assert.deepEqual(reactionTo("PageDown", open, queue.id), { focus: outcome.id });
+  assert.deepEqual(reactionTo("ArrowRight", open, attempt.id), { focus: step.id });
+  assert.deepEqual(reactionTo("ArrowLeft", open, attempt.id), { collapse: attempt.id });
+  assert.deepEqual(reactionTo("ArrowLeft", open, tool.id), { focus: step.id });
+  assert.deepEqual(reactionTo("ArrowRight", open, model.id), {});
+  const closed = rowsOf(bars, new Set([attempt.id]));
+  assert.deepEqual(reactionTo("ArrowRight", closed, attempt.id), { expand: attempt.id });
+  assert.deepEqual(reactionTo("*", closed, queue.id), { expandAll: [attempt.id] });
+  assert.deepEqual([reactionTo("f", open, tool.id), reactionTo("x", open, tool.id)], [{ zoom: "bar" }, {}]);
+  assert.deepEqual(reactionTo("ArrowDown", open, 99_999), {});
+});

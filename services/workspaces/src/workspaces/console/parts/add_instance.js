@@ -30,7 +30,7 @@ export function AddInstance({ onClose, onAdded }) {
         hint="Where the instance lists its agents. The path /.well-known/mcp/server.json is added if it is missing.">
         <input id=${`${id}-url`} name="registry_url" type="text" inputmode="url" required autofocus spellcheck="false" autocomplete="off"
           placeholder="https://puck.incus:24000/teams/research" aria-describedby=${`${id}-url-hint`} aria-invalid=${Boolean(faultOf("registry_url"))} /><//>
-      ${fault?.faults.length ? html`<ul class="faults">${fault.faults.map((each) => html`<li><code>${each.field}</code> ${each.fault ?? each.error ?? each.message}</li>`)}</ul>` : null}
+      ${fault?.faults.length ? html`<ul class="faults">${fault.faults.map((each) => html`<li><code>${each.field}</code> ${each.reason}</li>`)}</ul>` : null}
       <${Field} label="Name" for=${`${id}-name`} error=${faultOf("name")} hint="Without one, the registry's own name is taken.">
         <input id=${`${id}-name`} name="name" autocomplete="off" maxlength="200" placeholder="Research" aria-describedby=${`${id}-name-hint`} /><//>
       <${Field} label="Agent token" for=${`${id}-token`} error=${faultOf("agent_token")} hint="Only if its gateway asks for a bearer. It is stored encrypted and never shown again.">

@@ -56,7 +56,7 @@ function Form({ values, onSaved }) {
     setBusy(false);
   };
   const faultOf = (/** @type {string} */ name) =>
-    fault?.faults.find((each) => each.field === name)?.fault ?? (fault?.field === name ? fault.message.replace(`${name}: `, "") : null);
+    fault?.faults.find((each) => each.field === name)?.reason ?? (fault?.field === name ? fault.message.replace(`${name}: `, "") : null);
   return html`<form class="stack" onSubmit=${save} novalidate>
     ${GROUPS.map((group) => html`<section key=${group.title} class="card"><header><div class="grow"><h2>${group.title}</h2><p class="muted">${group.text}</p></div></header>
       <div class="settings">${group.entries.map((entry) => html`

@@ -1,1 +1,58 @@
-"""Builds the service."""
+"""Builds the service. Without the broker it works, but shows no turns, and its events wait in Postgres."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.types import ASGIApp
+
+from pallas_postgres.engine import open_engine, ping
+from pallas_runtime.process import Process
+from workspaces.access.login import Access
+from workspaces.changes.make import Changes
+from workspaces.http.parts import Parts
+from workspaces.http.routing import make_http
+from workspaces.live.hub import Hub
+from workspaces.metrics import make_metrics
+from workspaces.migrate import MIGRATIONS
+from workspaces.settings import WorkspacesSettings
+
+IDLE_SECONDS = 4
+"""After this time Postgres ends an idle transaction, so a replica that freezes within a change only delays others."""
+
+
+@dataclass(frozen=True)
+class Workspaces:
+    """The running service."""
+
+    http: ASGIApp
+    parts: Parts
+
+    async def drain(self) -> None:
+        """End the streams of events; the HTTP server finishes other requests."""
+        self.parts.stopping.set()
+        self.parts.hub.close()
+
+
+@asynccontextmanager
+async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerator[Workspaces]:
+    """Migrate the tables, and serve."""
+    metrics, committed = make_metrics(process.probes.metrics), asyncio.Event()
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        url = settings.postgres_url.get_secret_value()
+        idle = {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"}
+        engine = open_engine(url, pool=settings.postgres_pool, service="workspaces", options=idle)
+        stack.push_async_callback(engine.dispose)
+        await enter(process.needs(postgres=partial(ping, engine)))
+        hub = Hub(url)
+        metrics.listening.set_function(hub.listening.is_set)
+        await enter(process.running(hub.run(), "what other replicas tell"))
+        await MIGRATIONS.prepare(engine, hub.heard)
+        changes = Changes(engine, metrics, committed)
+        kept = settings.admin_password_hash
+        access = Access(engine, metrics, kept.get_secret_value() if kept else None)
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access)
+        yield Workspaces(make_http(parts), parts)

@@ -133,6 +133,17 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Age of the oldest unsent change", "s", {"age": level("pallas_lifecycle_lag_seconds")}),
         Panel("Unsent changes", "short", {"changes": level("pallas_lifecycle_unsent_events")}),
     ),
+    "Workspaces": (
+        Panel(
+            "Changes of workspaces",
+            "ops",
+            {"{{kind}} {{action}}": rate("pallas_workspaces_changes_total", "kind", "action")},
+        ),
+        Panel("Logins", "ops", {"{{how}} {{end}}": rate("pallas_workspaces_logins_total", "how", "end")}),
+        Panel("Replicas that hear the others", "short", {"listening": level("pallas_workspaces_listening")}),
+        Panel("Age of the oldest unsent change of workspaces", "s", {"age": level("pallas_workspaces_lag_seconds")}),
+        Panel("Unsent changes of workspaces", "short", {"changes": level("pallas_workspaces_unsent_events")}),
+    ),
     "Processes and broker": (
         Panel("Ready", "short", {"{{job}}": level("pallas_ready", "job")}),
         Panel("CPU", "percentunit", {"{{job}}": rate("process_cpu_seconds_total", "job")}),

@@ -26,6 +26,13 @@ class SessionView(Shape):
     turns: bool
 
 
+class LinkView(Shape):
+    """A link that logs in once, until it expires."""
+
+    url: str
+    expires_at: datetime
+
+
 class HealthView(Shape):
     """The cached health of an agent. `unknown` until it was checked for the first time."""
 

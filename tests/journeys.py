@@ -73,6 +73,16 @@ PIPELINE_TURN = (
 )
 """What is different for a pipeline: it is called at a gateway or over HTTP, and each call in it is a turn."""
 
+CONSOLE = (
+    Edge("operator", "workspaces", "http", "console"),
+    Edge("workspaces", "postgres", "postgres", "workspaces, instances, conversations"),
+    Edge("workspaces", "registry", "http", "catalogue"),
+    Edge("workspaces", "team-lifecycle", "http", "teams and their workspaces"),
+    Edge("workspaces", "agent-gateway", "mcp", "tools/call, get_health"),
+    Edge("team-lifecycle", "workspaces", "nats", "lifecycle.changed"),
+)
+"""What the console does: it is a client, which reaches agents over MCP and asks Mnemosyne over HTTP."""
+
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),
     Edge("agent-worker", "registry", "nats", "agents"),
@@ -107,7 +117,7 @@ BESIDE = (
 )
 """The background traffic, for which no turn waits."""
 
-EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *BESIDE)
+EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *CONSOLE, *BESIDE)
 
 type Connection = tuple[str, str]
 """Who opens a connection to whom."""

@@ -39,9 +39,10 @@ RESOLVER = "auth-resolver"
 SEARCH = "library-search"
 POOL = "data-pool"
 PIPELINES = "pipelines"
+WORKSPACES = "workspaces"
 CLI = "cli"
 
-SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES)
+SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES, WORKSPACES)
 SPEAKERS = (*SERVICES, CLI)
 """All that have a user at the broker. The CLI is the user of operators."""
 

@@ -138,9 +138,7 @@ class Leases:
     def has_lease(self, instance_id: Any) -> Any:
         """A condition: this runner still has the lease of an instance."""
         return (
-            select(DueHook.instance_id)
-            .where(DueHook.instance_id == instance_id, DueHook.owner == self.owner)
-            .exists()
+            select(DueHook.instance_id).where(DueHook.instance_id == instance_id, DueHook.owner == self.owner).exists()
         )
 
     async def _take(self, who: Who, instance_id: str) -> Due:

@@ -61,7 +61,9 @@ def read_document(document: Any, policy: Policy) -> Listing:
         reason = f"only the first {MOST_ENTRIES} entries are read"
         unusable.append(UnusableEntry(name=f"{left} further entries", reason=reason))
     namespaces = {agent.name.rpartition("/")[0] for agent in agents.values()}
-    return Listing(tuple(agents.values()), tuple(unusable), (namespaces.pop() or None) if len(namespaces) == 1 else None)
+    return Listing(
+        tuple(agents.values()), tuple(unusable), (namespaces.pop() or None) if len(namespaces) == 1 else None
+    )
 
 
 def _agent(server: Mapping[str, Any], policy: Policy) -> DiscoveredAgent:

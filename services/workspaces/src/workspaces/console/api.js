@@ -8,7 +8,7 @@ const TIMEOUT_MS = 30_000;
 export class ApiError extends Error {
   /**
    * @param {number} status
-   * @param {Partial<import("./api").Problem>} problem
+   * @param {Partial<import("./answers").Problem>} problem
    * @param {number | null} retryAfter seconds
    */
   constructor(status, problem, retryAfter = null) {
@@ -52,7 +52,7 @@ export async function request(method, path, body, options = {}) {
   throw new ApiError(response.status, await problemOf(response), retry > 0 ? retry : null);
 }
 
-/** @param {Response} response @returns {Promise<Partial<import("./api").Problem>>} */
+/** @param {Response} response @returns {Promise<Partial<import("./answers").Problem>>} */
 async function problemOf(response) {
   try {
     return await response.json();

@@ -70,7 +70,7 @@ function style(name) {
 }
 
 const loadWorkspaces = () =>
-  get("/workspaces").then((/** @type {import("./api").WorkspaceList} */ found) => (workspaces.value = found.workspaces), () => undefined);
+  get("/workspaces").then((/** @type {import("./answers").WorkspaceList} */ found) => (workspaces.value = found.workspaces), () => undefined);
 for (const kind of ["workspace", "resumed", "resync"]) on(kind, loadWorkspaces);
 
 // Whoever is not logged in goes to the login, and afterwards back to where they were.

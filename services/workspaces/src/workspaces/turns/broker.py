@@ -1,32 +1,17 @@
 """The connection to the broker, which the service can do without."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.errors import Unavailable
 
 
-@dataclass
+@dataclass(frozen=True)
 class Broker:
-    """The connection, once there is one."""
+    """The connection: `bus()` is None as long as there was none."""
 
-    _bus: Bus | None = None
-
-    @contextmanager
-    def using(self, bus: Bus) -> Iterator[None]:
-        """Use this connection inside the block."""
-        self._bus = bus
-        try:
-            yield
-        finally:
-            self._bus = None
-
-    @property
-    def at_hand(self) -> bool:
-        """Whether there is a connection now."""
-        return self._bus is not None and self._bus.connected
+    bus: Callable[[], Bus | None]
 
     def need(self) -> Bus:
         """The connection.
@@ -34,6 +19,7 @@ class Broker:
         Raises:
             Unavailable: there is none now (`no_broker`).
         """
-        if self._bus is None or not self._bus.connected:
+        bus = self.bus()
+        if bus is None or not bus.connected:
             raise Unavailable("turns cannot be shown now: the broker cannot be reached", code="no_broker")
-        return self._bus
+        return bus

@@ -1,12 +1,11 @@
 """A turn of the log as the answers have it."""
 
 from collections import Counter
-from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from pallas_bus.history.contents import Content, arguments_of, content_of
-from pallas_bus.history.timeline import Times, beginning, times_of, timeline
+from pallas_bus.history.timeline import Times, beginning, timeline, times_of
 from pallas_bus.history.turns import TurnHistory
 from pallas_calls.replay_turn import why_no_replay
 from pallas_contracts.turns import Fault, ModelCalled
@@ -70,15 +69,15 @@ def _content(turn: TurnHistory, found: Content) -> TurnContent:
 
 def shortened(value: Any, longest: int = LONGEST_TEXT) -> Any:
     """The same plain values, with long texts cut."""
-    match value:
-        case str() if len(value) > longest:
-            return f"{value[:longest]}… ({len(value) - longest:,} characters more)"
-        case dict():
-            return {name: shortened(each, longest) for name, each in value.items()}
-        case list() | tuple():
-            return [shortened(each, longest) for each in value]
-        case _:
-            return value
+    if isinstance(value, str):
+        left = len(value) - longest
+        return f"{value[:longest]}… ({left:,} characters more)" if left > 0 else value
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        return {name: shortened(each, longest) for name, each in given.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(each, longest) for each in cast("list[Any]", value)]
+    return value
 
 
 def _model(turn: TurnHistory) -> str | None:
@@ -92,8 +91,20 @@ def _model(turn: TurnHistory) -> str | None:
 
 
 def _times(times: Times) -> TurnTimes:
-    return TurnTimes(**{name: round(each * 1000, 3) if isinstance(each, float) else each for name, each in asdict(times).items()})
+    return TurnTimes(
+        total=_ms(times.total),
+        queued=_ms(times.queued),
+        models=_ms(times.models),
+        model_calls=times.model_calls,
+        tools=_ms(times.tools),
+        tool_calls=times.tool_calls,
+        rest=_ms(times.rest),
+    )
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
 
 
 def _ms_between(begin: datetime | None, end: datetime | None) -> float | None:
-    return round((end - begin).total_seconds() * 1000, 3) if begin is not None and end is not None else None
+    return _ms((end - begin).total_seconds()) if begin is not None and end is not None else None

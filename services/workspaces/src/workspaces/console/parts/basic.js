@@ -38,10 +38,10 @@ const HEALTH = /** @type {Record<string, {tone: Tone, word: string}>} */ ({
   error: { tone: "bad", word: "Unhealthy" }, unknown: { tone: "idle", word: "Not yet checked" },
 });
 
-/** The word and colour of a health. @param {import("../api").HealthView | null | undefined} health */
+/** The word and colour of a health. @param {import("../answers").HealthView | null | undefined} health */
 export const healthOf = (health) => HEALTH[health?.status ?? "unknown"] ?? { tone: "idle", word: "Unknown" };
 
-/** A dot, with the reason as its tooltip. `word`: with the word beside it. @param {{health: import("../api").HealthView | null | undefined, word?: boolean}} props */
+/** A dot, with the reason as its tooltip. `word`: with the word beside it. @param {{health: import("../answers").HealthView | null | undefined, word?: boolean}} props */
 export function HealthBadge({ health, word = false }) {
   const { tone, word: text } = healthOf(health);
   const title = health?.message ? `${text}: ${health.message}` : text;

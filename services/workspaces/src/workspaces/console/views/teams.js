@@ -23,7 +23,7 @@ export default function WorkspaceSettings({ params }) {
   return html`<div class="page">
     <nav aria-label="Breadcrumb" class="crumbs"><a href=${`/workspaces/${ws}`} dir="auto"><${Icon} name="arrow-left" size=${14} />${workspace.name}</a></nav>
     <header><div><h1>Workspace settings</h1><p>The teams whose agents can be talked to here, and what they may read.</p></div></header>
-    <${AttachedTeams} key=${ws} workspace=${workspace} />
+    <${AttachedTeams} key=${ws} workspace=${workspace} onSaved=${loaded.set} />
     <${Name} key=${`name ${ws}`} workspace=${workspace} onSaved=${loaded.set} />
     <${End} workspace=${workspace} />
   </div>`;

@@ -11,12 +11,15 @@ from starlette.types import ASGIApp
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
 from workspaces.access.login import Access
+from workspaces.answers import HealthView
 from workspaces.changes.make import Changes
+from workspaces.handlers.start import open_control
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
 from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
+from workspaces.mnemosyne.vault import Vault
 from workspaces.settings import WorkspacesSettings
 
 IDLE_SECONDS = 4
@@ -38,7 +41,12 @@ class Workspaces:
 
 @asynccontextmanager
 async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerator[Workspaces]:
-    """Migrate the tables, and serve."""
+    """Migrate the tables, and serve.
+
+    Raises:
+        Rejected: there is no key for the secrets in the database, or it does not open them.
+    """
+    vault = Vault.of(settings)
     metrics, committed = make_metrics(process.probes.metrics), asyncio.Event()
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -54,5 +62,10 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Access(engine, metrics, kept.get_secret_value() if kept else None)
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access)
+        control = await enter(open_control(settings, process, vault, engine, changes, hub, _unknown))
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control)
         yield Workspaces(make_http(parts), parts)
+
+
+def _unknown(_instance_id: str, _server_id: str) -> HealthView:
+    return HealthView(status="unknown")

@@ -107,7 +107,21 @@ BESIDE = (
 )
 """The background traffic, for which no turn waits."""
 
-EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *BESIDE)
+CONSOLE = (
+    Edge("caller", "workspaces", "http", "console"),
+    Edge("workspaces", "registry", "http", "catalogue"),
+    Edge("workspaces", "agent-gateway", "mcp", "tools/call"),
+    Edge("workspaces", "team-lifecycle", "http", "teams"),
+    Edge("workspaces", "postgres", "postgres", "workspaces, conversations"),
+    Edge("team-lifecycle", "workspaces", "nats", "lifecycle.changed"),
+    Edge("workspaces", "agent-worker", "nats", "turn.requested"),
+    Edge("workspaces", "agent-worker", "nats", "turn.claim"),
+    Edge("agent-worker", "workspaces", "nats", "turn.event"),
+)
+"""What the console of workspaces does. It reaches agents and teams as a program from outside would; over the broker it
+shows turns, and executes them again."""
+
+EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *BESIDE, *CONSOLE)
 
 type Connection = tuple[str, str]
 """Who opens a connection to whom."""

@@ -62,7 +62,7 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Access(engine, metrics, kept.get_secret_value() if kept else None)
-        control = await enter(open_control(settings, process, vault, engine, changes, hub, _unknown))
+        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, _unknown))
         parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control)
         yield Workspaces(make_http(parts), parts)
 

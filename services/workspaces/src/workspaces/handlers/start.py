@@ -15,6 +15,7 @@ from workspaces.hooks.runner import HookRunner
 from workspaces.hooks.settle import Settler
 from workspaces.hooks.state import Writer
 from workspaces.live.hub import Hub
+from workspaces.metrics import Metrics
 from workspaces.mnemosyne.teams import HttpTeams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
 from workspaces.registries.fetch import Fetcher, open_client
@@ -32,6 +33,7 @@ async def open_control(
     engine: AsyncEngine,
     changes: Changes,
     hub: Hub,
+    metrics: Metrics,
     health: HealthOf,
 ) -> AsyncGenerator[Control]:
     """Run hooks and the reconciler until the block ends."""
@@ -43,7 +45,8 @@ async def open_control(
         teams, defaults = HttpTeams(mnemosyne, settings.teams_url), default_settings(settings)
         refresher = Refresher(engine, changes, Fetcher(registries, policy))
         reconciler = Reconciler(engine, defaults, refresher)
-        runner = HookRunner(engine, hub, leases := Leases(engine), Settler(teams, vault, Writer(engine, leases)))
+        leases = Leases(engine)
+        runner = HookRunner(engine, hub, leases, Settler(teams, vault, Writer(engine, leases)), metrics)
         await enter(process.running(runner.run(), "hooks"))
         await enter(process.running(reconciler.run(), "reconciler"))
         waited = Leases(engine)

@@ -16,12 +16,15 @@ from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
 from workspaces.access.login import Access as Logins
+from workspaces.answers import HealthView
 from workspaces.changes.make import OUTBOX, Changes
+from workspaces.handlers.start import open_control
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
 from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
+from workspaces.mnemosyne.vault import Vault
 from workspaces.settings import WorkspacesSettings
 from workspaces.turns.broker import Broker
 
@@ -44,7 +47,12 @@ class Workspaces:
 
 @asynccontextmanager
 async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerator[Workspaces]:
-    """Migrate the tables, and serve."""
+    """Migrate the tables, and serve.
+
+    Raises:
+        Rejected: there is no key for the secrets in the database, or it does not open them.
+    """
+    vault = Vault.of(settings)
     metrics, committed = make_metrics(process.probes.metrics), asyncio.Event()
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -63,7 +71,8 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, broker)
+        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, _unknown))
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, broker)
         yield Workspaces(make_http(parts), parts)
 
 
@@ -78,3 +87,7 @@ async def _use_broker(
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
         with broker.using(bus):
             await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
+
+
+def _unknown(_instance_id: str, _server_id: str) -> HealthView:
+    return HealthView(status="unknown")

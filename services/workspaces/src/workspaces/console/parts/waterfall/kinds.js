@@ -18,3 +18,6 @@ export const KINDS = {
 
 /** Bars that contain others are drawn as thin lines, so that what takes the time stands out. */
 export const CONTAINERS = new Set(["attempt", "step"]);
+
+/** Bars whose text is a name, and no sentence of its own. */
+export const NAMED = new Set(["model", "tool", "agent"]);

@@ -6,6 +6,7 @@
  */
 import { html, useComputed, useEffect, useRef, useSignal } from "../../lib.js";
 import { navigate } from "../../router.js";
+import { Button } from "../basic.js";
 import { Axis, Lines, Overview } from "./axis.js";
 import { Inspector } from "./inspector.js";
 import { reactionTo } from "./keys.js";
@@ -75,6 +76,7 @@ export function Waterfall({ bars, total, running, now, label = "Timeline" }) {
     focused.value = id;
     /** @type {HTMLElement | null | undefined} */ (grid.current?.querySelector(`[data-bar="${id}"]`))?.focus();
   };
+  const mark = (/** @type {Range} */ marked) => (zoom.value = marked);
   const barOf = (/** @type {Event} */ event) => {
     const row = /** @type {Element} */ (event.target).closest?.("[data-bar]");
     return row instanceof HTMLElement ? Number(row.dataset.bar) : null;
@@ -82,21 +84,22 @@ export function Waterfall({ bars, total, running, now, label = "Timeline" }) {
 
   return html`<section class="wf" aria-label=${label}>
     <div class="wf-tools">
-      <button type="button" onClick=${() => (collapsed.value = new Set())} disabled=${!collapsed.value.size}>Expand all</button>
-      <button type="button" onClick=${() => (collapsed.value = allCollapsed(bars))}>Collapse all</button>
-      ${zoom.value && html`<button type="button" onClick=${() => (zoom.value = null)}>Whole turn</button>`}
+      <${Button} small kind="quiet" onClick=${() => (collapsed.value = new Set())} disabled=${!collapsed.value.size}>Expand all<//>
+      <${Button} small kind="quiet" onClick=${() => (collapsed.value = allCollapsed(bars))}>Collapse all<//>
+      ${zoom.value && html`<${Button} small icon="x" onClick=${() => (zoom.value = null)}>Whole turn<//>`}
     </div>
+    <${Overview} bars=${bars} length=${length.value} whole=${whole} range=${range} onMarked=${mark} />
     <div class="wf-grid" role="treegrid" aria-label=${label} aria-readonly="true" ref=${grid} onKeyDown=${onKeyDown}
       onFocusIn=${(/** @type {Event} */ event) => (focused.value = barOf(event) ?? focused.value)}
       onPointerOver=${(/** @type {Event} */ event) => (pointed.value = barOf(event))} onPointerLeave=${() => (pointed.value = null)}>
       <div role="row" class="wf-head">
         <div role="columnheader" class="wf-name">Operation</div>
-        <${Axis} range=${range} onMarked=${(/** @type {Range} */ marked) => (zoom.value = marked)} />
+        <${Axis} range=${range} onMarked=${mark} />
       </div>
       <${Lines} range=${range} />
       ${shown.map((row) => html`<${WaterfallRow} key=${row.bar.id} row=${row} range=${range} now=${now} focused=${row.bar.id === reachable} onToggle=${toggle} />`)}
     </div>
-    ${rows.length > shown.length && html`<button type="button" class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows</button>`}
+    ${rows.length > shown.length && html`<${Button} small class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows<//>`}
     <${Inspector} bar=${inspected} length=${length.value} />
   </section>`;
 }

@@ -11,8 +11,8 @@ import { Answer, Fault } from "../parts/turns/summary.js";
 import { TurnState } from "../parts/turns/turn_table.js";
 import { Waterfall } from "../parts/waterfall/waterfall.js";
 
-/** @typedef {import("../api").Comparison} Comparison */
-/** @typedef {import("../api").TurnView} View */
+/** @typedef {import("../answers").Comparison} Comparison */
+/** @typedef {import("../answers").TurnView} View */
 
 /** @param {{params: {a: string, b: string}}} props */
 export default function ComparePage({ params }) {
@@ -48,6 +48,6 @@ function Side({ label, view, longest }) {
       <${TurnState} line=${turn} />${turn.model && html`<span class="tag">${turn.model}</span>`}</header>
     <${Fault} view=${view} />
     <div class="card answer"><${Answer} view=${view} /></div>
-    <div class="card flush"><${Waterfall} key=${turn.id} bars=${view.bars} total=${longest} running=${!isOver(turn)} now=${now} label=${`Timeline, ${label}`} /></div>
+    <div class="card flush"><${Waterfall} key=${turn.id} bars=${view.bars} total=${view.times.total} scale=${longest} running=${!isOver(turn)} now=${now} label=${`Timeline, ${label}`} /></div>
   </section>`;
 }

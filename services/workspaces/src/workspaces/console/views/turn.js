@@ -11,7 +11,7 @@ import { TurnState } from "../parts/turns/turn_table.js";
 import { Waterfall } from "../parts/waterfall/waterfall.js";
 import { sentence } from "../parts/waterfall/words.js";
 
-/** @typedef {import("../api").TurnView} View */
+/** @typedef {import("../answers").TurnView} View */
 
 /** @param {{params: {id: string}}} props */
 export default function TurnPage({ params }) {
@@ -41,6 +41,7 @@ function Head({ view }) {
       <${Facts} view=${view} /></div>
     <div class="row wrap">
       ${view.conversation_id && html`<${Button} icon="message-square" href=${`/workspaces/${encodeURIComponent(view.workspace_id ?? "")}/conversations/${encodeURIComponent(view.conversation_id)}`}>Conversation<//>`}
-      <${Button} kind="primary" icon="rotate-cw" disabled=${!view.can_replay} title=${view.why_not ?? undefined} onClick=${() => setAsking(true)}>Run again<//></div></header>
+      <${Button} kind="primary" icon="rotate-cw" disabled=${!view.can_replay} title=${view.why_not ?? undefined} onClick=${() => setAsking(true)}>Run again<//>
+      ${view.why_not && isOver(turn) && html`<p class="why-not">${view.why_not}</p>`}</div></header>
     ${asking && html`<${RunAgain} view=${view} onClose=${() => setAsking(false)} />`}`;
 }

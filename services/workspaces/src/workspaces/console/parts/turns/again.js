@@ -6,7 +6,7 @@ import { Banner, Button, Field } from "../basic.js";
 import { Dialog } from "../dialog.js";
 import { useCallable } from "./filters.js";
 
-/** @typedef {import("../../api").TurnView} TurnView */
+/** @typedef {import("../../answers").TurnView} TurnView */
 
 /** @param {{view: TurnView, onClose: () => void}} props */
 export function RunAgain({ view, onClose }) {
@@ -22,7 +22,7 @@ export function RunAgain({ view, onClose }) {
     event.preventDefault();
     setBusy(true);
     try {
-      /** @type {import("../../api").Replayed} */
+      /** @type {import("../../answers").Replayed} */
       const made = await post(path`/turns/${turn.id}/again`, {
         ...(model && { model }), ...(agent !== turn.agent && { agent }), ...(sure && { confirmed: true }),
       });

@@ -2,7 +2,7 @@
 import { html } from "../../lib.js";
 import { duration, tokensOf } from "../waterfall/words.js";
 
-/** @typedef {import("../../api").TurnView} View */
+/** @typedef {import("../../answers").TurnView} View */
 /** @typedef {{name: string, old: number, new: number, show: (value: number) => string}} Figure */
 
 const plain = (/** @type {number} */ value) => value.toLocaleString("en");

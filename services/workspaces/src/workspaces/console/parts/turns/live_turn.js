@@ -4,7 +4,7 @@ import { ApiError, get, path, sentence } from "../../api.js";
 import { Banner, Button, Empty, Skeleton } from "../basic.js";
 import { isOver } from "./lines.js";
 
-/** @typedef {import("../../api").TurnView} TurnView */
+/** @typedef {import("../../answers").TurnView} TurnView */
 
 const AGAIN_MS = 1_000;
 const FRAME_MS = 80;

@@ -7,7 +7,7 @@ import { stretches } from "../waterfall/strip.js";
 import { counted, duration, tokens, tokensOf } from "../waterfall/words.js";
 import { isOver } from "./lines.js";
 
-/** @typedef {import("../../api").TurnView} TurnView */
+/** @typedef {import("../../answers").TurnView} TurnView */
 
 /** The sentence about where the time went, as a row of figures. @param {{view: TurnView}} props */
 export function Summary({ view }) {
@@ -65,7 +65,7 @@ export function Answer({ view }) {
   return html`<p class="muted">${isOver(turn) ? "There is no answer." : "There is no answer yet."}</p>`;
 }
 
-/** The message as text; whatever else was sent below it. @param {{content: import("../../api").TurnContent}} props */
+/** The message as text; whatever else was sent below it. @param {{content: import("../../answers").TurnContent}} props */
 function Asked({ content }) {
   if (!content.asked) return html`<p class="muted">What was asked is no longer kept.</p>`;
   const { message, ...rest } = content.asked;

@@ -1,7 +1,6 @@
-/** What the kinds of bars are called and which icon they have.
- * @import { BarKind } from "./tree.js" */
+// What the kinds of bars are called and which icon they have.
 
-/** @type {Readonly<Record<BarKind, {name: string, icon: string}>>} */
+/** @type {Readonly<Record<import("./tree.js").BarKind, {name: string, icon: string}>>} */
 export const KINDS = {
   queue: { name: "Waiting", icon: "timer" },
   attempt: { name: "Attempt", icon: "server" },

@@ -23,9 +23,10 @@ const MOST_ROWS = 300;
  * @param {number} props.total milliseconds that the turn took so far, as the server said
  * @param {boolean} props.running
  * @param {Signal<number>} props.now milliseconds after the request; grows while the turn runs
+ * @param {number} [props.scale] the axis reaches at least that far, in milliseconds
  * @param {string} [props.label]
  */
-export function Waterfall({ bars, total, running, now, label = "Timeline" }) {
+export function Waterfall({ bars, total, running, now, scale = 0, label = "Timeline" }) {
   const grid = /** @type {{current: HTMLElement | null}} */ (useRef(null));
   /** @type {Signal<ReadonlySet<number>>} */
   const collapsed = useSignal(collapsedAtFirst(bars));
@@ -33,11 +34,11 @@ export function Waterfall({ bars, total, running, now, label = "Timeline" }) {
   const focused = useSignal(bars[0]?.id ?? 0);
   const pointed = /** @type {Signal<number | null>} */ (useSignal(null));
   const most = useSignal(MOST_ROWS);
-  const known = useSignal({ bars, total, running });
-  useEffect(() => void (known.value = { bars, total, running }), [bars, total, running]);
+  const known = useSignal({ bars, total, running, scale });
+  useEffect(() => void (known.value = { bars, total, running, scale }), [bars, total, running, scale]);
 
   const length = useComputed(() => Math.max(lengthOf(known.value.bars, known.value.total), known.value.running ? now.value : 0));
-  const wholeEnd = useComputed(() => wholeRange(length.value, known.value.running).to);
+  const wholeEnd = useComputed(() => wholeRange(Math.max(length.value, known.value.scale), known.value.running).to);
   const range = useComputed(() => zoom.value ?? { from: 0, to: wholeEnd.value });
 
   const rows = rowsOf(bars, collapsed.value);

@@ -1,6 +1,6 @@
 /** The details of the bar under the pointer, else of the focused one, in a line that keeps its place.
  * @import { Bar } from "./tree.js" */
-import { html } from "../../lib.js";
+import { classes, html } from "../../lib.js";
 import { Icon } from "../basic.js";
 import { KINDS, NAMED } from "./kinds.js";
 import { duration, tokens } from "./words.js";
@@ -11,7 +11,7 @@ export function Inspector({ bar, length }) {
   const kind = KINDS[bar.kind];
   const share = bar.took_ms !== null && length > 0 ? Math.round((100 * bar.took_ms) / length) : 0;
   return html`<div class="wf-inspector">
-    <span class=${`wf-icon k-${bar.kind}`}><${Icon} name=${kind.icon} /></span>
+    <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${kind.icon} /></span>
     <span class="wf-title">${NAMED.has(bar.kind) && html`<b>${kind.name}</b> `}${bar.what}</span>
     <dl>
       <div><dt>at</dt><dd>${duration(bar.after_ms)}</dd></div>

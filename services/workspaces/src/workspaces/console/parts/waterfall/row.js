@@ -26,7 +26,7 @@ export function WaterfallRow({ row, range, now, focused, onToggle }) {
       ${row.expandable
         ? html`<button type="button" class="wf-toggle" tabindex="-1" aria-hidden="true" onClick=${() => onToggle(bar.id)}><${Icon} name="chevron-right" /></button>`
         : html`<span class="wf-toggle"></span>`}
-      <span class=${`wf-icon k-${bar.kind}`}><${Icon} name=${bar.failed && bar.kind === "outcome" ? "circle-alert" : KINDS[bar.kind].icon} /></span>
+      <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${bar.failed && bar.kind === "outcome" ? "circle-alert" : KINDS[bar.kind].icon} /></span>
       <span class="wf-what">${bar.what}</span>
       ${row.hidden ? html`<span class="wf-hidden">${row.hidden.toLocaleString("en")} more</span>` : null}
     </div>

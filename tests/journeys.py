@@ -80,8 +80,12 @@ CONSOLE = (
     Edge("workspaces", "team-lifecycle", "http", "teams and their workspaces"),
     Edge("workspaces", "agent-gateway", "mcp", "tools/call, get_health"),
     Edge("team-lifecycle", "workspaces", "nats", "lifecycle.changed"),
+    Edge("workspaces", "agent-worker", "nats", "turn.requested"),
+    Edge("workspaces", "agent-worker", "nats", "turn.claim"),
+    Edge("agent-worker", "workspaces", "nats", "turn.event"),
 )
-"""What the console does: it is a client, which reaches agents over MCP and asks Mnemosyne over HTTP."""
+"""What the console does: it is a client, which reaches agents over MCP and asks Mnemosyne over HTTP. Over the broker it
+shows turns, and executes them again."""
 
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),

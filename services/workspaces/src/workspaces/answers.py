@@ -412,6 +412,22 @@ class TurnView(Shape):
     message_id: str | None = None
 
 
+class TurnAgent(Shape):
+    """An agent of the platform that turns can be sent to. `model` None: it has none that could be replaced."""
+
+    team: str
+    agent: str
+    title: str
+    model: str | None
+
+
+class TurnModels(Shape):
+    """The models of all agents, and the agents. A team has the models of its own agents, and `offline`."""
+
+    models: tuple[str, ...]
+    agents: tuple[TurnAgent, ...]
+
+
 class Replayed(Shape):
     """The turn that executes another one again."""
 

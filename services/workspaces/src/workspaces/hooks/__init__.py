@@ -1,1 +1,1 @@
-"""What Mnemosyne is told (auth contract, section 8): durable, one at a time for each instance, and by what holds now."""
+"""What Mnemosyne is told (auth contract, section 8): durably, and about each instance one thing after the other."""

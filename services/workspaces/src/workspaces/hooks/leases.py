@@ -8,7 +8,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import case, delete, func, or_, select, text, tuple_, update
@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Unavailable
 from pallas_postgres.engine import postgres_errors
+from workspaces.live.hub import WORK, Hub
 from workspaces.model import Who
 from workspaces.tables import DueHook
 
@@ -29,13 +30,14 @@ LONGEST_DELAY = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A row that is leased. `attempt` counts from 1."""
+    """A row that is leased. `attempt` counts from 1. `others` are the hooks that were due before `Leases.hold`."""
 
     instance_id: str
     hooks: tuple[str, ...]
     version: int
     attempt: int
     who: Who
+    others: tuple[str, ...] = ()
 
 
 class Leases:
@@ -66,34 +68,48 @@ class Leases:
         return found
 
     @asynccontextmanager
-    async def hold(self, who: Who, instance_id: str) -> AsyncGenerator[Due]:
-        """Lease the row of an instance now, for whoever waits for it. What else is due stays due.
+    async def hold(self, who: Who, instance_id: str, *hooks: str) -> AsyncGenerator[Due]:
+        """Lease the row of an instance now, for whoever waits for it, and make `hooks` due in it.
+
+        At the end the lease is given back. What was not finished by then is due.
 
         Raises:
             Unavailable: somebody else has it for too long (`busy`).
         """
-        due = await self._take(who, instance_id)
+        due = await self._take(who, instance_id, hooks)
         try:
             yield due
         finally:
-            await self.release(due)
+            self._held.discard(instance_id)
+            with suppress(Unavailable):
+                async with postgres_errors(), AsyncSession(self._engine) as session:
+                    await self.free(session, [instance_id])
+                    await session.commit()
 
-    async def release(self, due: Due) -> None:
-        """Give a lease back. Without hooks the row goes."""
-        self._held.discard(due.instance_id)
-        mine = DueHook.instance_id == due.instance_id, DueHook.owner == self.owner
+    async def finish_own(self, session: AsyncSession, due: Due) -> None:
+        """Finish what was made due by `hold`, with the transaction of the session. What was due before stays due."""
+        if not due.others:
+            await self.finish(session, [due])
+            return
+        same = DueHook.instance_id == due.instance_id, DueHook.version == due.version, DueHook.owner == self.owner
+        await session.execute(update(DueHook).where(*same).values(hooks=list(due.others)))
+
+    async def release_all(self) -> None:
+        """Give all leases back, so that others need not wait for their end."""
         with suppress(Unavailable):
             async with postgres_errors(), AsyncSession(self._engine) as session:
-                await session.execute(delete(DueHook).where(*mine, DueHook.hooks == []))
-                await session.execute(update(DueHook).where(*mine).values(owner=None, leased_until=None))
+                await self.free(session, list(self._held))
                 await session.commit()
+        self._held.clear()
 
     async def finish(self, session: AsyncSession, ended: Sequence[Due]) -> set[str]:
         """Delete the rows of runs that are done, with the transaction of the session; changed ones are due again.
 
         Returns the ids of those whose lease was not lost.
         """
-        self._held -= {due.instance_id for due in ended}
+        self.forget(ended)
+        if not ended:
+            return set()
         keys = [(due.instance_id, due.version) for due in ended]
         mine = DueHook.owner == self.owner
         done = await session.scalars(
@@ -103,8 +119,7 @@ class Leases:
         )
         kept = set(done)
         if rest := [due.instance_id for due in ended if due.instance_id not in kept]:
-            changed = update(DueHook).where(mine, DueHook.instance_id.in_(rest)).values(owner=None, leased_until=None)
-            kept |= set(await session.scalars(changed.returning(DueHook.instance_id)))
+            kept |= await self.free(session, rest)
         return kept
 
     async def postpone(self, session: AsyncSession, due: Due) -> None:
@@ -124,12 +139,17 @@ class Leases:
             )
         )
 
+    def forget(self, ended: Sequence[Due]) -> None:
+        """Renew these leases no more."""
+        self._held -= {due.instance_id for due in ended}
+
     async def keep_renewing(self) -> None:
         """Renew the leases, for ever."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             if self._held:
-                renewed = update(DueHook).where(DueHook.owner == self.owner).values(leased_until=_until())
+                held = DueHook.owner == self.owner, DueHook.instance_id.in_(self._held)
+                renewed = update(DueHook).where(*held).values(leased_until=_until())
                 with suppress(Unavailable):
                     async with postgres_errors(), AsyncSession(self._engine) as session:
                         await session.execute(renewed)
@@ -141,17 +161,27 @@ class Leases:
             select(DueHook.instance_id).where(DueHook.instance_id == instance_id, DueHook.owner == self.owner).exists()
         )
 
-    async def _take(self, who: Who, instance_id: str) -> Due:
+    async def free(self, session: AsyncSession, instance_ids: Sequence[str]) -> set[str]:
+        """End the leases of rows that are due, and wake the runners."""
+        mine = DueHook.owner == self.owner, DueHook.instance_id.in_(instance_ids)
+        await session.execute(delete(DueHook).where(*mine, DueHook.hooks == []))
+        freed = update(DueHook).where(*mine).values(owner=None, leased_until=None).returning(DueHook.instance_id)
+        found = set(await session.scalars(freed))
+        if found:
+            await Hub.tell_in(session, WORK, "hooks", {})
+        return found
+
+    async def _take(self, who: Who, instance_id: str, hooks: Sequence[str]) -> Due:
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
                 while True:
-                    if (due := await self._try(who, instance_id)) is not None:
+                    if (due := await self._try(who, instance_id, hooks)) is not None:
                         self._held.add(instance_id)
                         return due
                     await asyncio.sleep(LOOK_AGAIN_SECONDS)
         raise Unavailable("Mnemosyne is being told about this instance; try again", code="busy")
 
-    async def _try(self, who: Who, instance_id: str) -> Due | None:
+    async def _try(self, who: Who, instance_id: str, hooks: Sequence[str]) -> Due | None:
         rows = insert(DueHook).values(
             instance_id=instance_id,
             hooks=[],
@@ -167,8 +197,14 @@ class Leases:
         )
         async with postgres_errors(), AsyncSession(self._engine) as session:
             row = (await session.execute(lease.returning(*_COLUMNS))).one_or_none()
+            if row is None:
+                return None
+            found = _due(row)
+            due = replace(found, hooks=tuple({*found.hooks, *hooks}), others=found.hooks, who=who)
+            wanted = update(DueHook).where(DueHook.instance_id == instance_id).values(hooks=list(due.hooks))
+            await session.execute(wanted)
             await session.commit()
-        return _due(row) if row is not None else None
+        return due
 
 
 _COLUMNS = (

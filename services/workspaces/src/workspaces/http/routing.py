@@ -10,8 +10,9 @@ from workspaces.http.console import Console, with_security_headers
 from workspaces.http.login import login_router
 from workspaces.http.parts import Parts
 from workspaces.http.paths import API
+from workspaces.http.turns import turns_router
 
-ROUTERS = (login_router,)
+ROUTERS = (login_router, turns_router)
 """The routes of each subject."""
 
 REFUSALS = refusals(

@@ -42,9 +42,10 @@ def read_document(document: Any, policy: Policy) -> Listing:
     Raises:
         Rejected: it has no list `servers` (`bad_registry`).
     """
-    if not isinstance(document, dict) or not isinstance(document.get("servers"), list):
+    servers = _object(document).get("servers")
+    if not isinstance(servers, list):
         raise Rejected(f"{FIELD}: the document has no list `servers`", code="bad_registry", field=FIELD)
-    entries = cast("list[Any]", document["servers"])
+    entries = cast("list[Any]", servers)
     agents, unusable = dict[str, DiscoveredAgent](), list[UnusableEntry]()
     for number, entry in enumerate(entries[:MOST_ENTRIES], 1):
         server = _object(_object(entry).get("server"))

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
+from workspaces.access.login import Access
 from workspaces.changes.make import Changes
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
@@ -49,7 +50,9 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         hub = Hub(url)
         metrics.listening.set_function(hub.listening.is_set)
         await enter(process.running(hub.run(), "what other replicas tell"))
-        await MIGRATIONS.prepare(engine, hub.listening.wait)
+        await MIGRATIONS.prepare(engine, hub.heard)
         changes = Changes(engine, metrics, committed)
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics)
+        kept = settings.admin_password_hash
+        access = Access(engine, metrics, kept.get_secret_value() if kept else None)
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access)
         yield Workspaces(make_http(parts), parts)

@@ -22,6 +22,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from pallas_outbox.rows import ChangeRow, PositionRow
+
 
 class Base(DeclarativeBase):
     """All tables."""
@@ -130,26 +132,16 @@ class RetiredTeam(Base):
     done_at: Mapped[datetime | None]
 
 
-class Change(Base):
+class Change(ChangeRow, Base):
     """A change. Numbers have no gap. The table is the audit log and the outbox of events; rows are never deleted."""
 
     __tablename__ = "changes"
-    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    kind: Mapped[str]
-    action: Mapped[str]
-    subject: Mapped[str]
-    actor: Mapped[str]
-    correlation: Mapped[str]
-    data: Mapped[dict[str, Any]]
-    at: Mapped[datetime]
 
 
-class RelayPosition(Base):
+class RelayPosition(PositionRow, Base):
     """One row: the number of the last change that the broker has stored."""
 
     __tablename__ = "relay_position"
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    sent: Mapped[int] = mapped_column(BigInteger)
 
 
 class DueHook(Base):
@@ -236,7 +228,7 @@ class ChatMessage(Base):
     key: Mapped[str | None]
     error_code: Mapped[str | None]
     error: Mapped[str | None]
-    turn_id: Mapped[str | None]
+    turn_id: Mapped[str | None] = mapped_column(index=True)
     usage: Mapped[dict[str, Any] | None]
     progress: Mapped[dict[str, Any] | None]
     question: Mapped[dict[str, Any] | None]

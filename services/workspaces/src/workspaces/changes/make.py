@@ -11,22 +11,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from pallas_contracts.catalog import WORKSPACE_CHANGED
 from pallas_contracts.errors import Unavailable
-from pallas_contracts.message import utc_now
+from pallas_outbox.outbox import Outbox
 from pallas_postgres.engine import postgres_errors
 from workspaces.live.hub import WORK, Hub
 from workspaces.metrics import Metrics
 from workspaces.model import Who
-from workspaces.tables import Change, DueHook
+from workspaces.tables import Change, DueHook, RelayPosition
 
 log = logging.getLogger(__name__)
 
-CHANGES_LOCK = 0x70616C6C776C
-"""The advisory lock of all changes."""
+OUTBOX = Outbox(Change, RelayPosition, WORKSPACE_CHANGED, lock=0x70616C6C776C)
 WAIT_SECONDS = 5.0
 """How long a change waits for the changes before it in this replica."""
 
@@ -95,40 +95,22 @@ class Changes:
             raise Unavailable("too many changes at once; try again", code="busy") from error
         try:
             async with postgres_errors(), AsyncSession(self._engine, expire_on_commit=False) as session:
-                await session.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
+                await OUTBOX.begin(session)
                 decision = await decide(session)
                 await session.flush()
-                number = await self._record(session, who, decision.events)
+                first = 0
+                if decision.events:
+                    sender = {"actor": who.account, "correlation": who.correlation}
+                    first = await OUTBOX.record(session, decision.events, **sender)
                 await make_due(session, who, decision.hooks)
                 await session.commit()
         finally:
             self._one_at_a_time.release()
         if decision.events:
             self._committed.set()
-        for offset, event in enumerate(decision.events):
-            self._log_change(who, event, number + offset)
+        for number, event in enumerate(decision.events, start=first):
+            self._log_change(who, event, number)
         return decision.result
-
-    async def _record(self, session: AsyncSession, who: Who, events: Sequence[Event]) -> int:
-        """Write the events. Returns the number of the first one."""
-        if not events:
-            return 0
-        first = 1 + (await session.scalar(select(func.coalesce(func.max(Change.number), 0))) or 0)
-        session.add_all(
-            Change(
-                number=number,
-                kind=event.kind,
-                action=event.action,
-                subject=event.id,
-                actor=who.account,
-                correlation=who.correlation,
-                data=event.data,
-                at=utc_now(),
-            )
-            for number, event in enumerate(events, start=first)
-        )
-        await session.flush()
-        return first
 
     def _log_change(self, who: Who, event: Event, number: int) -> None:
         self._metrics.changes.labels(event.kind, event.action).inc()

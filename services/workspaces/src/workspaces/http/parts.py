@@ -1,10 +1,14 @@
 """The dependencies of the routes."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pallas_bus.transport.connection import Bus
+from workspaces.access.login import Access
 from workspaces.changes.make import Changes
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
@@ -15,7 +19,7 @@ from workspaces.settings import WorkspacesSettings
 class Parts:
     """Postgres for reading, `changes` for writing, `hub` for telling browsers. `instance` is the name of this replica.
 
-    `stopping` is set when the process drains.
+    `broker()` is the connection to the broker, None without one. `stopping` is set when the process drains.
     """
 
     settings: WorkspacesSettings
@@ -24,4 +28,7 @@ class Parts:
     changes: Changes
     hub: Hub
     metrics: Metrics
+    access: Access
+    broker: Callable[[], Bus | None] = lambda: None
+    version: str = field(default_factory=lambda: version("pallas-workspaces"))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,32 +1,56 @@
-"""The routes."""
+"""The routes: the API below `/api/v1`, and the console everywhere else."""
 
-from fastapi import APIRouter, FastAPI
-from starlette.types import ASGIApp
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pallas_runtime.api_errors import add_error_handlers, refusals
+from pallas_runtime.front import Front
+from workspaces.http.admit import Admission
+from workspaces.http.console import Console, with_security_headers
+from workspaces.http.login import login_router
 from workspaces.http.parts import Parts
+from workspaces.http.paths import API
+from workspaces.http.turns import turns_router
 
-API = "/api/v1"
-REFUSALS = refusals({401: "Nobody is logged in", 403: "The request may come from another site", 422: "Bad input"})
+ROUTERS = (login_router, turns_router)
+"""The routes of each subject."""
+
+REFUSALS = refusals(
+    {
+        401: "Nobody is logged in",
+        403: "The CSRF token is wrong, or the request comes from another site",
+        404: "Not found",
+        409: "The request conflicts with the current state",
+        413: "The body is too large",
+        422: "Bad input; `field` names the field",
+        503: "Something that is needed cannot be used; `Retry-After` says when to try again",
+    }
+)
+"""The refusals that routes document."""
 
 
 def make_http(parts: Parts) -> ASGIApp:
     """The ASGI application."""
-    return make_app(parts)
+    api, console = make_api(parts), Console()
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        is_api = scope["path"] == "/api" or scope["path"].startswith("/api/")
+        await (api if is_api else console)(scope, receive, send)
+
+    return with_security_headers(Front(either, Admission(parts.access, parts.settings).admit))
 
 
-def make_app(parts: Parts) -> FastAPI:
-    """The routes."""
+def make_api(parts: Parts) -> FastAPI:
+    """The API. The state of a request must have `who` and `session`."""
     app = FastAPI(
         title="Pallas workspaces",
-        version="0.1",
+        version=parts.version,
         openapi_url=f"{API}/openapi.json",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    routers: tuple[APIRouter, ...] = ()
-    for router in routers:
-        app.include_router(router, prefix=API, responses=REFUSALS)
+    for router in ROUTERS:
+        app.include_router(router(parts), prefix=API, responses=REFUSALS)
     add_error_handlers(app)
     return app

@@ -122,6 +122,10 @@ class Hub:
                 if not self._readers[topic]:
                     del self._readers[topic]
 
+    async def heard(self) -> None:
+        """Wait until this replica hears the others."""
+        await self.listening.wait()
+
     def close(self) -> None:
         """End all subscriptions, and those to come."""
         self._closed = True

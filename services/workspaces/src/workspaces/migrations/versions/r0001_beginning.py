@@ -186,6 +186,7 @@ def _messages() -> None:
     unfinished = sa.text("status in ('sending', 'asking')")
     op.create_index("one_reply_at_a_time", "messages", ["conversation_id"], unique=True, postgresql_where=unfinished)
     op.create_index("changed_messages", "messages", ["conversation_id", "revision"])
+    op.create_index("ix_messages_turn_id", "messages", ["turn_id"])
     op.create_table(
         "images",
         sa.Column("id", _UUID, primary_key=True),

@@ -1,0 +1,100 @@
+// The start: who is logged in, which page is shown.
+import { Fragment, effect, html, render, signal, useEffect, useState } from "./lib.js";
+import { ApiError, get, sentence } from "./api.js";
+import { on, startEvents, stopEvents } from "./events.js";
+import { navigate, route, startRouter } from "./router.js";
+import { session, workspaces } from "./state.js";
+import { Banner, Button, Empty, Skeleton } from "./parts/basic.js";
+import { Confirm } from "./parts/dialog.js";
+import { Shell } from "./parts/shell.js";
+import { Toaster } from "./parts/toast.js";
+
+/** @type {import("./router.js").RouteDefinition[]} */
+const ROUTES = [
+  { path: "/login", view: "login" },
+  { path: "/", section: "workspaces", view: "workspaces" },
+  { path: "/workspaces/:ws", section: "workspaces", styles: ["chat.css"], view: "workspace" },
+  { path: "/workspaces/:ws/conversations/:c", section: "workspaces", styles: ["chat.css"], view: "workspace" },
+  { path: "/workspaces/:ws/settings", section: "workspaces", styles: ["admin.css"], view: "teams" },
+  { path: "/instances", section: "instances", styles: ["admin.css"], view: "instances" },
+  { path: "/instances/:id", section: "instances", styles: ["admin.css"], view: "instance" },
+  { path: "/health", section: "health", styles: ["admin.css"], view: "health" },
+  { path: "/deliveries", section: "deliveries", styles: ["admin.css"], view: "deliveries" },
+  { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
+  { path: "/turns", section: "turns", styles: ["admin.css"], view: "turns" },
+  { path: "/turns/:id", section: "turns", styles: ["admin.css"], view: "turn" },
+  { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css"], view: "compare" },
+];
+
+/** Why the session could not be asked for. */
+const unreachable = signal("");
+
+function App() {
+  const shown = route.value;
+  if (session.value === undefined)
+    return unreachable.value && html`<main class="alone"><${Banner} tone="bad" action=${html`<${Button} small onClick=${start}>Try again<//>`}>${unreachable.value}<//></main>`;
+  if (shown?.path === "/login" || !session.value) return html`<${Page} /><${Toaster} />`;
+  return html`<${Fragment}><${Shell}><${Page} /><//><${Confirm} /><${Toaster} /><//>`;
+}
+
+/** The view of the route. The old one stays until the new one is there. */
+function Page() {
+  const [view, setView] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState("");
+  const shown = route.value;
+  const definition = shown?.definition;
+  useEffect(() => {
+    if (!definition) return undefined;
+    let current = true;
+    setError("");
+    Promise.all([import(`./views/${definition.view}.js`), ...(definition.styles ?? []).map(style)]).then(
+      ([module]) => current && setView({ View: module.default, name: definition.view }),
+      () => current && setError("This page could not be loaded. Pallas may have been updated: load the page again."),
+    );
+    return () => void (current = false);
+  }, [definition?.view]);
+  if (error) return html`<div class="page"><${Banner} tone="bad" action=${html`<${Button} small onClick=${() => location.reload()}>Load again<//>`}>${error}<//></div>`;
+  if (!shown) return html`<div class="page"><${Empty} icon="circle-help" title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+  if (view?.name !== shown.definition.view) return html`<div class="page"><${Skeleton} /></div>`;
+  return html`<${view.View} params=${shown.params} query=${shown.query} />`;
+}
+
+/** Load one more style sheet, once. @param {string} name */
+function style(name) {
+  const href = `/assets/${name}`;
+  if (document.querySelector(`link[href="${href}"]`)) return undefined;
+  return new Promise((resolve, reject) => {
+    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href, onload: resolve, onerror: reject });
+    document.head.append(link);
+  });
+}
+
+const loadWorkspaces = () =>
+  get("/workspaces").then((/** @type {import("./answers").WorkspaceList} */ found) => (workspaces.value = found.workspaces), () => undefined);
+for (const kind of ["workspace", "resumed", "resync"]) on(kind, loadWorkspaces);
+
+// Whoever is not logged in goes to the login, and afterwards back to where they were.
+effect(() => {
+  const path = route.value?.path;
+  if (session.value === null && path !== "/login") {
+    stopEvents();
+    navigate(`/login${path && path !== "/" ? `?next=${encodeURIComponent(path)}` : ""}`, { replace: true });
+  } else if (session.value && path !== "/login" && !workspaces.peek()) {
+    startEvents();
+    void loadWorkspaces();
+  }
+  if (session.value === null) workspaces.value = null;
+});
+
+async function start() {
+  unreachable.value = "";
+  try {
+    session.value = await get("/session");
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 401)) unreachable.value = sentence(error);
+  }
+}
+
+startRouter(ROUTES);
+render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+void start();

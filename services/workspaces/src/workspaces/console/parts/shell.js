@@ -1,0 +1,69 @@
+// The frame of every page: navigation, skip link, the state of the event stream.
+import { html, useEffect, useRef, useSignal } from "../lib.js";
+import { post } from "../api.js";
+import { streamState } from "../events.js";
+import { route } from "../router.js";
+import { session, theme, workspaces } from "../state.js";
+import { Icon, IconButton } from "./basic.js";
+import { Menu } from "./menu.js";
+import { failed } from "./toast.js";
+
+const PAGES = [
+  { href: "/instances", icon: "server", name: "Pallas instances", section: "instances" },
+  { href: "/health", icon: "heart-pulse", name: "Health", section: "health" },
+  { href: "/deliveries", icon: "arrow-left-right", name: "Deliveries", section: "deliveries" },
+  { href: "/turns", icon: "activity", name: "Turns", section: "turns" },
+  { href: "/settings", icon: "settings", name: "Settings", section: "settings" },
+];
+const THEMES = /** @type {const} */ ([["auto", "monitor", "Like the system"], ["light", "sun", "Light"], ["dark", "moon", "Dark"]]);
+
+/** @param {{children?: import("../lib.js").Children}} props */
+export function Shell({ children }) {
+  const open = useSignal(false);
+  const drawer = useRef(/** @type {HTMLElement | null} */ (null));
+  const path = route.value?.path;
+  useEffect(() => void (open.value = false), [path]);
+  useEffect(() => {
+    if (open.value) drawer.current?.querySelector("a")?.focus();
+  }, [open.value]);
+  const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && (open.value = false);
+  return html`<div class="shell ${open.value ? "drawer-open" : ""}">
+    <a class="skip" href="#main">Skip to content</a>
+    <header class="topbar"><${IconButton} icon="menu" label="Navigation" aria-expanded=${open.value} onClick=${() => (open.value = true)} />
+      <${Brand} /></header>
+    <div class="scrim" onClick=${() => (open.value = false)} />
+    <nav class="sidebar" aria-label="Main" ref=${drawer} onKeyDown=${keys}><${Brand} /><${Navigation} /><${Footer} /></nav>
+    <main id="main" tabindex="-1">${children}</main>
+  </div>`;
+}
+
+export const Brand = () => html`<a class="brand" href="/"><img src="/assets/logo.svg" width="22" height="22" alt="" /><span>Pallas</span></a>`;
+
+function Navigation() {
+  const section = route.value?.definition.section;
+  const current = route.value?.params.ws;
+  return html`<div class="nav-scroll">
+    <ul><${Entry} href="/" icon="layout-grid" name="Workspaces" active=${section === "workspaces" && !current} /></ul>
+    <ul class="nested">${(workspaces.value ?? []).map((each) => html`
+      <${Entry} key=${each.id} href=${`/workspaces/${each.id}`} name=${each.name} active=${current === each.id} />`)}</ul>
+    <h2>Platform</h2>
+    <ul>${PAGES.filter((page) => page.section !== "turns" || session.value?.turns).map((page) => html`
+      <${Entry} key=${page.href} ...${page} active=${section === page.section} />`)}</ul></div>`;
+}
+
+/** @param {{href: string, icon?: string, name: string, active: boolean}} props */
+const Entry = ({ href, icon, name, active }) => html`
+  <li><a href=${href} aria-current=${active ? "page" : undefined}>${icon && html`<${Icon} name=${icon} />`}<span dir="auto">${name}</span></a></li>`;
+
+function Footer() {
+  const now = THEMES.find(([name]) => name === theme.value) ?? THEMES[0];
+  const logout = () => post("/logout").then(() => (session.value = null), failed);
+  return html`<div class="nav-foot"><${Stream} />
+    <span class="account"><${Icon} name="user" /><span>${session.value?.account}</span></span>
+    <${Menu} up label=${`Theme: ${now[2]}`} icon=${now[1]} actions=${THEMES.map(([name, icon, label]) => ({
+      label, icon, checked: theme.value === name, act: () => (theme.value = name) }))} />
+    <${IconButton} icon="log-out" label="Log out" onClick=${logout} /></div>`;
+}
+
+const Stream = () => html`<div class="stream" role="status">${streamState.value === "waiting" && html`
+  <span><${Icon} name="wifi-off" size=${14} />Reconnecting…</span>`}</div>`;

@@ -1,0 +1,51 @@
+// Points in time and durations, as people read them.
+import { computed, html, signal } from "../lib.js";
+
+const minute = signal(Date.now());
+setInterval(() => document.hidden || (minute.value = Date.now()), 30_000);
+/** The time, twice a minute. */
+export const now = computed(() => minute.value);
+
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const UNITS = /** @type {[Intl.RelativeTimeFormatUnit, number][]} */ ([["day", 86_400], ["hour", 3_600], ["minute", 60]]);
+
+/** "5 min. ago", and it goes on. The tooltip has the point in time. @param {{at: string | null | undefined, none?: string}} props */
+export function Time({ at, none = "never" }) {
+  if (!at) return html`<span class="muted">${none}</span>`;
+  return html`<time datetime=${at} title=${full.format(new Date(at))}>${ago(at, Math.max(now.value, Date.now()))}</time>`;
+}
+
+/** The time of day; of another day its date as well. @param {{at: string}} props */
+export function Clock({ at }) {
+  const date = new Date(at);
+  const today = date.toDateString() === new Date(now.value).toDateString();
+  const text = today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+  return html`<time datetime=${at} title=${full.format(date)}>${text}</time>`;
+}
+
+/** @param {string} at @param {number} [from] milliseconds */
+export function ago(at, from = Date.now()) {
+  const seconds = Math.round((new Date(at).getTime() - from) / 1000);
+  if (seconds < -14 * 86_400) return day.format(new Date(at));
+  for (const [unit, size] of UNITS) if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+  return "just now";
+}
+
+/** "840 ms", "1.2 s", "3 min 05 s"; null: a dash. @param {number | null | undefined} ms */
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1) return "<1 ms";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  const seconds = Math.floor(ms / 1000);
+  return seconds < 3600
+    ? `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`
+    : `${Math.floor(seconds / 3600)} h ${String(Math.floor(seconds / 60) % 60).padStart(2, "0")} min`;
+}
+
+/** "1.4 MB". @param {number} bytes */
+export const size = (bytes) =>
+  bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;

@@ -1,0 +1,74 @@
+// All workspaces, and making a new one.
+import { html, useEffect, useState } from "../lib.js";
+import { patch, path, post, remove, sentence } from "../api.js";
+import { navigate } from "../router.js";
+import { workspaces } from "../state.js";
+import { Button, Empty, Field, Icon, Skeleton } from "../parts/basic.js";
+import { Dialog, confirm } from "../parts/dialog.js";
+import { Menu } from "../parts/menu.js";
+
+/** @typedef {import("../answers").WorkspaceView} WorkspaceView */
+
+export default function Workspaces() {
+  const [dialog, setDialog] = useState(/** @type {"new" | WorkspaceView | null} */ (null));
+  useEffect(() => void (document.title = "Workspaces · Pallas"), []);
+  const all = workspaces.value;
+  const make = html`<${Button} kind="primary" icon="plus" onClick=${() => setDialog("new")}>New workspace<//>`;
+  return html`<div class="page">
+    <header><div><h1>Workspaces</h1><p>A workspace has its own conversations, and the teams that are attached to it.</p></div>${all?.length ? make : null}</header>
+    ${all === null ? html`<${Skeleton} />` : all.length === 0
+      ? html`<${Empty} icon="layout-grid" title="No workspaces yet" action=${make}>Make one, attach a team to it, and talk to its agents.<//>`
+      : html`<ul class="cards">${all.map((each) => html`<${Card} key=${each.id} workspace=${each} rename=${() => setDialog(each)} />`)}</ul>`}
+    ${dialog && html`<${NameDialog} workspace=${dialog === "new" ? null : dialog} onClose=${() => setDialog(null)} />`}
+  </div>`;
+}
+
+/** @param {{workspace: WorkspaceView, rename: () => void}} props */
+function Card({ workspace, rename }) {
+  const { id, name, conversations, instance_ids: teams } = workspace;
+  const drop = () => confirm({
+    title: `Delete “${name}”?`, action: "Delete workspace", danger: true,
+    text: `Its ${conversations === 1 ? "conversation is" : `${conversations} conversations are`} deleted for good, and its teams lose access to its libraries.`,
+    act: async () => {
+      await remove(path`/workspaces/${id}`);
+      workspaces.value = (workspaces.value ?? []).filter((each) => each.id !== id);
+    },
+  });
+  return html`<li class="card workspace-card">
+    <h2><a class="row-link ellipsis" dir="auto" href=${`/workspaces/${id}`}>${name}</a></h2>
+    <${Menu} label=${`More for ${name}`} actions=${[
+      { label: "Attached teams", icon: "users", act: () => navigate(`/workspaces/${id}/settings`) },
+      { label: "Rename", icon: "pencil", act: rename },
+      { label: "Delete", icon: "trash-2", danger: true, act: drop }]} />
+    <p class="facts"><span><${Icon} name="users" size=${14} />${count(teams.length, "team")}</span>
+      <span><${Icon} name="message-square" size=${14} />${count(conversations, "conversation")}</span></p></li>`;
+}
+
+/** @param {number} n @param {string} what */
+const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
+/** @param {{workspace: WorkspaceView | null, onClose: () => void}} props */
+function NameDialog({ workspace, onClose }) {
+  const [name, setName] = useState(workspace?.name ?? "");
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      /** @type {WorkspaceView} */
+      const saved = workspace ? await patch(path`/workspaces/${workspace.id}`, { name }) : await post("/workspaces", { name });
+      const others = (workspaces.value ?? []).filter((each) => each.id !== saved.id);
+      workspaces.value = [...others, saved].sort((a, b) => a.name.localeCompare(b.name));
+      onClose();
+      if (!workspace) navigate(`/workspaces/${saved.id}`);
+    } catch (fault) {
+      setError(sentence(fault));
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${workspace ? "Rename workspace" : "New workspace"} onClose=${onClose}><form onSubmit=${save}>
+    <div class="dialog-body"><${Field} label="Name" for="workspace-name" error=${error}>
+      <input id="workspace-name" value=${name} maxlength="200" required autofocus dir="auto" placeholder="Research" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /><//></div>
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy} disabled=${!name.trim()}>${workspace ? "Rename" : "Create"}<//></footer></form><//>`;
+}

@@ -29,9 +29,7 @@ POLL_SECONDS = 1.0
 class HookRunner:
     """Runs hooks. Run `run` in a task."""
 
-    def __init__(
-        self, engine: AsyncEngine, hub: Hub, leases: Leases, settler: Settler, metrics: Metrics
-    ) -> None:
+    def __init__(self, engine: AsyncEngine, hub: Hub, leases: Leases, settler: Settler, metrics: Metrics) -> None:
         self._engine = engine
         self._metrics = metrics
         self._outage = Outage(engine, settler.teams)
@@ -99,7 +97,7 @@ class HookRunner:
         for one in ended:
             for hook in one.due.hooks:
                 self._metrics.hook_runs.labels(hook, "ok" if one.error is None else "failed").inc()
-            if one.again:
+            if one.away:
                 self._outage.begin(one.due.instance_id)
             elif one.error is None:
                 self._outage.end()

@@ -1,0 +1,48 @@
+// The dialog that registers a Pallas instance by the URL of its registry.
+import { html, useId, useState } from "../lib.js";
+import { ApiError, post, sentence } from "../api.js";
+import { Banner, Button, Field } from "./basic.js";
+import { Dialog } from "./dialog.js";
+
+/** @param {{onClose: () => void, onAdded: (instance: import("../answers").InstanceView) => void}} props */
+export function AddInstance({ onClose, onAdded }) {
+  const id = useId();
+  const [busy, setBusy] = useState(false);
+  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
+  const add = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    const value = (/** @type {string} */ name) => String(form.get(name) ?? "").trim() || undefined;
+    setBusy(true);
+    setFault(null);
+    try {
+      onAdded(await post("/pallas", { registry_url: value("registry_url"), name: value("name"), agent_token: value("agent_token") }));
+    } catch (error) {
+      setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
+      setBusy(false);
+    }
+  };
+  const faultOf = (/** @type {string} */ name) => (fault?.field === name ? plain(fault.message, name) : null);
+  const elsewhere = fault && !["registry_url", "name", "agent_token"].includes(fault.field ?? "");
+  return html`<${Dialog} title="Add a Pallas instance" onClose=${onClose}><form onSubmit=${add}>
+    <div class="dialog-body">
+      <${Field} label="Registry URL" for=${`${id}-url`} error=${faultOf("registry_url")}
+        hint="Where the instance lists its agents. The path /.well-known/mcp/server.json is added if it is missing.">
+        <input id=${`${id}-url`} name="registry_url" type="text" inputmode="url" required autofocus spellcheck="false" autocomplete="off"
+          placeholder="https://puck.incus:24000/teams/research" aria-describedby=${`${id}-url-hint`} aria-invalid=${Boolean(faultOf("registry_url"))} /><//>
+      ${fault?.faults.length ? html`<ul class="faults">${fault.faults.map((each) => html`<li><code>${each.field}</code> ${each.reason}</li>`)}</ul>` : null}
+      <${Field} label="Name" for=${`${id}-name`} error=${faultOf("name")} hint="Without one, the registry's own name is taken.">
+        <input id=${`${id}-name`} name="name" autocomplete="off" maxlength="200" placeholder="Research" aria-describedby=${`${id}-name-hint`} /><//>
+      <${Field} label="Agent token" for=${`${id}-token`} error=${faultOf("agent_token")} hint="Only if its gateway asks for a bearer. It is stored encrypted and never shown again.">
+        <input id=${`${id}-token`} name="agent_token" type="password" autocomplete="off" aria-describedby=${`${id}-token-hint`} /><//>
+      ${elsewhere && html`<${Banner} tone="bad">${fault?.message}<//>`}
+    </div>
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy}>Add instance<//></footer>
+  </form><//>`;
+}
+
+/** The sentence without the name of the field in front, since it stands below that field. @param {string} text @param {string} field */
+const plain = (text, field) => {
+  const rest = text.startsWith(`${field}: `) ? text.slice(field.length + 2) : text;
+  return rest.charAt(0).toUpperCase() + rest.slice(1);
+};

@@ -1,0 +1,53 @@
+// What Mnemosyne believes about a team beside what is attached here.
+import { html, useState } from "../lib.js";
+import { path, post } from "../api.js";
+import { workspaces } from "../state.js";
+import { Banner, Button, Icon } from "./basic.js";
+import { failed } from "./toast.js";
+import { Time } from "./time.js";
+
+/** @typedef {import("../answers").InstanceView} Instance */
+
+/** @param {{instance: Instance, onChanged: (instance: Instance) => void}} props */
+export function BelievedCard({ instance, onChanged }) {
+  const [busy, setBusy] = useState(false);
+  const check = async () => {
+    setBusy(true);
+    try {
+      onChanged(await post(path`/pallas/${instance.id}/check`));
+    } catch (error) {
+      failed(error);
+    }
+    setBusy(false);
+  };
+  const { believed, drift } = instance;
+  const rows = rowsOf(instance);
+  return html`<section class="card" aria-labelledby="believed-title">
+    <header><div class="grow"><h2 id="believed-title">Mnemosyne</h2>
+      <p class="muted">${believed ? html`Asked <${Time} at=${believed.at} />` : "Not asked yet"} · last told <${Time} at=${instance.pushed_at} /></p></div>
+      <${Button} icon="refresh-cw" busy=${busy} onClick=${check}>Ask now<//></header>
+    ${drift ? html`<${Banner} tone="warn">${drift}<//>` : believed && html`<p class="lead ok"><${Icon} name="circle-check" />${agreement(believed)}</p>`}
+    ${believed?.active === null && html`<p class="muted">Mnemosyne knows no such team.</p>`}
+    ${rows.length > 0 && html`<table class="beliefs"><thead><tr><th scope="col">Workspace</th><th scope="col">Attached here</th><th scope="col">In Mnemosyne</th></tr></thead>
+      <tbody>${rows.map((row) => html`<tr key=${row.id} class=${row.there !== null && row.here !== row.there ? "differs" : ""}>
+        <th scope="row" dir="auto">${row.name}</th><td><${YesNo} yes=${row.here} /></td><td><${YesNo} yes=${row.there} /></td></tr>`)}</tbody></table>`}
+  </section>`;
+}
+
+/** @param {import("../answers").Believed} believed */
+const agreement = (believed) =>
+  believed.active === false ? "Mnemosyne has retired this team, as it should." : "Mnemosyne believes exactly what is attached here.";
+
+/** @param {{yes: boolean | null}} props */
+const YesNo = ({ yes }) => yes === null ? html`<span class="muted">not known</span>`
+  : html`<span class=${yes ? "yes" : "no"}><${Icon} name=${yes ? "check" : "x"} size=${14} />${yes ? "yes" : "no"}</span>`;
+
+/** One row for each workspace that either side names. @param {Instance} instance */
+function rowsOf(instance) {
+  const believed = instance.believed;
+  const ids = [...new Set([...instance.workspace_ids, ...(believed?.workspace_ids ?? [])])];
+  const names = new Map((workspaces.value ?? []).map((each) => [each.id, each.name]));
+  return ids.map((id) => ({
+    id, name: names.get(id) ?? id, here: instance.workspace_ids.includes(id), there: believed ? believed.workspace_ids.includes(id) : null,
+  }));
+}

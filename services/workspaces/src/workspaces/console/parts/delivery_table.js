@@ -1,0 +1,46 @@
+// What was told to Mnemosyne, run by run.
+import { html } from "../lib.js";
+import { Copy, Pill } from "./basic.js";
+import { Table } from "./table.js";
+import { Time, duration } from "./time.js";
+
+/** @typedef {import("../answers").HookRunView} Run */
+
+/** @type {Record<string, string>} */
+const WORDS = {
+  on_pallas_registered: "Create the team",
+  on_pallas_deleted: "Retire the team",
+  on_workspace_pallas_attached: "Push workspaces: attached",
+  on_workspace_pallas_detached: "Push workspaces: detached",
+  on_workspace_deleted: "Push workspaces: workspace deleted",
+  reconcile: "Reconcile",
+  rotate: "Rotate the token",
+};
+
+/** A hook in words; an unknown one by its name. @param {string} hook */
+export const hookInWords = (hook) => WORDS[hook] ?? hook.replace(/^on_/, "").replaceAll("_", " ");
+
+/** @param {{runs: readonly Run[], named?: boolean}} props `named`: with the name of the instance */
+export function DeliveryTable({ runs, named = false }) {
+  const instance = {
+    title: "Instance",
+    cell: (/** @type {Run} */ run) => html`<a href=${`/instances/${encodeURIComponent(run.instance_id)}`} dir="auto">${run.instance_name}</a>`,
+  };
+  const columns = [
+    { title: "Result", cell: (/** @type {Run} */ run) => html`<${Pill} tone=${run.ok ? "ok" : "bad"}>${run.ok ? "Delivered" : "Failed"}<//>` },
+    { title: "What", class: "what", cell: What },
+    ...(named ? [instance] : []),
+    { title: "Attempt", number: true, cell: (/** @type {Run} */ run) => run.attempt },
+    { title: "Took", number: true, cell: (/** @type {Run} */ run) => duration(run.took_ms) },
+    { title: "When", cell: (/** @type {Run} */ run) => html`<${Time} at=${run.at} />` },
+    { title: "Correlation", cell: (/** @type {Run} */ run) => html`<span class="correlation"><code title=${run.correlation}>${run.correlation.slice(0, 8)}</code><${Copy} text=${run.correlation} label="Copy the correlation id" /></span>` },
+  ];
+  return html`<${Table} label="Deliveries" columns=${columns} rows=${runs} keyOf=${(/** @type {Run} */ run) => run.id} />`;
+}
+
+/** @param {Run} run */
+function What(run) {
+  const ids = Array.isArray(run.data.workspace_ids) ? run.data.workspace_ids : null;
+  return html`<div><div title=${run.hook}>${hookInWords(run.hook)}</div>
+    ${run.error ? html`<div class="fault">${run.error}</div>` : ids && html`<div class="muted small">${ids.length === 1 ? "1 workspace" : `${ids.length} workspaces`}</div>`}</div>`;
+}

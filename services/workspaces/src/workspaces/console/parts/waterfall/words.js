@@ -1,0 +1,70 @@
+/**
+ * What a waterfall says in words: durations, tokens and the sentence about where the time went.
+ * @import { Bar } from "./tree.js"
+ *
+ * @typedef {object} TurnTimes Milliseconds, as `GET /turns/{id}` has them.
+ * @property {number} total
+ * @property {number} queued
+ * @property {number} models
+ * @property {number} model_calls
+ * @property {number} tools
+ * @property {number} tool_calls
+ * @property {number} rest
+ */
+
+/** A duration with three digits at most and its unit. @param {number} ms */
+export function duration(ms) {
+  if (ms < 1) return ms < 0.05 ? "0 ms" : `${ms.toFixed(1)} ms`;
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  if (ms < 9_995) return `${(ms / 1000).toFixed(2)} s`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+/** The text of a tick: all ticks of an axis have the same unit. @param {number} at @param {number} widest both in ms */
+export function tickText(at, widest) {
+  if (at === 0) return "0";
+  if (widest < 1000) return `${Number(at.toFixed(2))} ms`;
+  if (widest < 120_000) return `${Number((at / 1000).toFixed(3))} s`;
+  return widest < 7_200_000 ? `${Number((at / 60_000).toFixed(2))} min` : `${Number((at / 3_600_000).toFixed(2))} h`;
+}
+
+/** @param {number} number @param {string} what */
+export const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
+
+/** "4.20 s: 100 ms waiting, 3.00 s in 2 model calls, 900 ms in 1 tool call, 200 ms other". @param {TurnTimes} times */
+export function sentence(times) {
+  const parts = [`${duration(times.queued)} waiting`];
+  if (times.model_calls) parts.push(`${duration(times.models)} in ${counted(times.model_calls, "model call")}`);
+  if (times.tool_calls) parts.push(`${duration(times.tools)} in ${counted(times.tool_calls, "tool call")}`);
+  parts.push(`${duration(times.rest)} other`);
+  return `${duration(times.total)}: ${parts.join(", ")}`;
+}
+
+/** "1,204 in, 87 out"; empty if the bar has no tokens. @param {Pick<Bar, "input_tokens"|"output_tokens">} bar */
+export function tokens(bar) {
+  if (bar.input_tokens === null && bar.output_tokens === null) return "";
+  return `${(bar.input_tokens ?? 0).toLocaleString("en")} in, ${(bar.output_tokens ?? 0).toLocaleString("en")} out`;
+}
+
+/** The sums of all model calls. @param {readonly Bar[]} bars */
+export function tokensOf(bars) {
+  const sum = { input_tokens: 0, output_tokens: 0 };
+  for (const bar of bars) {
+    sum.input_tokens += bar.input_tokens ?? 0;
+    sum.output_tokens += bar.output_tokens ?? 0;
+  }
+  return sum;
+}
+
+/** A bar in one sentence, for screen readers. @param {Bar} bar @param {string} kind the name of its kind */
+export function spoken(bar, kind) {
+  const parts = [`${kind}: ${bar.what}`, `after ${duration(bar.after_ms)}`];
+  if (bar.took_ms !== null) parts.push(`took ${duration(bar.took_ms)}`);
+  if (tokens(bar)) parts.push(`tokens ${tokens(bar)}`);
+  if (bar.failed) parts.push("failed");
+  if (bar.taken_over) parts.push("taken over by a later attempt");
+  return parts.join(", ");
+}

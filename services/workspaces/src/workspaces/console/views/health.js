@@ -1,0 +1,51 @@
+// Health: every agent that is attached somewhere, grouped by instance, as it was when it was last asked.
+import { html, useEffect } from "../lib.js";
+import { get } from "../api.js";
+import { on } from "../events.js";
+import { Empty, HealthBadge } from "../parts/basic.js";
+import { Loading, useLoaded } from "../parts/load.js";
+import { Time } from "../parts/time.js";
+
+/** @typedef {import("../answers").AgentStatus} Status */
+/** @typedef {import("../answers").AgentStatuses} Statuses */
+
+const ORDER = ["error", "degraded", "unknown", "ok"];
+const WORDS = /** @type {Record<string, string>} */ ({ ok: "healthy", degraded: "degraded", error: "unhealthy", unknown: "not yet checked" });
+const TONES = /** @type {Record<string, string>} */ ({ ok: "ok", degraded: "warn", error: "bad", unknown: "idle" });
+
+export default function HealthPage() {
+  const loaded = useLoaded(() => /** @type {Promise<Statuses>} */ (get("/agents/status")), [], ["agents", "instance"]);
+  const { data, set } = loaded;
+  useEffect(() => void (document.title = "Health · Pallas"), []);
+  useEffect(() => on("health", (/** @type {Status} */ status) => {
+    if (data) set({ ...data, agents: data.agents.map((each) => (same(each, status) ? status : each)) });
+  }), [data]);
+  const groups = Map.groupBy(data?.agents ?? [], (each) => each.instance_id);
+  return html`<div class="page">
+    <header><div><h1>Health</h1><p>All agents of attached teams. ${data && `They are asked every ${data.interval} s.`}</p></div></header>
+    ${!data ? html`<${Loading} loaded=${loaded} lines=${6} />` : !data.agents.length
+      ? html`<${Empty} icon="heart-pulse" title="No agent is attached">Attach a team to a workspace, and its agents are checked from then on.<//>`
+      : html`<${Counts} agents=${data.agents} />${[...groups].map(([id, agents]) => html`<${Group} key=${id} id=${id} agents=${agents} />`)}`}
+  </div>`;
+}
+
+/** @param {Status} one @param {Status} other */
+const same = (one, other) => one.instance_id === other.instance_id && one.server_id === other.server_id;
+
+/** @param {{agents: readonly Status[]}} props */
+const Counts = ({ agents }) => html`<p class="counts" role="status">${ORDER.map((status) => {
+  const count = agents.filter((each) => each.health.status === status).length;
+  return count ? html`<span key=${status} class=${TONES[status]}><i class="dot" /><b>${count}</b> ${WORDS[status]}</span>` : null;
+})}</p>`;
+
+/** @param {{id: string, agents: readonly Status[]}} props */
+const Group = ({ id, agents }) => html`<section class="card flush" aria-labelledby=${`team-${id}`}>
+  <header><h2 id=${`team-${id}`} class="grow" dir="auto"><a href=${`/instances/${encodeURIComponent(id)}`}>${agents[0]?.instance}</a></h2></header>
+  <ul class="statuses">${agents.toSorted(worstFirst).map((each) => html`<li key=${each.server_id}>
+    <div class="grow"><div class="row"><span class="agent-title" dir="auto">${each.title}</span><code class="faint">${each.server_id}</code></div>
+      ${each.health.message && html`<p class=${each.health.status === "error" ? "fault" : "muted"} dir="auto">${each.health.message}</p>`}</div>
+    <div class="since"><${HealthBadge} health=${{ ...each.health, message: null }} word /><span class="faint"><${Time} at=${each.health.at} none="" /></span></div></li>`)}</ul></section>`;
+
+/** @param {Status} one @param {Status} other */
+const worstFirst = (one, other) =>
+  ORDER.indexOf(one.health.status) - ORDER.indexOf(other.health.status) || one.title.localeCompare(other.title);

@@ -1,0 +1,91 @@
+// One Pallas instance: its token, what Mnemosyne believes, its agents, and what was told to Mnemosyne.
+import { html, useEffect, useState } from "../lib.js";
+import { get, path, post } from "../api.js";
+import { navigate } from "../router.js";
+import { Banner, Button, Copy, Icon } from "../parts/basic.js";
+import { BelievedCard } from "../parts/believed.js";
+import { DeliveryTable } from "../parts/delivery_table.js";
+import { Agents, StatusPill, Unprovisioned, Unusable, counted } from "../parts/instance.js";
+import { AgentTokenDialog, DeleteDialog, RenameDialog } from "../parts/instance_dialogs.js";
+import { Loading, useLoaded } from "../parts/load.js";
+import { Menu } from "../parts/menu.js";
+import { TeamToken } from "../parts/reveal.js";
+import { Time } from "../parts/time.js";
+import { failed, toast } from "../parts/toast.js";
+
+/** @typedef {import("../answers").InstanceView} Instance */
+/** @typedef {"rename" | "token" | "delete" | null} Open */
+
+/** @param {{params: {id: string}}} props */
+export default function InstanceView({ params }) {
+  const { id } = params;
+  const loaded = useLoaded(() => /** @type {Promise<Instance>} */ (get(path`/pallas/${id}`)), [id], ["instance", "health"]);
+  const [open, setOpen] = useState(/** @type {Open} */ (null));
+  const instance = loaded.data;
+  useEffect(() => void (document.title = `${instance?.name ?? "Instance"} · Pallas`), [instance?.name]);
+  if (!instance || instance.id !== id) return html`<div class="page"><${Back} /><${Loading} loaded=${loaded} lines=${8} /></div>`;
+  const close = () => setOpen(null);
+  return html`<div class="page">
+    <${Back} /><${Head} instance=${instance} loaded=${loaded} open=${setOpen} />
+    <${Unprovisioned} instance=${instance} onDone=${loaded.set} />
+    <${TeamToken} instance=${instance} onChanged=${loaded.set} />
+    <${BelievedCard} instance=${instance} onChanged=${loaded.set} />
+    <section class="card" aria-labelledby="agents-title"><header><h2 id="agents-title" class="grow">${counted(instance.agents.length, "agent")}</h2></header>
+      ${instance.agents.length ? html`<${Agents} agents=${instance.agents} full />` : html`<p class="muted">The registry has listed none so far.</p>`}
+      <${Unusable} entries=${instance.unusable} /></section>
+    <${About} instance=${instance} onToken=${() => setOpen("token")} />
+    <${Runs} id=${id} />
+    ${open === "rename" && html`<${RenameDialog} instance=${instance} onClose=${close} onDone=${loaded.set} />`}
+    ${open === "token" && html`<${AgentTokenDialog} instance=${instance} onClose=${close} onDone=${loaded.set} />`}
+    ${open === "delete" && html`<${DeleteDialog} instance=${instance} onClose=${close} onDone=${() => navigate("/instances")} />`}
+  </div>`;
+}
+
+const Back = () => html`<nav aria-label="Breadcrumb" class="crumbs"><a href="/instances"><${Icon} name="arrow-left" size=${14} />Pallas instances</a></nav>`;
+
+/** @param {{instance: Instance, loaded: import("../parts/load.js").Loaded<Instance>, open: (open: Open) => void}} props */
+function Head({ instance, loaded, open }) {
+  const [busy, setBusy] = useState(false);
+  const refresh = async () => {
+    setBusy(true);
+    try {
+      const after = /** @type {Instance} */ (await post(path`/pallas/${instance.id}/refresh`));
+      loaded.set(after);
+      if (!after.last_fetch_error) toast(`The registry lists ${counted(after.agents.length, "agent")}.`);
+    } catch (error) {
+      failed(error);
+      void loaded.reload();
+    }
+    setBusy(false);
+  };
+  return html`<header><div><div class="row wrap"><h1 dir="auto">${instance.name}</h1><${StatusPill} instance=${instance} /></div>
+      <p>Attached to ${counted(instance.workspace_ids.length, "workspace")} · registry fetched <${Time} at=${instance.last_fetched_at} /></p></div>
+    <div class="row"><${Button} icon="refresh-cw" busy=${busy} onClick=${refresh}>Refresh<//>
+      <${Menu} label="More" actions=${[
+        { label: "Rename", icon: "pencil", act: () => open("rename") },
+        { label: "Agent token", icon: "key-round", act: () => open("token") },
+        { label: "Delete", icon: "trash-2", danger: true, act: () => open("delete") },
+      ]} /></div></header>
+    ${loaded.error && html`<${Banner} tone="warn" icon="wifi-off">${loaded.error}<//>`}
+    ${instance.last_fetch_error && html`<${Banner} tone="warn" icon="wifi-off">The registry could not be read: ${instance.last_fetch_error}. The agents are those of the last fetch.<//>`}`;
+}
+
+/** @param {{instance: Instance, onToken: () => void}} props */
+const About = ({ instance, onToken }) => html`<section class="card" aria-labelledby="about-title">
+  <header><h2 id="about-title" class="grow">About</h2></header>
+  <dl class="pairs">
+    <div><dt>Registry</dt><dd class="mono">${instance.registry_url}<${Copy} text=${instance.registry_url} label="Copy the URL" /></dd></div>
+    <div><dt>Instance and team id</dt><dd class="mono">${instance.id}<${Copy} text=${instance.id} label="Copy the id" /></dd></div>
+    ${instance.namespace && html`<div><dt>Namespace</dt><dd class="mono">${instance.namespace}</dd></div>`}
+    <div><dt>Agent token</dt><dd>${instance.has_agent_token ? "stored, encrypted" : "none; agents are called without a bearer of their own"}<${Button} small kind="quiet" onClick=${onToken}>${instance.has_agent_token ? "Replace" : "Set"}<//></dd></div>
+    <div><dt>Registered</dt><dd><${Time} at=${instance.created_at} /></dd></div>
+  </dl></section>`;
+
+/** @param {{id: string}} props */
+function Runs({ id }) {
+  const loaded = useLoaded(() => /** @type {Promise<import("../answers").HookRuns>} */ (get(`/hooks?instance_id=${encodeURIComponent(id)}&limit=10`)), [id], ["hooks"]);
+  return html`<section aria-labelledby="runs-title" class="stack-small"><div class="row"><h2 id="runs-title" class="grow">Deliveries</h2>
+      <a href=${`/deliveries?instance=${encodeURIComponent(id)}`}>All deliveries</a></div>
+    ${!loaded.data ? html`<${Loading} loaded=${loaded} />`
+      : loaded.data.runs.length ? html`<${DeliveryTable} runs=${loaded.data.runs} />` : html`<p class="muted">Mnemosyne was not told anything about this instance yet.</p>`}</section>`;
+}

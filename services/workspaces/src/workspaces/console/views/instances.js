@@ -1,0 +1,41 @@
+// Global settings, Pallas instances: all that are registered, with their agents and the state of their team.
+import { html, useEffect, useState } from "../lib.js";
+import { get } from "../api.js";
+import { navigate } from "../router.js";
+import { Banner, Button, Empty, Pill } from "../parts/basic.js";
+import { AddInstance } from "../parts/add_instance.js";
+import { Agents, StatusPill, Unprovisioned, Unusable, counted, shortUrl } from "../parts/instance.js";
+import { Loading, useLoaded } from "../parts/load.js";
+import { Time } from "../parts/time.js";
+
+/** @typedef {import("../answers").InstanceView} Instance */
+
+export default function InstancesView() {
+  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance", "health"]);
+  const [adding, setAdding] = useState(false);
+  useEffect(() => void (document.title = "Pallas instances · Pallas"), []);
+  const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setAdding(true)}>Add instance<//>`;
+  const replace = (/** @type {Instance} */ after) => loaded.data && loaded.set(loaded.data.map((each) => (each.id === after.id ? after : each)));
+  return html`<div class="page">
+    <header class="page-head"><div class="grow"><h1>Pallas instances</h1>
+      <p>Registries whose agents can be attached to workspaces. Each instance is one team in Mnemosyne.</p></div>${loaded.data?.length ? add : null}</header>
+    ${!loaded.data ? html`<${Loading} loaded=${loaded} />` : !loaded.data.length ? html`<${Empty} icon="server" title="No instance is registered" action=${add}>
+        Add the URL of a registry. Its agents appear here, and can then be attached to workspaces.<//>`
+      : html`<div class="cards">${loaded.data.map((instance) => html`<${Card} key=${instance.id} instance=${instance} onDone=${replace} />`)}</div>`}
+    ${adding && html`<${AddInstance} onClose=${() => setAdding(false)} onAdded=${(/** @type {Instance} */ added) => navigate(`/instances/${encodeURIComponent(added.id)}`)} />`}
+  </div>`;
+}
+
+/** @param {{instance: Instance, onDone: (after: Instance) => void}} props */
+const Card = ({ instance, onDone }) => html`<article class="card instance" aria-label=${instance.name}>
+  <header><div class="grow"><h2><a href=${`/instances/${encodeURIComponent(instance.id)}`} dir="auto">${instance.name}</a></h2>
+      <p class="muted url">${shortUrl(instance.registry_url)}</p></div>
+    ${instance.jwt === "ready" && html`<${Pill} tone="warn" icon="key-round" title="The token was not shown yet">Token ready<//>`}
+    <${StatusPill} instance=${instance} /></header>
+  <${Unprovisioned} instance=${instance} onDone=${onDone} />
+  ${instance.drift && html`<${Banner} tone="warn">${instance.drift}<//>`}
+  ${instance.last_fetch_error && html`<${Banner} tone="warn" icon="wifi-off">The registry could not be read: ${instance.last_fetch_error}<//>`}
+  ${instance.agents.length ? html`<${Agents} agents=${instance.agents} />` : html`<p class="muted">No agents are known yet.</p>`}
+  <${Unusable} entries=${instance.unusable} />
+  <footer class="muted">${counted(instance.agents.length, "agent")} · attached to ${counted(instance.workspace_ids.length, "workspace")} · fetched <${Time} at=${instance.last_fetched_at} /></footer>
+</article>`;

@@ -1,0 +1,73 @@
+// General settings: how often agents and Mnemosyne are asked, and how much of a conversation an agent is sent.
+import { html, useEffect, useState } from "../lib.js";
+import { ApiError, get, put, sentence } from "../api.js";
+import { Banner, Button, Field } from "../parts/basic.js";
+import { Loading, useLoaded } from "../parts/load.js";
+import { toast } from "../parts/toast.js";
+
+/** @typedef {import("../answers").SettingsView} Values */
+/** @typedef {{name: keyof Values & string, label: string, unit: string, hint: string, scale?: number, step?: string}} Entry */
+
+/** `scale`: what is shown for 1 of the API. @type {{title: string, text: string, entries: Entry[]}[]} */
+const GROUPS = [
+  { title: "Intervals", text: "Both take effect at once, on all replicas.", entries: [
+    { name: "health_interval", label: "Health checks", unit: "s", hint: "How often each attached agent is asked for its health." },
+    { name: "reconcile_interval", label: "Reconciling", unit: "s", hint: "How often all instances are compared with Mnemosyne, besides what is told at once." },
+  ] },
+  { title: "History", text: "Agents keep no history: each message is sent with the conversation before it, cut to what the model can take.", entries: [
+    { name: "history_share", label: "Share of the context window", unit: "%", scale: 100, hint: "For models whose window is known." },
+    { name: "history_messages", label: "Messages at most", unit: "messages", hint: "For models whose window is not known." },
+    { name: "history_bytes", label: "Size at most", unit: "kB", scale: 0.001, hint: "For models whose window is not known." },
+  ] },
+];
+
+export default function SettingsPage() {
+  const loaded = useLoaded(() => /** @type {Promise<Values>} */ (get("/settings")), []);
+  useEffect(() => void (document.title = "Settings · Pallas"), []);
+  return html`<div class="page">
+    <header><div><h1>Settings</h1><p>They hold for all workspaces.</p></div></header>
+    ${loaded.data ? html`<${Form} values=${loaded.data} onSaved=${loaded.set} />` : html`<${Loading} loaded=${loaded} lines=${6} />`}
+  </div>`;
+}
+
+/** @param {Entry} entry @param {Values} values */
+const shown = (entry, values) => String(Number((values[entry.name] * (entry.scale ?? 1)).toFixed(3)));
+
+/** @param {string} text */
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** @param {{values: Values, onSaved: (values: Values) => void}} props */
+function Form({ values, onSaved }) {
+  const entries = GROUPS.flatMap((group) => group.entries);
+  const asTexts = () => /** @type {Record<string, string>} */ (Object.fromEntries(entries.map((entry) => [entry.name, shown(entry, values)])));
+  const [texts, setTexts] = useState(asTexts);
+  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
+  const [busy, setBusy] = useState(false);
+  useEffect(() => setTexts(asTexts()), [values]);
+  const changed = entries.some((entry) => texts[entry.name] !== shown(entry, values));
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setBusy(true);
+    setFault(null);
+    try {
+      const body = Object.fromEntries(entries.map((entry) => [entry.name, Number((Number(texts[entry.name]) / (entry.scale ?? 1)).toFixed(6))]));
+      onSaved(await put("/settings", body));
+      toast("The settings are saved.");
+    } catch (error) {
+      setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
+    }
+    setBusy(false);
+  };
+  const faultOf = (/** @type {string} */ name) =>
+    fault?.faults.find((each) => each.field === name)?.reason ?? (fault?.field === name ? fault.message.replace(`${name}: `, "") : "");
+  return html`<form class="stack" onSubmit=${save} novalidate>
+    ${GROUPS.map((group) => html`<section key=${group.title} class="card"><header><div class="grow"><h2>${group.title}</h2><p class="muted">${group.text}</p></div></header>
+      <div class="settings">${group.entries.map((entry) => html`
+        <${Field} key=${entry.name} label=${entry.label} for=${entry.name} hint=${entry.hint} error=${capital(faultOf(entry.name))}>
+          <span class="with-unit"><input id=${entry.name} inputmode="decimal" autocomplete="off" value=${texts[entry.name]} aria-describedby=${`${entry.name}-hint`} aria-invalid=${Boolean(faultOf(entry.name))}
+            onInput=${(/** @type {Event} */ event) => setTexts({ ...texts, [entry.name]: /** @type {HTMLInputElement} */ (event.target).value })} /><span>${entry.unit}</span></span><//>`)}</div></section>`)}
+    ${fault && !entries.some((entry) => faultOf(entry.name)) && html`<${Banner} tone="bad">${fault.message}<//>`}
+    <div class="row"><${Button} kind="primary" type="submit" busy=${busy} disabled=${!changed}>Save<//>
+      ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(asTexts()); setFault(null); }}>Discard<//>`}</div>
+  </form>`;
+}

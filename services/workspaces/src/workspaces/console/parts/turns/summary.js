@@ -22,7 +22,7 @@ export function Summary({ view }) {
     ...(away ? [{ kind: "agent", figure: duration(away), text: "in turns of other agents" }] : []),
     { kind: "other", figure: duration(Math.max(0, times.rest - away)), text: "other" },
   ];
-  return html`<div class="summary" role="group" aria-label="Where the time went">
+  return html`<div class="summary" role="group" aria-label="Summary">
     <p class="total"><b>${duration(times.total)}</b><span>${isOver(view.turn) ? "in all" : "so far"}</span></p>
     ${parts.map((part) => html`<p key=${part.kind} class=${`k-${part.kind}`}><i aria-hidden="true" /><b>${part.figure}</b><span>${part.text}</span></p>`)}
     ${sum.input_tokens + sum.output_tokens > 0 && html`<p><b>${(sum.input_tokens + sum.output_tokens).toLocaleString("en")}</b><span>tokens: ${tokens(sum)}</span></p>`}</div>`;

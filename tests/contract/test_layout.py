@@ -21,6 +21,7 @@ SERVICES = [package for package in PACKAGES.values() if package.is_service]
         "library-search",
         "data-pool",
         "pipelines",
+        "workspaces",
     ],
 )
 def test_a_service_is_a_package_of_its_own(name: str) -> None:

@@ -15,7 +15,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "pallas_cli": (
         ("",),
         ("admin", "agents", "broker_config", "chat", "data_agents", "deadletters", "events"),
-        ("libraries", "processes", "turns"),
+        ("libraries", "processes", "turns", "workspaces"),
         ("embedded",),
         ("stack",),
         ("commands",),
@@ -48,6 +48,17 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "team_lifecycle": (("",), ("lookups",), ("changes", "handlers"), ("http",), ("app", "__main__")),
     "health_monitor": (("",), ("broker",), ("probes",), ("judging",), ("app", "__main__")),
     "library_search": (("",), ("reading",), ("store",), ("handlers",), ("mcp",), ("http",), ("app", "__main__")),
+    "workspaces": (
+        ("",),
+        ("live",),
+        ("changes",),
+        ("access", "registries", "mnemosyne"),
+        ("hooks", "agents"),
+        ("chat", "turns"),
+        ("handlers",),
+        ("http",),
+        ("app", "__main__"),
+    ),
 }
 """Rooms of each package, the lowest first. A room is a folder, or a module beside the folders; `""` is all other
 modules beside them."""

@@ -12,7 +12,7 @@ from typing import Literal
 from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused
 
-type Part = Literal["nats", "gateway", "team_lifecycle", "library_search", "pipelines", "data_pool"]
+type Part = Literal["nats", "gateway", "team_lifecycle", "library_search", "pipelines", "data_pool", "workspaces"]
 
 DEFAULTS: Mapping[Part, str] = {
     "nats": "nats://127.0.0.1:23060",
@@ -21,6 +21,7 @@ DEFAULTS: Mapping[Part, str] = {
     "library_search": "http://127.0.0.1:23067",
     "pipelines": "http://127.0.0.1:23068",
     "data_pool": "http://127.0.0.1:23069",
+    "workspaces": "http://127.0.0.1:23072",
 }
 _NAME = "addresses.json"
 

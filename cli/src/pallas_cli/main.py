@@ -15,6 +15,7 @@ from pallas_cli.commands import (
     data_agent,
     deadletters,
     events,
+    instances,
     k8s,
     keys,
     libraries,
@@ -23,8 +24,10 @@ from pallas_cli.commands import (
     tokens,
     turns,
     users,
+    workspaces,
 )
 from pallas_cli.commands.chat import chat
+from pallas_cli.commands.console import console
 from pallas_cli.commands.rpc import rpc
 from pallas_cli.commands.up import up
 from pallas_cli.plain_text import print_plain
@@ -36,6 +39,7 @@ commands = typer.Typer(
 )
 commands.command()(up)
 commands.command()(chat)
+commands.command()(console)
 commands.command()(rpc)
 commands.add_typer(agents.app, name="agents")
 commands.add_typer(data_agent.app, name="data-agent")
@@ -48,6 +52,8 @@ commands.add_typer(users.app, name="users")
 commands.add_typer(tokens.app, name="tokens")
 commands.add_typer(teams.app, name="teams")
 commands.add_typer(keys.app, name="keys")
+commands.add_typer(workspaces.app, name="workspaces")
+commands.add_typer(instances.app, name="instances")
 commands.add_typer(k8s.app, name="k8s")
 commands.add_typer(broker.app, name="broker")
 

@@ -25,7 +25,7 @@ EVERY = tuple(f"l{number}" for number in range(10))
 @pytest.fixture(autouse=True)
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for unsent events, and for what has become of the stream, many times a second."""
-    monkeypatch.setattr("team_lifecycle.changes.relay.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("pallas_outbox.relay.POLL_SECONDS", 0.05)
     monkeypatch.setattr("pallas_bus.transport.follow.POLL_SECONDS", 0.1)
 
 

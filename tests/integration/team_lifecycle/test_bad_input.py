@@ -134,7 +134,7 @@ async def test_a_large_body_is_refused_before_it_is_read(lifecycle: Lifecycle) -
 async def test_a_request_whose_body_never_arrives_gets_a_408(
     lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("team_lifecycle.http.front.BODY_SECONDS", 0.2)
+    monkeypatch.setattr("pallas_runtime.front.BODY_SECONDS", 0.2)
     authorization = lifecycle.daedalus.build_request("GET", TEAMS)
     lifecycle.daedalus.auth.auth_flow(authorization).__next__() if lifecycle.daedalus.auth else None
     address = urlsplit(lifecycle.base)

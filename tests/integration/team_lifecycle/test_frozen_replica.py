@@ -13,7 +13,7 @@ from tests.postgres import PostgresServer
 from tests.waiting import soon, within
 
 from pallas_postgres.engine import open_engine
-from team_lifecycle.changes.make_changes import CHANGES_LOCK
+from team_lifecycle.changes.make_changes import OUTBOX
 
 WAITS = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
 HOLDS = "select state from pg_stat_activity join pg_locks using (pid) where locktype = 'advisory' and granted"
@@ -35,7 +35,7 @@ async def test_a_replica_frozen_inside_a_change_blocks_the_others_for_seconds_on
 
         assert frozen.process is not None
         async with engine.begin() as before:
-            await before.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
+            await before.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": OUTBOX.lock})
             begun = asyncio.create_task(client.post(f"{frozen.base}{path}"))
             await until(lambda: returns(WAITS, 1))
             frozen.process.send_signal(signal.SIGSTOP)

@@ -18,7 +18,7 @@ from tests.waiting import eventually, soon, within
 
 from pallas_lookups.cache import TIMEOUT
 from pallas_postgres.engine import open_engine
-from team_lifecycle.changes.make_changes import CHANGES_LOCK
+from team_lifecycle.changes.make_changes import OUTBOX
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def lifecycle(own_lifecycle: Lifecycle) -> Lifecycle:
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check readiness, and look for unsent events, many times a second."""
     monkeypatch.setattr("pallas_runtime.readiness.INTERVAL", 0.05)
-    monkeypatch.setattr("team_lifecycle.changes.relay.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("pallas_outbox.relay.POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ async def assert_refused_while_another_is_made(lifecycle: Lifecycle) -> None:
     team_id, _ = await lifecycle.team()
     engine = open_engine(lifecycle.settings["postgres_url"], pool=3, service="tests")
     async with engine.connect() as stuck:
-        await stuck.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
+        await stuck.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": OUTBOX.lock})
         waiting = [lifecycle.daedalus.post(f"{TEAMS}{team_id}/rotate/") for _ in range(5)]
         assert all(map(is_refused, await soon(asyncio.gather(*waiting), within=20)))
         assert (await lifecycle.daedalus.get(f"{TEAMS}{team_id}/")).status_code == 200

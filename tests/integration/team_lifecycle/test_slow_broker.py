@@ -12,8 +12,9 @@ from tests.link import linked
 from tests.postgres import PostgresServer
 
 from pallas_contracts.message import utc_now
+from pallas_outbox.relay import Relay
 from pallas_postgres.engine import open_engine
-from team_lifecycle.changes.relay import Relay
+from team_lifecycle.changes.make_changes import OUTBOX
 from team_lifecycle.tables import Change
 
 EVENTS = 15
@@ -22,7 +23,7 @@ EVENTS = 15
 async def test_events_are_sent_when_a_batch_exceeds_the_idle_transaction_timeout(
     postgres: PostgresServer, nats_server: NatsServer, bus: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("team_lifecycle.changes.relay.BATCH_SECONDS", 0.3)
+    monkeypatch.setattr("pallas_outbox.relay.BATCH_SECONDS", 0.3)
     database = await postgres.new_database(like="model")
     idle = {"idle_in_transaction_session_timeout": "1s"}
     engine = open_engine(database, pool=2, service="tests", options=idle)
@@ -32,7 +33,7 @@ async def test_events_are_sent_when_a_batch_exceeds_the_idle_transaction_timeout
     async with linked(nats_server.url) as link:
         slow = await bus("team-lifecycle", url=link.url)
         link.delay = 0.1
-        relaying = asyncio.create_task(Relay(slow, engine, asyncio.Event(), 1).run())
+        relaying = asyncio.create_task(Relay(slow, engine, OUTBOX, asyncio.Event(), 1).run())
 
         async def all_sent() -> bool:
             return await postgres.say("select sent from relay_position", database) == [(EVENTS,)]

@@ -6,9 +6,10 @@ from typing import Any
 
 from tests.builders import turn_outcome, turn_requested
 
+from pallas_bus.history.contents import content_of
+from pallas_bus.history.timeline import timeline, times_of
 from pallas_bus.history.turns import AttemptHistory, TurnHistory
-from pallas_cli.turns.answer import content_of
-from pallas_cli.turns.timeline import lines_of, timeline, times_of
+from pallas_cli.turns.timeline import lines_of
 from pallas_contracts.turns import (
     AnyEvent,
     Claimed,

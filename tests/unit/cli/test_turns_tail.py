@@ -7,7 +7,8 @@ import pytest
 from tests.builders import turn_outcome, turn_requested
 
 from pallas_bus.history.log_entries import LogEntry
-from pallas_cli.turns.tail import lines_of, state_of, text_of
+from pallas_bus.history.wording import text_of
+from pallas_cli.turns.tail import lines_of, state_of
 from pallas_contracts.turns import (
     AnyEvent,
     CancelRequested,

@@ -1,6 +1,7 @@
 """Every route demands its account, except the public ones."""
 
 import re
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ from argon2 import PasswordHasher
 from fastapi.routing import iter_route_contexts
 
 from pallas_credentials.accounts import Accounts
-from team_lifecycle.http.front import Front
+from pallas_runtime.front import Front
+from team_lifecycle.http.front import admit
 from team_lifecycle.http.routing import ADMIN, ADMIN_ACCOUNT, SERVICE_ACCOUNT, TEAMS, make_app
 
 PUBLIC = {"/openapi.json", "/.well-known/jwks.json"}
@@ -22,7 +24,7 @@ NOTHING: Any = SimpleNamespace(engine=None, changes=SimpleNamespace(make=None), 
 @pytest.mark.parametrize("account", [None, SERVICE_ACCOUNT, ADMIN_ACCOUNT])
 async def test_every_route_but_the_public_ones_refuses_other_accounts(account: str | None) -> None:
     app = make_app(NOTHING)
-    front = Front(app, Accounts(dict.fromkeys((SERVICE_ACCOUNT, ADMIN_ACCOUNT), HASH)))
+    front = Front(app, partial(admit, Accounts(dict.fromkeys((SERVICE_ACCOUNT, ADMIN_ACCOUNT), HASH))))
     own = {SERVICE_ACCOUNT: TEAMS, ADMIN_ACCOUNT: ADMIN}.get(account or "")
     routes = {
         (method, str(route.path)) for route in iter_route_contexts(app.routes) for method in route.methods or {"?"}

@@ -1,4 +1,7 @@
-"""A client of the admin API of team-lifecycle. Its errors become readable lines, without secrets."""
+"""A client of the admin API of team-lifecycle, and of others with the same account and the same form of errors.
+
+Errors become readable lines, without secrets.
+"""
 
 import re
 from collections.abc import Generator
@@ -22,9 +25,11 @@ type Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class AdminApi:
-    """The API, made by `admin_api`. Paths are given as segments."""
+    """The API of the `service` at `url`, made by `admin_api`. Paths are given as segments."""
 
     http: httpx.Client
+    url: str
+    service: str
 
     def rows(self, *path: str, **filters: str | None) -> list[Row]:
         """All items of a list, from all its pages."""
@@ -56,17 +61,19 @@ class AdminApi:
         try:
             answer = self.http.request(method, _path(path), params=query, json=body)
         except httpx.HTTPError as error:
-            raise _not_reached(str(self.http.base_url), error) from error
+            raise _not_reached(self.service, self.url, error) from error
         if not answer.is_success:
-            raise _refusal(answer)
+            raise _refusal(self.service, answer)
         if answer.content and "json" not in answer.headers.get("content-type", ""):
-            raise _not_ours(answer)
+            raise _not_ours(self.service, answer)
         return answer
 
 
 @contextmanager
-def admin_api(url: str, password: str) -> Generator[AdminApi]:
-    """The API of the team-lifecycle at `url`.
+def admin_api(
+    url: str, password: str, *, service: str = "team-lifecycle", root: str = "admin/api"
+) -> Generator[AdminApi]:
+    """The API of the `service` at `url`, below the path `root`.
 
     Raises:
         Refused: `url` is no valid address.
@@ -74,12 +81,12 @@ def admin_api(url: str, password: str) -> Generator[AdminApi]:
     try:
         # Loading the certificates takes longer than most requests, and plain HTTP needs none.
         verify = not url.startswith("http://")
-        base = f"{url.rstrip('/')}/admin/api/"
+        base = f"{url.rstrip('/')}/{root}/"
         http = httpx.Client(base_url=base, auth=("admin", password), timeout=SECONDS, verify=verify)
     except httpx.InvalidURL as error:
-        raise _not_reached(url, error) from error
+        raise _not_reached(service, url, error) from error
     with http:
-        yield AdminApi(http)
+        yield AdminApi(http, url.rstrip("/"), service)
 
 
 def _path(parts: tuple[str, ...]) -> str:
@@ -90,30 +97,29 @@ def _path(parts: tuple[str, ...]) -> str:
     return "/".join(parts) + ("/" if parts[0] == "teams" else "")
 
 
-def _not_reached(where: str, error: Exception) -> Refused:
-    where = where.removesuffix("/admin/api/")
+def _not_reached(service: str, url: str, error: Exception) -> Refused:
     return Refused(
-        f"team-lifecycle at {where} cannot be reached ({type(error).__name__}); is `pallas up` running? "
+        f"{service} at {url} cannot be reached ({type(error).__name__}); is `pallas up` running? "
         "(--url and --data select another stack)",
         code=1,
     )
 
 
-def _not_ours(answer: httpx.Response) -> Refused:
-    return Refused(f"{answer.url.copy_with(raw_path=b'/')} answers, but it is not team-lifecycle", code=1)
+def _not_ours(service: str, answer: httpx.Response) -> Refused:
+    return Refused(f"{answer.url.copy_with(raw_path=b'/')} answers, but it is not {service}", code=1)
 
 
-def _refusal(answer: httpx.Response) -> Refused:
+def _refusal(service: str, answer: httpx.Response) -> Refused:
     try:
         body = answer.json()
         sentence, code, faults = str(body["error"]), body.get("code"), body.get("faults")
     except (ValueError, KeyError, TypeError, AttributeError):
-        return _not_ours(answer)
+        return _not_ours(service, answer)
     match answer.status_code, code:
         case 401, _:
             return Refused("the password of the account `admin` is wrong (PALLAS_ADMIN_PASSWORD, --data)", code=1)
         case 404 | 405, "http":
-            return _not_ours(answer)
+            return _not_ours(service, answer)
         case _ if faults:
             return Refused(*(f"{fault['field']}: {fault['reason']}" for fault in faults), code=1)
         case _:

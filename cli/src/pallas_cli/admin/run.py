@@ -1,4 +1,4 @@
-"""Runs a command as the admin of team-lifecycle."""
+"""Runs a command as the admin of team-lifecycle, or of the console."""
 
 import sys
 from collections.abc import Callable
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 LIFECYCLE_HELP = help_of("Address of team-lifecycle.", "team_lifecycle")
 
+CONSOLE_HELP = help_of("Address of the console.", "workspaces")
+
+ConsoleUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_WORKSPACES_URL", help=CONSOLE_HELP)]
 LifecycleUrl = Annotated[str | None, typer.Option("--url", envvar="PALLAS_TEAM_LIFECYCLE_URL", help=LIFECYCLE_HELP)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation. The change cannot be undone.")]
 
@@ -29,6 +32,20 @@ def run_as_admin(url: str | None, data: Path, work: "Callable[[AdminApi], None]"
     from pallas_cli.kept_secrets import find_admin_password
 
     with admin_api(find_address(url, data, "team_lifecycle"), find_admin_password(data)) as api:
+        work(api)
+
+
+def run_at_console(url: str | None, data: Path, work: "Callable[[AdminApi], None]") -> None:
+    """The same with the API of the console.
+
+    Raises:
+        Refused: the address or the admin password is missing, or `work` raises it.
+    """
+    from pallas_cli.admin.api import admin_api
+    from pallas_cli.kept_secrets import find_admin_password
+
+    where, password = find_address(url, data, "workspaces"), find_admin_password(data)
+    with admin_api(where, password, service="the console", root="api/v1") as api:
         work(api)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
+from pallas_bus.history.contents import content_of
+from pallas_bus.history.timeline import timeline, times_of
 from pallas_bus.history.turns import TurnHistory
-from pallas_cli.turns.answer import content_of
 from pallas_cli.turns.show import document_of
-from pallas_cli.turns.timeline import lines_of, timeline, times_of
+from pallas_cli.turns.timeline import lines_of
 
 _NARROWEST = 50
 """Minimum columns of a side. In a narrower terminal one turn is printed above the other."""

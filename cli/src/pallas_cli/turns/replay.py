@@ -6,27 +6,25 @@ from contextlib import suppress
 
 import typer
 
+from pallas_bus.history.contents import content_of, with_content
 from pallas_bus.history.turns import TurnHistory
+from pallas_bus.history.wording import claim_text, text_of
 from pallas_bus.transport import kv
 from pallas_bus.transport.connection import Bus
 from pallas_bus.turnlog.claims import request_cancel
-from pallas_bus.turnlog.content.claim_checks import offload_request
 from pallas_bus.turnlog.feed import FeedItem
 from pallas_bus.turnlog.feeds import follow_turns
-from pallas_bus.turnlog.queue import submit
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_bus.turnlog.withdraw import withdraw_turn
+from pallas_calls.replay_turn import Plan
 from pallas_cli.plain_text import print_plain
-from pallas_cli.refused import Refused
-from pallas_cli.turns.answer import content_of, with_content
 from pallas_cli.turns.compare import comparison_of, lines_side_by_side
 from pallas_cli.turns.listing import find_turn
-from pallas_cli.turns.replay_plan import Plan, plan_replay
+from pallas_cli.turns.replay_plan import confirmed_plan, submitted
 from pallas_cli.turns.show import document_of
-from pallas_cli.turns.tail import claim_text, text_of
 from pallas_contracts.catalog import WORKERS
-from pallas_contracts.errors import PallasError, Rejected, Unavailable
-from pallas_contracts.turns import CancelRequested, Claimed, TextDelta, TurnOutcome, TurnRequested
+from pallas_contracts.errors import PallasError
+from pallas_contracts.turns import CancelRequested, Claimed, TextDelta, TurnOutcome
 
 _READ_AGAIN = 0.05
 
@@ -48,8 +46,7 @@ async def replay_turn(
         Unconfirmed: the turn called tools with possible side effects, and `confirmed` is false.
         Exit: with code 1, if the new turn did not complete.
     """
-    plan = await plan_replay(bus, turn_id, agent=agent, model=model)
-    plan.check(confirmed=confirmed)
+    plan = await confirmed_plan(bus, turn_id, agent=agent, model=model, confirmed=confirmed)
     await _execute(bus, plan)
     new = await _ended(bus, plan.request.turn_id)
     if as_json:
@@ -76,7 +73,7 @@ async def _execute(bus: Bus, plan: Plan) -> None:
         feed = feeds.open(TurnRef.of(request))
         position = 0
         try:
-            position = await _submit(bus, request)
+            position = await submitted(bus, request)
             report(f"turn {request.turn_id}: {name} {request.tool}, a replay of {plan.old.turn_id}")
             if not await _hosted(bus, f"{request.team}.{request.agent}"):
                 report(f"no worker hosts {name}: the turn waits for one")
@@ -89,21 +86,6 @@ async def _execute(bus: Bus, plan: Plan) -> None:
                 await withdraw_turn(bus, request, position)
                 report(f"turn {request.turn_id} cancelled")
             raise
-
-
-async def _submit(bus: Bus, request: TurnRequested) -> int:
-    """Submit the turn, with large content offloaded; returns its position in the queue."""
-    try:
-        return (await submit(bus, await offload_request(bus, request))).seq
-    except Rejected as error:
-        raise Refused(error.message) from error
-    except Unavailable as error:
-        if error.code == "queue_full":
-            raise Refused(f"busy: the queue of {request.team}/{request.agent} is full") from error
-        # The turn may be in the queue. It must not be executed after this error.
-        with suppress(PallasError):
-            await request_cancel(bus, TurnRef.of(request), "it could not be submitted")
-        raise Refused(f"{error.message}; the turn is cancelled") from error
 
 
 async def _hosted(bus: Bus, key: str) -> bool:

@@ -4,12 +4,13 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from pallas_bus.history.contents import arguments_of, content_of, with_content
+from pallas_bus.history.timeline import beginning, timeline, times_of
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
 from pallas_cli.plain_text import print_plain
-from pallas_cli.turns.answer import arguments_of, content_of, with_content
 from pallas_cli.turns.listing import find_turn, row_of
-from pallas_cli.turns.timeline import beginning, lines_of, timeline, times_of
+from pallas_cli.turns.timeline import lines_of
 
 
 async def show_turn(bus: Bus, turn_id: str, *, content: bool = False, as_json: bool) -> None:

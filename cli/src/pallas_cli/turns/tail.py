@@ -10,24 +10,14 @@ from pallas_bus.history.recorded import Recorded
 from pallas_bus.history.tail import tail_streams
 from pallas_bus.history.turn_list import TurnFilter
 from pallas_bus.history.turns import State, TurnHistory, fold
+from pallas_bus.history.wording import claim_text, text_of, time_of
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_cli.plain_text import print_plain
 from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG
 from pallas_contracts.turns import (
-    Answered,
-    AnyEvent,
-    CancelRequested,
-    Claimed,
-    Continued,
     HandedBack,
-    ModelCalled,
-    Restarted,
-    Step,
-    ToolCompleted,
-    ToolFailed,
-    ToolStarted,
     TurnClaim,
     TurnEvents,
     TurnJoined,
@@ -121,48 +111,6 @@ def lines_of(entry: LogEntry) -> list[str]:
             return [f"{_time(body.ended_at)} {name} {body.status}{code} after {seconds:.3f} s"]
         case TurnEvents():
             return [f"{_time(time_of(event))} {name} {text_of(event)}" for event in body.events]
-
-
-def claim_text(claim: Claimed | CancelRequested) -> str:
-    """A claim in a few words."""
-    match claim:
-        case CancelRequested():
-            return f"cancel: {claim.reason}"
-        case Claimed(ends=True):
-            return f"claimed by {claim.worker} to end it"
-        case Claimed():
-            return f"attempt {claim.attempt} by {claim.worker}"
-
-
-def text_of(event: AnyEvent) -> str:
-    """An event in a few words."""
-    match event:
-        case Step():
-            return f"{event.agent} step {event.n} ({event.kind})"
-        case ToolStarted():
-            return f"{event.server}/{event.tool}: started"
-        case ToolCompleted():
-            return f"{event.server}/{event.tool}: completed in {event.duration_ms:.1f} ms"
-        case ToolFailed():
-            return f"{event.server}/{event.tool}: failed ({event.code}) in {event.duration_ms:.1f} ms"
-        case ModelCalled():
-            tokens = f"{event.input_tokens} in, {event.output_tokens} out"
-            return f"{event.model} answered {event.agent} in {event.duration_ms:.1f} ms ({tokens})"
-        case Continued():
-            return f"goes on at step {event.n} with {len(event.taken)} answers of earlier attempts"
-        case Restarted():
-            return "starts anew: the agent has changed, or an answer of an earlier attempt cannot be read"
-        case HandedBack():
-            return "handed back: the worker drains"
-        case Answered():
-            return f"answer of call {event.call} kept"
-        case _:
-            return event.type.replace("_", " ")
-
-
-def time_of(event: AnyEvent) -> datetime:
-    """When an event happened."""
-    return datetime.fromtimestamp(event.at / 1000, UTC)
 
 
 def _time(moment: datetime) -> str:

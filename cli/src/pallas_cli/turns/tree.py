@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from pallas_bus.history.timeline import Entry, beginning, timeline
 from pallas_bus.history.turns import TurnHistory
 from pallas_bus.transport.connection import Bus
 from pallas_cli.plain_text import print_plain
 from pallas_cli.turns.listing import find_turn
 from pallas_cli.turns.show import heading_of
-from pallas_cli.turns.timeline import Entry, beginning, timeline
 
 _WIDTH = 30
 _BRANCH, _LAST, _PAST, _NOTHING = "├─ ", "└─ ", "│  ", "   "

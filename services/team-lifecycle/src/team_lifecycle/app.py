@@ -17,11 +17,11 @@ from pallas_contracts.catalog import LIFECYCLE, LOOK_UP
 from pallas_contracts.errors import Rejected
 from pallas_credentials.settings import keys_of
 from pallas_lookups.cache import open_cache
+from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import BROKER, NOT_CONNECTED, Process
 from pallas_runtime.settings import PREFIX
-from team_lifecycle.changes.make_changes import Changes
-from team_lifecycle.changes.relay import Relay, watch_lag
+from team_lifecycle.changes.make_changes import OUTBOX, Changes
 from team_lifecycle.handlers.keys import ensure_current_key
 from team_lifecycle.handlers.signing import Seal
 from team_lifecycle.http.parts import Parts
@@ -71,7 +71,7 @@ async def build(settings: TeamLifecycleSettings, process: Process) -> AsyncGener
         changes = Changes(engine, cache, metrics, committed.set)
         await MIGRATIONS.prepare(engine, partial(_ensure_key, changes, settings, seal, process))
         await enter(process.running(changes.process_pending(), "pending invalidations"))
-        await enter(process.running(watch_lag(engine, metrics), "lag of events"))
+        await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(_use_broker(settings, process, engine, committed), "events and look-ups"))
         _warn_of_closed_accounts(settings)
         parts = Parts(engine, changes, seal, settings.jwt_algorithm)
@@ -100,7 +100,7 @@ async def _use_broker(
     async with connect_when_possible(access, LIFECYCLE, instance=process.instance) as bus, process.uses(bus):
         service = await answering(bus, description="Looks up who may read what")
         await answer(bus, service, LOOK_UP, partial(answer_lookups, engine=engine))
-        await Relay(bus, engine, committed, settings.stream_replicas).run()
+        await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
 
 
 def _warn_of_closed_accounts(settings: TeamLifecycleSettings) -> None:

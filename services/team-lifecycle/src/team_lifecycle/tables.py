@@ -7,6 +7,8 @@ from sqlalchemy import BigInteger, DateTime, ForeignKey, Text, Uuid, func
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from pallas_outbox.rows import ChangeRow, PositionRow
+
 
 class Base(DeclarativeBase):
     """All tables."""
@@ -113,18 +115,10 @@ class SigningKey(Base):
     created_at: Mapped[datetime] = _created()
 
 
-class Change(Base):
+class Change(ChangeRow, Base):
     """A change. Numbers have no gap. The table is the audit log and the outbox of events; rows are never deleted."""
 
     __tablename__ = "changes"
-    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    kind: Mapped[str]
-    action: Mapped[str]
-    subject: Mapped[str]
-    actor: Mapped[str]
-    correlation: Mapped[str]
-    data: Mapped[dict[str, Any]]
-    at: Mapped[datetime]
 
 
 class PendingInvalidation(Base):
@@ -136,9 +130,7 @@ class PendingInvalidation(Base):
     at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
 
 
-class RelayPosition(Base):
+class RelayPosition(PositionRow, Base):
     """One row: the number of the last change that the broker has stored."""
 
     __tablename__ = "relay_position"
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    sent: Mapped[int] = mapped_column(BigInteger)

@@ -26,6 +26,13 @@ class SessionView(Shape):
     turns: bool
 
 
+class LinkView(Shape):
+    """A link that logs in once, until it expires."""
+
+    url: str
+    expires_at: datetime
+
+
 class HealthView(Shape):
     """The cached health of an agent. `unknown` until it was checked for the first time."""
 
@@ -403,6 +410,22 @@ class TurnView(Shape):
     conversation_id: str | None = None
     workspace_id: str | None = None
     message_id: str | None = None
+
+
+class TurnAgent(Shape):
+    """An agent of the platform that turns can be sent to. `model` None: it has none that could be replaced."""
+
+    team: str
+    agent: str
+    title: str
+    model: str | None
+
+
+class TurnModels(Shape):
+    """The models of all agents, and the agents. A team has the models of its own agents, and `offline`."""
+
+    models: tuple[str, ...]
+    agents: tuple[TurnAgent, ...]
 
 
 class Replayed(Shape):

@@ -1,10 +1,41 @@
 """The settings of the service. Names of the contracts (`DAEDALUS_…`, `MNEMOSYNE_…`, `SECRET_KEY`) are read, too."""
 
-from pydantic import Field, SecretStr
+from collections.abc import Mapping
+from typing import Annotated, Self, override
+from urllib.parse import urlsplit
 
-from pallas_credentials.settings import PasswordHash
+from pydantic import AfterValidator, Field, SecretStr
+
+from pallas_credentials.settings import FernetKeys, PasswordHash
 from pallas_postgres.settings import PostgresUrl
-from pallas_runtime.settings import Settings
+from pallas_runtime.settings import FILE_SUFFIX, Networks, Settings, variable
+from workspaces.origins import Origins
+
+NAMES_OF_THE_CONTRACTS: Mapping[str, str] = {
+    "DAEDALUS_MCP_HEALTH_INTERVAL": "health_interval",
+    "DAEDALUS_RECONCILE_INTERVAL": "reconcile_interval",
+    "MNEMOSYNE_FERNET_KEY": "fernet_key",
+    "SECRET_KEY": "secret_key",
+}
+"""Names that the contracts give to settings. They win over the variables of the same fields."""
+
+
+def _check_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise ValueError("must be an http:// or https:// address without credentials, query and fragment")
+    return value
+
+
+def _without_slash(value: str | None) -> str | None:
+    return value.rstrip("/") if value is not None else None
+
+
+type ExactUrl = Annotated[str, AfterValidator(_check_url)]
+"""An HTTP address as it is given."""
+
+type Url = Annotated[str, AfterValidator(_check_url), AfterValidator(_without_slash)]
+"""An HTTP address, without a slash at its end."""
 
 
 class WorkspacesSettings(Settings):
@@ -16,3 +47,41 @@ class WorkspacesSettings(Settings):
     )
     postgres_pool: int = Field(20, ge=4, le=100, description="maximum number of connections to Postgres")
     admin_password_hash: PasswordHash = Field(None, description="Argon2 hash of the password of `admin`, who logs in")
+    public_url: Url | None = Field(None, description="address of the console as browsers see it")
+    trusted_proxies: Networks = Field(
+        (), description="addresses and networks of proxies that name the caller in `X-Forwarded-For`"
+    )
+    fernet_key: FernetKeys = Field(
+        None, description="Fernet keys for secrets in the database, separated by commas: the first encrypts"
+    )
+    secret_key: SecretStr | None = Field(
+        None, min_length=32, description="the Fernet key is derived from this one if there is none; 32 characters"
+    )
+    teams_url: Url = Field("http://127.0.0.1:23066", description="address of Mnemosyne, whose teams are managed")
+    teams_password: SecretStr | None = Field(None, description="password of `daedalus-service` at Mnemosyne")
+    library_url: ExactUrl | None = Field(None, description="MCP address of Mnemosyne, as teams are told to use it")
+    library_server: str = Field("mnemosyne", min_length=1, description="name of that MCP server in the team's files")
+    agent_token: SecretStr | None = Field(None, description="bearer for agents whose instance has no token of its own")
+    registry_networks: Networks = Field(
+        (), description="networks in which registries may be; none: any that is not link-local"
+    )
+    origins: Origins = Field(
+        (), description="addresses that are reached elsewhere: `http://published=http://reached`, separated by commas"
+    )
+    health_interval: float = Field(60.0, ge=1, le=3600, description="seconds between two checks of an agent's health")
+    reconcile_interval: float = Field(300.0, ge=1, le=86_400, description="seconds between two checks of all teams")
+
+    @override
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        given = dict(environ)
+        for name, field in NAMES_OF_THE_CONTRACTS.items():
+            for suffix in ("", FILE_SUFFIX):
+                if environ.get(name + suffix):
+                    given.pop(variable(field), None)
+                    given.pop(variable(field) + FILE_SUFFIX, None)
+        for name, field in NAMES_OF_THE_CONTRACTS.items():
+            for suffix in ("", FILE_SUFFIX):
+                if environ.get(name + suffix):
+                    given[variable(field) + suffix] = environ[name + suffix]
+        return super().from_env(given)

@@ -22,6 +22,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from pallas_outbox.rows import ChangeRow, PositionRow
+
 
 class Base(DeclarativeBase):
     """All tables."""
@@ -29,8 +31,8 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar = {
         str: Text(),
         datetime: DateTime(timezone=True),
-        dict[str, Any]: JSONB(),
-        list[Any]: JSONB(),
+        dict[str, Any]: JSONB(none_as_null=True),
+        list[Any]: JSONB(none_as_null=True),
         list[str]: ARRAY(Text()),
     }
 
@@ -130,26 +132,16 @@ class RetiredTeam(Base):
     done_at: Mapped[datetime | None]
 
 
-class Change(Base):
+class Change(ChangeRow, Base):
     """A change. Numbers have no gap. The table is the audit log and the outbox of events; rows are never deleted."""
 
     __tablename__ = "changes"
-    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    kind: Mapped[str]
-    action: Mapped[str]
-    subject: Mapped[str]
-    actor: Mapped[str]
-    correlation: Mapped[str]
-    data: Mapped[dict[str, Any]]
-    at: Mapped[datetime]
 
 
-class RelayPosition(Base):
+class RelayPosition(PositionRow, Base):
     """One row: the number of the last change that the broker has stored."""
 
     __tablename__ = "relay_position"
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    sent: Mapped[int] = mapped_column(BigInteger)
 
 
 class DueHook(Base):
@@ -204,8 +196,8 @@ class ChatMessage(Base):
 
     `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` is
     the replica that calls the agent; it holds the reply until `leased_until`. `progress` is the last status line,
-    `question` what the agent asks, `answers` what the person answered. `remembers_from` is the `seq` of the oldest
-    message that the agent was sent.
+    `question` what the agent asks, `answers` what the person answered, by question. `remembers_from` is the `seq` of the
+    oldest message that the agent was sent, `images_from` that of the oldest one that was sent with its images.
     """
 
     __tablename__ = "messages"
@@ -236,13 +228,13 @@ class ChatMessage(Base):
     key: Mapped[str | None]
     error_code: Mapped[str | None]
     error: Mapped[str | None]
-    turn_id: Mapped[str | None]
+    turn_id: Mapped[str | None] = mapped_column(index=True)
     usage: Mapped[dict[str, Any] | None]
     progress: Mapped[dict[str, Any] | None]
     question: Mapped[dict[str, Any] | None]
     answers: Mapped[dict[str, Any] | None]
     remembers_from: Mapped[int | None]
-    cancel_requested: Mapped[bool] = mapped_column(server_default=text("false"))
+    images_from: Mapped[int | None]
     owner: Mapped[str | None]
     leased_until: Mapped[datetime | None]
     attempt: Mapped[int] = mapped_column(server_default=text("0"))

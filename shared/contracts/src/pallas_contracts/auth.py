@@ -11,10 +11,11 @@ library that was made before there were identities has none.
 
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pallas_contracts.changes import Changed
 from pallas_contracts.message import Message
 from pallas_contracts.turns import Principal
 
@@ -140,21 +141,12 @@ class Resolved(Message):
     expires_at: datetime | None = None
 
 
-class LifecycleChanged(Message):
+class LifecycleChanged(Changed[Literal["team", "token", "key", "user", "membership", "library"]]):
     """A change of a team, token, key, user, membership or library. It is the audit record of the change, too.
 
     `number` counts all changes without a gap. `id` is that of the changed object, `data` its new state without secrets.
     `correlation` is the caller's request id. The `data` of a library has its `identity`.
     """
-
-    number: int
-    kind: Literal["team", "token", "key", "user", "membership", "library"]
-    action: str
-    id: str
-    actor: str
-    correlation: str
-    data: dict[str, Any] = Field(default_factory=dict[str, Any])
-    at: datetime
 
 
 LONGEST_BEARER = 8192

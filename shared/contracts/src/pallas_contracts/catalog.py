@@ -13,6 +13,7 @@ from pallas_contracts.agents import (
     read_definition,
 )
 from pallas_contracts.auth import LifecycleChanged, LookedUp, Lookups, ResolveBearer, Resolved
+from pallas_contracts.changes import WorkspaceChanged
 from pallas_contracts.contract import Blob, Bucket, Contract, Question, Stream, Template
 from pallas_contracts.data_agents import DataAgent, Heartbeat, PoolAnswer, PoolRequest
 from pallas_contracts.health import AgentHealth, HealthAsked, ProbeResult
@@ -39,9 +40,10 @@ RESOLVER = "auth-resolver"
 SEARCH = "library-search"
 POOL = "data-pool"
 PIPELINES = "pipelines"
+WORKSPACES = "workspaces"
 CLI = "cli"
 
-SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES)
+SERVICES = (GATEWAY, WORKER, REGISTRY, MONITOR, LIFECYCLE, RESOLVER, SEARCH, POOL, PIPELINES, WORKSPACES)
 SPEAKERS = (*SERVICES, CLI)
 """All that have a user at the broker. The CLI is the user of operators."""
 
@@ -75,7 +77,7 @@ TURN_QUEUE = Stream(
     refuse_when_full=True,
     max_per_subject=10_000,
     live="pallas.v1.live.queue",
-    removers=(*SUBMITTERS, CLI),
+    removers=(*SUBMITTERS, WORKSPACES, CLI),
     counters=(*SUBMITTERS, MONITOR, CLI),
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
@@ -120,25 +122,35 @@ CHANGES = Stream(
     summary="Every change to teams, tokens, keys, users, memberships and libraries, in order; kept for good.",
 )
 
+WORKSPACE_CHANGES = Stream(
+    "WORKSPACES",
+    ("pallas.v1.workspace.*.*",),
+    owner=WORKSPACES,
+    duplicate_window=3600.0,
+    live="pallas.v1.live",
+    counters=(MONITOR,),
+    summary="Every change to workspaces, registered instances and what is attached, in order; kept for good.",
+)
+
 TURN_OBJECTS = Stream(
     "TURN_OBJECTS",
     ("pallas.v1.object.part.*.*.*.*.*",),
     owner=GATEWAY,
     max_age=86_400.0,
     max_per_subject=1,
-    removers=(*SUBMITTERS, CLI),
+    removers=(*SUBMITTERS, WORKSPACES, CLI),
     counters=(MONITOR,),
     summary="Offloaded content, in parts. It is removed with the turn's content, at most a day later.",
 )
 
-STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES, TURN_OBJECTS)
+STREAMS: tuple[Stream, ...] = (TURN_QUEUE, TURN_LOG, DEAD_LETTERS, CHANGES, WORKSPACE_CHANGES, TURN_OBJECTS)
 
 TURN_REQUESTED = Contract(
     "turn.requested",
     Template("pallas.v1.turn.requested.{team}.{agent}.{caller}"),
     TurnRequested,
-    owners=(*SUBMITTERS, CLI),
-    readers=(GATEWAY, *EXECUTORS, CLI),
+    owners=(*SUBMITTERS, WORKSPACES, CLI),
+    readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_QUEUE,
     summary="A caller calls a tool of an agent. `caller` is the token of its principal.",
 )
@@ -146,8 +158,8 @@ TURN_CLAIM = Contract(
     "turn.claim",
     Template("pallas.v1.turn.claim.{team}.{agent}.{turn}"),
     TurnClaim,
-    owners=(*EXECUTORS, GATEWAY, CLI),
-    readers=(GATEWAY, *EXECUTORS, CLI),
+    owners=(*EXECUTORS, GATEWAY, WORKSPACES, CLI),
+    readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="A worker claims the turn, or somebody cancels it. The last one decides; no claim follows a cancel.",
 )
@@ -156,7 +168,7 @@ TURN_EVENT = Contract(
     Template("pallas.v1.turn.event.{team}.{agent}.{turn}"),
     TurnEvents,
     owners=EXECUTORS,
-    readers=(GATEWAY, *EXECUTORS, CLI),
+    readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="Events of an attempt, without content.",
 )
@@ -165,7 +177,7 @@ TURN_CONTENT = Contract(
     Template("pallas.v1.turn.content.{team}.{agent}.{turn}"),
     TurnEvents,
     owners=EXECUTORS,
-    readers=(GATEWAY, *EXECUTORS, CLI),
+    readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="Content of an attempt; expires earlier than the rest.",
 )
@@ -173,8 +185,8 @@ TURN_OUTCOME = Contract(
     "turn.outcome",
     Template("pallas.v1.turn.outcome.{team}.{agent}.{turn}"),
     TurnOutcome,
-    owners=(*EXECUTORS, GATEWAY, CLI),
-    readers=(GATEWAY, *EXECUTORS, CLI),
+    owners=(*EXECUTORS, GATEWAY, WORKSPACES, CLI),
+    readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="How the turn ended, once. Only the attempt with the last claim can write it.",
 )
@@ -183,7 +195,7 @@ TURN_JOINED = Contract(
     Template("pallas.v1.turn.joined.{team}.{agent}.{turn}"),
     TurnJoined,
     owners=SUBMITTERS,
-    readers=(*SUBMITTERS, CLI),
+    readers=(*SUBMITTERS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="A caller with an idempotency key follows its turn: it made or joined it, or stays when another leaves.",
 )
@@ -192,7 +204,7 @@ TURN_LEFT = Contract(
     Template("pallas.v1.turn.left.{team}.{agent}.{turn}"),
     TurnLeft,
     owners=SUBMITTERS,
-    readers=(*SUBMITTERS, CLI),
+    readers=(*SUBMITTERS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="A caller with an idempotency key has left; its turn is cancelled unless somebody joins in time.",
 )
@@ -201,7 +213,7 @@ KEPT_REQUEST = Contract(
     Template("pallas.v1.kept.request.{team}.{agent}.{turn}"),
     TurnRequested,
     owners=EXECUTORS,
-    readers=(PIPELINES, CLI),
+    readers=(PIPELINES, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="What a turn that has ended was asked, without the caller's ids: content, kept for a replay.",
 )
@@ -228,9 +240,19 @@ LIFECYCLE_CHANGED = Contract(
     Template("pallas.v1.lifecycle.{kind}.{action}"),
     LifecycleChanged,
     owners=(LIFECYCLE,),
-    readers=(SEARCH, LIFECYCLE, CLI),
+    readers=(SEARCH, LIFECYCLE, WORKSPACES, CLI),
     stream=CHANGES,
     summary="Who may read what has changed: `team.provisioned`, `team.rotated`, `token.revoked`, `key.retired` ...",
+)
+
+WORKSPACE_CHANGED = Contract(
+    "workspace.changed",
+    Template("pallas.v1.workspace.{kind}.{action}"),
+    WorkspaceChanged,
+    owners=(WORKSPACES,),
+    readers=(WORKSPACES, CLI),
+    stream=WORKSPACE_CHANGES,
+    summary="A workspace, an instance or an attachment has changed: `instance.registered`, `workspace.deleted` ...",
 )
 
 WORKER_ALIVE = Contract(
@@ -253,6 +275,7 @@ CONTRACTS: tuple[
     | Contract[DeadLetter]
     | Contract[DeadOriginal]
     | Contract[LifecycleChanged]
+    | Contract[WorkspaceChanged]
     | Contract[WorkerAlive],
     ...,
 ] = (
@@ -267,14 +290,15 @@ CONTRACTS: tuple[
     DEAD_LETTER,
     DEAD_ORIGINAL,
     LIFECYCLE_CHANGED,
+    WORKSPACE_CHANGED,
     WORKER_ALIVE,
 )
 
 OBJECT_PART = Blob(
     "object.part",
     Template("pallas.v1.object.part.{team}.{agent}.{turn}.{name}.{part}"),
-    owners=(GATEWAY, *EXECUTORS, CLI),
-    readers=(GATEWAY, *EXECUTORS, CLI),
+    owners=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
+    readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_OBJECTS,
     summary="A part of what `Offloaded` names, counted from 0. Content.",
 )
@@ -302,7 +326,7 @@ AGENTS = Bucket(
     AgentDefinition,
     owner=GATEWAY,
     writers=(*EXECUTORS, CLI),
-    readers=(GATEWAY, *EXECUTORS, REGISTRY, MONITOR, CLI),
+    readers=(GATEWAY, *EXECUTORS, REGISTRY, MONITOR, WORKSPACES, CLI),
     summary="Definitions: what can be called. They stay while no worker runs, until the team retires them.",
     reads=read_definition,
 )
@@ -312,7 +336,7 @@ WORKERS = Bucket(
     WorkerPresence,
     owner=GATEWAY,
     writers=EXECUTORS,
-    readers=(GATEWAY, *EXECUTORS, MONITOR, CLI),
+    readers=(GATEWAY, *EXECUTORS, MONITOR, WORKSPACES, CLI),
     ttl=PRESENCE_TTL,
     summary="The presence of workers.",
 )
@@ -322,7 +346,7 @@ GATEWAYS = Bucket(
     GatewayPresence,
     owner=GATEWAY,
     writers=(GATEWAY,),
-    readers=(*SUBMITTERS, REGISTRY, CLI),
+    readers=(*SUBMITTERS, REGISTRY, WORKSPACES, CLI),
     ttl=PRESENCE_TTL,
     summary="The presence of gateways, with the dedicated ports that each has bound.",
 )

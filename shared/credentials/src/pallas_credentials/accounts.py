@@ -65,7 +65,7 @@ class Admission:
         Raises:
             Unavailable: too many checks wait, of this address or in all, or it waited too long.
         """
-        await self._wait(_network(address), first=first)
+        await self._wait(network_of(address), first=first)
         try:
             async with self.slot:
                 return await asyncio.to_thread(_verify, password_hash, password)
@@ -113,7 +113,7 @@ def _busy() -> Unavailable:
     return Unavailable("too many passwords are being checked; try again", code="busy")
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """What counts as one address. Of IPv6 it is the /64 network, since a client may have all its addresses."""
     try:
         ip = ip_address(address)
@@ -151,10 +151,17 @@ class Account:
         Raises:
             Unavailable: too many passwords are being checked.
         """
-        given = _parse(authorization)
-        if given is None or self.password_hash is None:
+        given = basic_of(authorization)
+        return given is not None and await self.has(*given, address)
+
+    async def has(self, name: str, password: str, address: str) -> bool:
+        """Whether these are the name and password of this account. `address` is where they come from.
+
+        Raises:
+            Unavailable: too many passwords are being checked.
+        """
+        if self.password_hash is None:
             return False
-        name, password = given
         digest = hmac.digest(self._key, f"{name}:{password}".encode(), "sha256")
         if digest == self._right and time.monotonic() < self._known_until:
             return True
@@ -188,14 +195,23 @@ class Accounts:
         Raises:
             Unavailable: too many passwords are being checked.
         """
-        given = _parse(authorization)
-        if given is None or not self._open:
-            return None
-        account = self._open.get(given[0]) or next(iter(self._open.values()))
-        return account.name if await account.lets_in(authorization, address) else None
+        given = basic_of(authorization)
+        return given[0] if given is not None and await self.has(*given, address) else None
+
+    async def has(self, name: str, password: str, address: str) -> bool:
+        """Whether these are the name and password of an account. `address` is where they come from.
+
+        Raises:
+            Unavailable: too many passwords are being checked.
+        """
+        if not self._open:
+            return False
+        account = self._open.get(name) or next(iter(self._open.values()))
+        return await account.has(name, password, address)
 
 
-def _parse(authorization: str | None) -> tuple[str, str] | None:
+def basic_of(authorization: str | None) -> tuple[str, str] | None:
+    """Name and password of an Authorization header; None if it is none of HTTP Basic."""
     scheme, _, encoded = (authorization or "")[:LONGEST].strip().partition(" ")
     if scheme.lower() != "basic":
         return None

@@ -26,7 +26,6 @@ from agent_gateway.http.bodies import Body, read_body
 from agent_gateway.http.coalesce import CoalescedSend
 from agent_gateway.http.drain import GatewayRequests
 from agent_gateway.http.identify_caller import Callers
-from agent_gateway.http.peers import Network, name_caller
 from agent_gateway.http.serve_rpc import RpcHttp
 from agent_gateway.http.signatures import Signatures
 from agent_gateway.mcp.endpoints import Endpoint, Endpoints
@@ -39,6 +38,7 @@ from pallas_contracts.turns import Principal
 from pallas_runtime.caller_trace import of_caller
 from pallas_runtime.http.bearers import bearer_of
 from pallas_runtime.http.bodies import declares_more
+from pallas_runtime.http.peers import Network, name_caller
 from pallas_runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)

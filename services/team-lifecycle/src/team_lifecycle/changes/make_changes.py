@@ -23,24 +23,23 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from uuid import uuid4
 
-from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.auth import LookupKey
+from pallas_contracts.catalog import LIFECYCLE_CHANGED
 from pallas_contracts.errors import Unavailable
-from pallas_contracts.message import utc_now
 from pallas_lookups.cache import Invalidation, LookupCache
+from pallas_outbox.outbox import Outbox
 from pallas_postgres.engine import postgres_errors
 from team_lifecycle.changes.pending import Pending, find_pending, is_any_overdue, pending_row, remove, remove_unlocked
 from team_lifecycle.lookups.look_up import Rows, look_up
 from team_lifecycle.metrics import Metrics
 from team_lifecycle.model import Decision, Event, Who
-from team_lifecycle.tables import Change
+from team_lifecycle.tables import Change, RelayPosition
 
 log = logging.getLogger(__name__)
 
-CHANGES_LOCK = 0x70616C6C6173
-"""The advisory lock of all changes."""
+OUTBOX = Outbox(Change, RelayPosition, LIFECYCLE_CHANGED, lock=0x70616C6C6173)
 LEFT_AT_COMMIT = 10.0
 """Seconds that tombstones must have left at the commit: far more than a commit and a refresh take."""
 CONFIRM_TRIES, CONFIRM_PAUSE = 5, 0.2
@@ -119,7 +118,7 @@ class Changes:
     async def _make[R](self, who: Who, decide: Decide[R], *, alone: bool) -> R:
         invalidation: Invalidation | None = None
         async with postgres_errors(), AsyncSession(self._engine, expire_on_commit=False) as session:
-            await session.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": CHANGES_LOCK})
+            await OUTBOX.begin(session)
             done = frozenset(self._done)
             pending = Pending.nothing() if alone else await self._invalidate_pending(session, done)
             decision = await decide(session)
@@ -154,22 +153,10 @@ class Changes:
         return pending
 
     async def _record(self, session: AsyncSession, who: Who, event: Event, keys: Collection[LookupKey]) -> None:
-        number = 1 + (await session.scalar(select(func.coalesce(func.max(Change.number), 0))) or 0)
-        session.add(
-            Change(
-                number=number,
-                kind=event.kind,
-                action=event.action,
-                subject=event.id,
-                actor=who.actor,
-                correlation=who.correlation,
-                data=event.data,
-                at=utc_now(),
-            )
-        )
+        number = await OUTBOX.record(session, (event,), actor=who.actor, correlation=who.correlation)
         if keys:
             session.add(pending_row(number, keys))
-        await session.flush()
+            await session.flush()
 
     async def _refresh(self, invalidation: Invalidation, rows: Rows) -> None:
         try:

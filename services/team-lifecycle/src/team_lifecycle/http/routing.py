@@ -1,6 +1,7 @@
 """The routes, and the account that each router is for."""
 
 import logging
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Response
@@ -12,9 +13,10 @@ from starlette.requests import HTTPConnection
 from pallas_contracts.errors import NotFound
 from pallas_credentials.accounts import Accounts
 from pallas_postgres.engine import reading
+from pallas_runtime.front import Front
 from team_lifecycle.handlers.signing import public_jwk
-from team_lifecycle.http.errors import REFUSALS, add_error_handlers
-from team_lifecycle.http.front import Front
+from team_lifecycle.http.errors import REFUSALS, handle_errors
+from team_lifecycle.http.front import admit
 from team_lifecycle.http.keys import keys_router
 from team_lifecycle.http.libraries import libraries_router
 from team_lifecycle.http.lists import lists_router
@@ -35,7 +37,7 @@ ADMIN = "/admin/api"
 
 
 class RequireAccount(HTTPBasic):
-    """Restricts a router to one account. `Front` has checked the password."""
+    """Restricts a router to one account. `admit` has checked the password."""
 
     def __init__(self, account: str) -> None:
         super().__init__(scheme_name="HTTPBasic")
@@ -56,7 +58,8 @@ class RequireAccount(HTTPBasic):
 
 def make_http(parts: Parts, *, service_hash: str | None, admin_hash: str | None) -> Front:
     """The ASGI application."""
-    return Front(make_app(parts), Accounts({SERVICE_ACCOUNT: service_hash, ADMIN_ACCOUNT: admin_hash}))
+    accounts = Accounts({SERVICE_ACCOUNT: service_hash, ADMIN_ACCOUNT: admin_hash})
+    return Front(make_app(parts), partial(admit, accounts))
 
 
 def make_app(parts: Parts) -> FastAPI:
@@ -65,7 +68,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.include_router(teams_router(parts), prefix=TEAMS, dependencies=[Depends(RequireAccount(SERVICE_ACCOUNT))])
     app.include_router(_admin_router(parts), prefix=ADMIN, dependencies=[Depends(RequireAccount(ADMIN_ACCOUNT))])
     app.include_router(_public_router(parts))
-    add_error_handlers(app)
+    handle_errors(app)
     return app
 
 

@@ -1,4 +1,4 @@
-"""The sender of a request, as a dependency of routes. `Front` has identified it."""
+"""The sender of a request, as a dependency of routes. `admit` has identified it."""
 
 import re
 from typing import Annotated

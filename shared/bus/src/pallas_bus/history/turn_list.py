@@ -5,15 +5,16 @@ filter is about the caller, for outcomes if it is about the state. The rest of a
 subjects.
 """
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import batched
 
 from pallas_bus.history.turns import State, TurnHistory, fold
+from pallas_bus.history.windows import windows
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read, read_last
+from pallas_bus.transport.reads import read, read_last
 from pallas_contracts.catalog import TURN_CLAIM, TURN_EVENT, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
 from pallas_contracts.contract import Contract
 from pallas_contracts.turns import TurnClaim, TurnEvents, TurnOutcome
@@ -94,10 +95,13 @@ async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHi
     """
     found = await _queued(bus, wanted)
     if wanted.scanned:
-        async with aclosing(_windows(bus, wanted)) as windows:
-            async for window in windows:
+        subjects = (contract.template.filter(**wanted.ids) for contract in wanted.scanned)
+        span = {"since": wanted.since, "until": wanted.until}
+        reading = windows(bus, TURN_LOG, *subjects, size=_FIRST_WINDOW, needle=wanted.needle, **span)
+        async with aclosing(reading) as log:
+            async for window in log:
                 turns = {name: turn for name, turn in fold(window).items() if name not in found}
-                await _complete(bus, turns)
+                await complete(bus, turns)
                 found |= {name: turn for name, turn in turns.items() if wanted.matches(turn)}
                 if len(found) >= limit:
                     break
@@ -109,44 +113,11 @@ async def _queued(bus: Bus, wanted: TurnFilter) -> dict[str, TurnHistory]:
     turns = fold([record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**wanted.ids))])
     if wanted.until is not None:
         turns = {name: turn for name, turn in turns.items() if (turn.requested_at or _NEVER) <= wanted.until}
-    await _complete(bus, turns)
+    await complete(bus, turns)
     return {name: turn for name, turn in turns.items() if wanted.matches(turn)}
 
 
-async def _windows(bus: Bus, wanted: TurnFilter) -> AsyncGenerator[list[Record]]:
-    """The scanned messages between `since` and `until`, in windows of growing size, the latest window first."""
-    state = (await bus.api(f"STREAM.INFO.{TURN_LOG.name}", {}))["state"]
-    begin: int = state["first_seq"]
-    end: int = state["last_seq"] + 1
-    if wanted.since is not None:
-        begin = await _position(bus, wanted.since, otherwise=end)
-    if wanted.until is not None:
-        end = await _position(bus, wanted.until, otherwise=end)
-    size = _FIRST_WINDOW
-    while begin < end:
-        start = max(begin, end - size)
-        yield [record for contract in wanted.scanned async for record in _window(bus, wanted, contract, start, end)]
-        end, size = start, size * 2
-
-
-async def _window(bus: Bus, wanted: TurnFilter, contract: _Scanned, start: int, end: int) -> AsyncGenerator[Record]:
-    needle = wanted.needle
-    async with aclosing(read(bus, TURN_LOG.name, contract.template.filter(**wanted.ids), after=start - 1)) as records:
-        async for record in records:
-            if record.seq >= end:
-                return
-            if needle in record.data:
-                yield record
-
-
-async def _position(bus: Bus, moment: datetime, *, otherwise: int) -> int:
-    """The position of the first message that was stored at `moment` or later."""
-    async with aclosing(read(bus, TURN_LOG.name, ">", since=moment, batch=1)) as records:
-        first = await anext(records, None)
-    return first.seq if first is not None else otherwise
-
-
-async def _complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
+async def complete(bus: Bus, turns: dict[str, TurnHistory]) -> None:
     """Read the last claim and the outcome of turns that lack them; of a cancelled turn, also the claim before.
 
     Of a turn without outcome, read the last events: they say whether its worker has given it back.

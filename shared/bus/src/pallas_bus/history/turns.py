@@ -173,14 +173,20 @@ def fold(records: Iterable[Record]) -> dict[str, TurnHistory]:
     """The histories of all turns that the records belong to, by turn id. `records` are in the order of the log."""
     turns: dict[str, TurnHistory] = {}
     for record in records:
-        turn_id = _turn_id(record)
-        if turn_id is None:
-            continue
-        if turn_id not in turns:
-            team, agent = record.subject.split(".")[4:6]
-            turns[turn_id] = TurnHistory(team, agent, turn_id)
-        turns[turn_id].take(record)
+        fold_into(turns, record)
     return turns
+
+
+def fold_into(turns: dict[str, TurnHistory], record: Record) -> TurnHistory | None:
+    """Add one message to the history of its turn, which is returned; None if it cannot be decoded."""
+    turn_id = _turn_id(record)
+    if turn_id is None:
+        return None
+    if turn_id not in turns:
+        team, agent = record.subject.split(".")[4:6]
+        turns[turn_id] = TurnHistory(team, agent, turn_id)
+    turns[turn_id].take(record)
+    return turns[turn_id]
 
 
 def _turn_id(record: Record) -> str | None:

@@ -4,26 +4,28 @@ Only the replica that relays does this, so one replica at a time declares the st
 """
 
 import logging
+from typing import Any
 
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import read_newest
 from pallas_bus.transport.streams import declare
-from pallas_contracts.auth import LifecycleChanged
-from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
+from pallas_contracts.changes import Changed
 from pallas_contracts.errors import Unavailable
+from pallas_outbox.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
 DECLARE_SECONDS = 5.0
 
 
-class StreamEnd:
-    """The end of the stream of changes, which is declared with so many `replicas`."""
+class StreamEnd[M: Changed[Any]]:
+    """The end of the stream of an outbox, which is declared with so many `replicas`."""
 
-    def __init__(self, bus: Bus, replicas: int) -> None:
+    def __init__(self, bus: Bus, outbox: Outbox[M], replicas: int) -> None:
         self._bus = bus
+        self._contract, self._stream = outbox.contract, outbox.stream
         self._replicas = replicas
         self._declared = False
         self._lost_behind: int | None = None
@@ -48,11 +50,11 @@ class StreamEnd:
     async def _last(self) -> int | None:
         """The number of the last stored change, 0 without any, None if it cannot be decoded."""
         if not self._declared:
-            await declare(self._bus, CHANGES, replicas=self._replicas, timeout=DECLARE_SECONDS)
+            await declare(self._bus, self._stream, replicas=self._replicas, timeout=DECLARE_SECONDS)
             self._declared = True
         try:
-            last = await read_newest(self._bus, CHANGES.name, LIFECYCLE_CHANGED.template.filter())
-            return LifecycleChanged.model_validate_json(last.data).number if last is not None else 0
+            last = await read_newest(self._bus, self._stream.name, self._contract.template.filter())
+            return self._contract.message.model_validate_json(last.data).number if last is not None else 0
         except ValidationError:
             return None
         except Unavailable as error:

@@ -10,20 +10,21 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from typing import Any
 
+from prometheus_client import Gauge
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.traces import trace_headers
-from pallas_contracts.auth import LifecycleChanged
-from pallas_contracts.catalog import LIFECYCLE_CHANGED
+from pallas_contracts.changes import Changed
 from pallas_contracts.errors import Unavailable
 from pallas_contracts.message import utc_now
+from pallas_outbox.outbox import Outbox
+from pallas_outbox.rows import ChangeRow
+from pallas_outbox.stream_end import StreamEnd
 from pallas_postgres.engine import postgres_errors, reading
-from team_lifecycle.changes.stream_end import StreamEnd
-from team_lifecycle.metrics import Metrics
-from team_lifecycle.tables import Change, RelayPosition
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +35,15 @@ seconds."""
 PUT_SECONDS = 2.0
 
 
-class Relay:
-    """Relays events to the broker."""
+class Relay[M: Changed[Any]]:
+    """Relays the events of an outbox. `committed` is set when there are new ones. The stream has so many `replicas`."""
 
-    def __init__(self, bus: Bus, engine: AsyncEngine, committed: asyncio.Event, replicas: int) -> None:
+    def __init__(
+        self, bus: Bus, engine: AsyncEngine, outbox: Outbox[M], committed: asyncio.Event, replicas: int
+    ) -> None:
         self._bus = bus
-        self._end = StreamEnd(bus, replicas)
+        self._outbox = outbox
+        self._end = StreamEnd(bus, outbox, replicas)
         self._engine = engine
         self._committed = committed
         self._warned = False
@@ -64,11 +68,12 @@ class Relay:
     async def _relay(self) -> bool:
         """Send a batch, unless another replica is sending. Returns whether there is more."""
         async with postgres_errors(), AsyncSession(self._engine) as session, session.begin():
-            position = await session.scalar(select(RelayPosition).with_for_update(skip_locked=True))
+            changes = self._outbox.changes
+            position = await session.scalar(select(self._outbox.positions).with_for_update(skip_locked=True))
             if position is None:
                 return False
             position.sent = await self._end.last_stored(position.sent)
-            waiting = select(Change).where(Change.number > position.sent).order_by(Change.number).limit(BATCH)
+            waiting = select(changes).where(changes.number > position.sent).order_by(changes.number).limit(BATCH)
             batch = (await session.scalars(waiting)).all()
             failed: Unavailable | None = None
             began, late = time.monotonic(), False
@@ -85,32 +90,23 @@ class Relay:
             raise failed
         return late or len(batch) == BATCH
 
-    async def _send(self, change: Change) -> None:
-        event = LifecycleChanged.model_validate(
-            {
-                "number": change.number,
-                "kind": change.kind,
-                "action": change.action,
-                "id": change.subject,
-                "actor": change.actor,
-                "correlation": change.correlation,
-                "data": change.data,
-                "at": change.at,
-            }
-        )
-        subject = LIFECYCLE_CHANGED.template.subject(kind=change.kind, action=change.action)
-        headers = trace_headers({"Nats-Msg-Id": f"{LIFECYCLE_CHANGED.name}:{change.number}"})
-        await self._bus.put(subject, event.model_dump_json().encode(), headers, timeout=PUT_SECONDS)
+    async def _send(self, change: ChangeRow) -> None:
+        contract = self._outbox.contract
+        subject = contract.template.subject(kind=change.kind, action=change.action)
+        headers = trace_headers({"Nats-Msg-Id": f"{contract.name}:{change.number}"})
+        payload = self._outbox.event_of(change).model_dump_json().encode()
+        await self._bus.put(subject, payload, headers, timeout=PUT_SECONDS)
 
 
-async def watch_lag(engine: AsyncEngine, metrics: Metrics) -> None:
-    """Measure the events that have not been sent, until cancelled."""
+async def watch_lag(engine: AsyncEngine, outbox: Outbox[Any], unsent: Gauge, lag: Gauge) -> None:
+    """Measure the events that have not been sent, and the age of the oldest in seconds, until cancelled."""
+    changes, positions = outbox.changes, outbox.positions
     while True:
         with suppress(Unavailable):
             async with reading(engine) as session:
-                sent = select(RelayPosition.sent).scalar_subquery()
-                found = select(func.count(), func.min(Change.at)).where(Change.number > sent)
+                sent = select(positions.sent).scalar_subquery()
+                found = select(func.count(), func.min(changes.at)).where(changes.number > sent)
                 count, oldest = (await session.execute(found)).one()
-            metrics.unsent.set(count)
-            metrics.lag.set((utc_now() - oldest).total_seconds() if count else 0.0)
+            unsent.set(count)
+            lag.set((utc_now() - oldest).total_seconds() if count else 0.0)
         await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,45 @@
+"""Finds workspaces and instances by what a person types: an id, or a name that only one has."""
+
+from collections.abc import Sequence
+
+from pallas_cli.admin.api import AdminApi, Row
+from pallas_cli.plain_text import plain_line
+from pallas_cli.refused import Refused
+
+
+def instances(api: AdminApi) -> list[Row]:
+    """All registered instances."""
+    return api.get("pallas")["instances"]
+
+
+def workspaces(api: AdminApi) -> list[Row]:
+    """All workspaces."""
+    return api.get("workspaces")["workspaces"]
+
+
+def find_instance(api: AdminApi, given: str) -> Row:
+    """The instance with this id or name.
+
+    Raises:
+        Refused: there is none, or several have this name.
+    """
+    return _find(instances(api), given, "instance")
+
+
+def find_workspace(api: AdminApi, given: str) -> Row:
+    """The workspace with this id or name.
+
+    Raises:
+        Refused: there is none, or several have this name.
+    """
+    return _find(workspaces(api), given, "workspace")
+
+
+def _find(rows: Sequence[Row], given: str, what: str) -> Row:
+    found = [row for row in rows if row["id"] == given] or [row for row in rows if row["name"] == given]
+    if not found:
+        raise Refused(f"no {what} has the id or name {plain_line(given)!r}", code=1)
+    if len(found) > 1:
+        ids = ", ".join(row["id"] for row in found)
+        raise Refused(f"several {what}s have the name {plain_line(given)!r}: {ids}", code=1)
+    return found[0]

@@ -1,0 +1,1 @@
+"""Who may send requests: sessions, one-time links and the account of the command line."""

@@ -1,0 +1,94 @@
+"""Logs people in, by the password or by a link, and lets the command line in by HTTP Basic."""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_credentials.accounts import Accounts
+from workspaces.access.attempts import Attempt, Attempts, TooManyLogins
+from workspaces.access.links import use_link
+from workspaces.access.sessions import LoggedIn, Sessions
+from workspaces.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+ADMIN = "admin"
+
+
+@dataclass
+class Access:
+    """Who may send requests. `password_hash` None: nobody can log in by a password."""
+
+    engine: AsyncEngine
+    metrics: Metrics
+    password_hash: str | None = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self.sessions = Sessions(self.engine)
+        self._accounts = Accounts({ADMIN: self.password_hash})
+        self._attempts = Attempts()
+
+    async def by_password(self, password: str, address: str, old: str | None) -> tuple[str, LoggedIn] | None:
+        """Begin a session with the password, in place of that of the cookie `old`; None if the password is wrong.
+
+        Raises:
+            TooManyLogins: the address has failed too often.
+            Unavailable: Postgres cannot be used, or too many passwords are being checked.
+        """
+        if not await self._is_right("password", ADMIN, password, address):
+            return None
+        return await self._begin("password", ADMIN, address, old)
+
+    async def by_link(self, token: str, address: str, old: str | None) -> tuple[str, LoggedIn] | None:
+        """Begin a session with a link, which is used up; None if it is not valid (any more).
+
+        Raises:
+            TooManyLogins: the address has failed too often.
+            Unavailable: Postgres cannot be used.
+        """
+        with self._attempt("link", address, token) as attempt:
+            account = await use_link(self.engine, token)
+            attempt.right = account is not None
+        if account is None:
+            self._failed("link", address)
+            return None
+        return await self._begin("link", account, address, old)
+
+    async def by_basic(self, name: str, password: str, address: str) -> bool:
+        """Whether these are the name and password of the account.
+
+        Raises:
+            TooManyLogins: the address has failed too often.
+            Unavailable: too many passwords are being checked.
+        """
+        return await self._is_right("basic", name, password, address)
+
+    async def _is_right(self, how: str, name: str, password: str, address: str) -> bool:
+        with self._attempt(how, address, f"{name}:{password}") as attempt:
+            attempt.right = await self._accounts.has(name, password, address)
+        if not attempt.right:
+            self._failed(how, address)
+        return attempt.right
+
+    async def _begin(self, how: str, account: str, address: str, old: str | None) -> tuple[str, LoggedIn]:
+        begun = await self.sessions.begin(account, instead_of=old)
+        self.metrics.logins.labels(how, "succeeded").inc()
+        log.info("login succeeded", extra={"how": how, "account": account, "address": address})
+        return begun
+
+    def _failed(self, how: str, address: str) -> None:
+        self.metrics.logins.labels(how, "failed").inc()
+        log.warning("login failed", extra={"how": how, "address": address})
+
+    @contextmanager
+    def _attempt(self, how: str, address: str, secret: str) -> Generator[Attempt]:
+        try:
+            with self._attempts.attempt(address, secret) as attempt:
+                yield attempt
+        except TooManyLogins:
+            self.metrics.logins.labels(how, "refused").inc()
+            log.warning("login refused: too many have failed", extra={"how": how, "address": address})
+            raise

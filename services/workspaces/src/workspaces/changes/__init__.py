@@ -1,0 +1,1 @@
+"""Changes of workspaces, instances and attachments: committed with their events and hooks."""

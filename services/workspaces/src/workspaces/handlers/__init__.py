@@ -1,0 +1,1 @@
+"""What a request decides, and what it answers."""

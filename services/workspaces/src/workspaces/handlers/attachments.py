@@ -1,0 +1,166 @@
+"""Teams that are attached to workspaces (auth contract, section 9.2; interface contract, section 4).
+
+The registry of a team is fetched again when it is attached. If it does not answer, the team is attached all the same,
+with the agents that were known last.
+"""
+
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from pallas_contracts.errors import Rejected
+from pallas_postgres.engine import reading
+from workspaces.answers import Attached, AttachedInstance
+from workspaces.changes.make import Decision, Event, Hook
+from workspaces.handlers.parts import Control
+from workspaces.handlers.views import no_instance
+from workspaces.handlers.workspaces import no_workspace
+from workspaces.live.hub import ALL, Hub
+from workspaces.model import Who
+from workspaces.registries.store import connect
+from workspaces.tables import Assignment, PallasInstance, Workspace
+
+
+async def list_attached(control: Control, workspace_id: str) -> Attached:
+    """The teams attached to a workspace.
+
+    Raises:
+        NotFound: there is no such workspace.
+    """
+    async with reading(control.engine) as session:
+        await _check_workspace(session, workspace_id)
+        return await _attached(session, workspace_id, {})
+
+
+async def replace_attached(control: Control, who: Who, workspace_id: str, wanted: Collection[str]) -> Attached:
+    """Attach these teams to a workspace, and no others.
+
+    Raises:
+        NotFound: there is no such workspace.
+        Rejected: there is no such instance (`field`).
+    """
+    async with reading(control.engine) as session:
+        await _check_workspace(session, workspace_id)
+        await _check_instances(session, wanted)
+        new = set(wanted) - await _ids(session, workspace_id)
+    warnings = await control.refresher.refresh(who, sorted(new))
+
+    async def replace(session: AsyncSession) -> Decision[Attached]:
+        await _check_workspace(session, workspace_id)
+        await _check_instances(session, wanted)
+        before = await _ids(session, workspace_id)
+        return await _change(session, workspace_id, set(wanted) - before, before - set(wanted), warnings)
+
+    return await control.changes.make(who, replace)
+
+
+async def attach(control: Control, who: Who, workspace_id: str, instance_id: str) -> Attached:
+    """Attach a team to a workspace, besides those that are.
+
+    Raises:
+        NotFound: there is no such workspace or instance.
+    """
+    async with reading(control.engine) as session:
+        await _check(session, workspace_id, instance_id)
+    warnings = await control.refresher.refresh(who, [instance_id])
+
+    async def add(session: AsyncSession) -> Decision[Attached]:
+        await _check(session, workspace_id, instance_id)
+        before = await _ids(session, workspace_id)
+        return await _change(session, workspace_id, {instance_id} - before, set(), warnings)
+
+    return await control.changes.make(who, add)
+
+
+async def detach(control: Control, who: Who, workspace_id: str, instance_id: str) -> None:
+    """Detach a team from a workspace, with all its agents. It may be detached already.
+
+    Raises:
+        NotFound: there is no such workspace or instance.
+    """
+
+    async def remove(session: AsyncSession) -> Decision[Attached]:
+        await _check(session, workspace_id, instance_id)
+        before = await _ids(session, workspace_id)
+        return await _change(session, workspace_id, set(), {instance_id} & before, {})
+
+    await control.changes.make(who, remove)
+
+
+async def _change(
+    session: AsyncSession,
+    workspace_id: str,
+    added: Collection[str],
+    removed: Collection[str],
+    warnings: Mapping[str, str | None],
+) -> Decision[Attached]:
+    """Change the attachments. Connections of removed ones cascade."""
+    if added:
+        rows = [{"workspace_id": workspace_id, "pallas_instance_id": one} for one in sorted(added)]
+        await session.execute(insert(Assignment).values(rows))
+        known = select(PallasInstance.id, PallasInstance.agents).where(PallasInstance.id.in_(added))
+        for instance_id, agents in (await session.execute(known)).all():
+            await connect(session, instance_id, agents)
+    if removed:
+        gone = Assignment.workspace_id == workspace_id, Assignment.pallas_instance_id.in_(removed)
+        await session.execute(delete(Assignment).where(*gone))
+        await Hub.tell_in(session, ALL, "agents", {})
+    if added or removed:
+        await Hub.tell_in(session, ALL, "workspace", {"id": workspace_id})
+    for one in sorted({*added, *removed}):
+        await Hub.tell_in(session, ALL, "instance", {"id": one})
+    return Decision(
+        await _attached(session, workspace_id, warnings),
+        (
+            *(_event("attached", workspace_id, one) for one in sorted(added)),
+            *(_event("detached", workspace_id, one) for one in sorted(removed)),
+        ),
+        (
+            *(Hook("on_workspace_pallas_attached", one) for one in sorted(added)),
+            *(Hook("on_workspace_pallas_detached", one) for one in sorted(removed)),
+        ),
+    )
+
+
+def _event(action: str, workspace_id: str, instance_id: str) -> Event:
+    data = {"workspace_id": workspace_id, "instance_id": instance_id}
+    return Event("assignment", action, f"{workspace_id}/{instance_id}", data)
+
+
+async def _attached(session: AsyncSession, workspace_id: str, warnings: Mapping[str, str | None]) -> Attached:
+    found = (
+        select(PallasInstance.id, PallasInstance.name, func.jsonb_array_length(PallasInstance.agents))
+        .join(Assignment, Assignment.pallas_instance_id == PallasInstance.id)
+        .where(Assignment.workspace_id == workspace_id)
+        .order_by(func.lower(PallasInstance.name), PallasInstance.id)
+    )
+    return Attached(
+        instances=tuple(
+            AttachedInstance(instance_id=one, name=name, agents=agents, warning=warnings.get(one))
+            for one, name, agents in await session.execute(found)
+        )
+    )
+
+
+async def _ids(session: AsyncSession, workspace_id: str) -> set[str]:
+    found = select(Assignment.pallas_instance_id).where(Assignment.workspace_id == workspace_id)
+    return set(await session.scalars(found))
+
+
+async def _check(session: AsyncSession, workspace_id: str, instance_id: str) -> None:
+    await _check_workspace(session, workspace_id)
+    if await session.get(PallasInstance, instance_id) is None:
+        raise no_instance(instance_id)
+
+
+async def _check_workspace(session: AsyncSession, workspace_id: str) -> None:
+    if await session.get(Workspace, workspace_id) is None:
+        raise no_workspace(workspace_id)
+
+
+async def _check_instances(session: AsyncSession, wanted: Collection[str]) -> None:
+    known = set(await session.scalars(select(PallasInstance.id).where(PallasInstance.id.in_(wanted))))
+    if missing := sorted(set(wanted) - known):
+        raise Rejected(f"instance_ids: there is no instance {missing[0]!r}", code="no_instance", field="instance_ids")

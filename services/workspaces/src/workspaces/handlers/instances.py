@@ -1,0 +1,150 @@
+"""Registered instances: each is a registry here, and a team in Mnemosyne (auth contract, section 9)."""
+
+import uuid
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from pallas_postgres.engine import reading
+from workspaces.answers import InstanceView
+from workspaces.changes.make import Decision, Event, Hook
+from workspaces.handlers.parts import Control
+from workspaces.handlers.views import no_instance, show_instance, show_instances
+from workspaces.live.hub import ALL, Hub
+from workspaces.model import Who
+from workspaces.registries.read import Listing
+from workspaces.registries.store import listing_values
+from workspaces.registries.urls import normal_url, suggested_name
+from workspaces.tables import Assignment, PallasInstance, RetiredTeam
+
+
+async def list_instances(control: Control) -> list[InstanceView]:
+    """All instances."""
+    async with reading(control.engine) as session:
+        return await show_instances(session, control.health)
+
+
+async def get_instance(control: Control, instance_id: str) -> InstanceView:
+    """One instance.
+
+    Raises:
+        NotFound: there is no such instance.
+    """
+    async with reading(control.engine) as session:
+        return await show_instance(session, control.health, instance_id)
+
+
+async def register(
+    control: Control, who: Who, registry_url: str, name: str | None, agent_token: str | None
+) -> tuple[InstanceView, bool]:
+    """Register a registry, which is fetched first. Its team is provisioned afterwards, by a hook.
+
+    Returns the instance, and whether it is new: the same address again is the same instance.
+
+    Raises:
+        Rejected: the address is bad, or what it has is no document of a registry (`field`).
+        RegistryUnreachable: it does not answer.
+    """
+    base = normal_url(registry_url)
+    async with reading(control.engine) as session:
+        known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
+    if known is None:
+        listing = await control.refresher.fetch(base)
+        given = name or suggested_name(base, listing.namespace)
+        sealed = control.vault.seal(agent_token) if agent_token else None
+        instance_id, new = await control.changes.make(
+            who, lambda session: _insert(session, base, given, listing, sealed)
+        )
+    else:
+        instance_id, new = known, False
+    return await get_instance(control, instance_id), new
+
+
+async def _insert(
+    session: AsyncSession, base: str, name: str, listing: Listing, sealed: str | None
+) -> Decision[tuple[str, bool]]:
+    known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
+    if known is not None:
+        return Decision((known, False))
+    instance_id = str(uuid.uuid4())
+    values: dict[str, Any] = {
+        "id": instance_id,
+        "name": name,
+        "registry_url": base,
+        "agent_token_encrypted": sealed,
+        **listing_values(listing),
+    }
+    session.add(PallasInstance(**values))
+    await session.flush()
+    fetched = update(PallasInstance).where(PallasInstance.id == instance_id)
+    await session.execute(fetched.values(last_fetched_at=func.clock_timestamp()))
+    await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
+    data = {"name": name, "registry_url": base, "agents": [agent.server_id for agent in listing.agents]}
+    registered = Event("instance", "registered", instance_id, data)
+    return Decision((instance_id, True), (registered,), (Hook("on_pallas_registered", instance_id),))
+
+
+async def change_instance(
+    control: Control, who: Who, instance_id: str, name: str | None, agent_token: str | None
+) -> InstanceView:
+    """Rename an instance, or replace the token that its agents are sent; an empty token removes it.
+
+    The contract has no way to rename a team: Mnemosyne keeps the name that it was made with.
+
+    Raises:
+        NotFound: there is no such instance.
+    """
+    values: dict[str, Any] = {}
+    if name is not None:
+        values["name"] = name
+    if agent_token is not None:
+        values["agent_token_encrypted"] = control.vault.seal(agent_token) if agent_token else None
+
+    async def change(session: AsyncSession) -> Decision[None]:
+        where = PallasInstance.id == instance_id
+        if not await session.scalar(select(PallasInstance.id).where(where)):
+            raise no_instance(instance_id)
+        if not values:
+            return Decision(None)
+        await session.execute(update(PallasInstance).where(where).values(**values))
+        for kind in ("instance", "agents"):
+            await Hub.tell_in(session, ALL, kind, {"id": instance_id} if kind == "instance" else {})
+        data = {"fields": sorted(values), **({"name": name} if name is not None else {})}
+        return Decision(None, (Event("instance", "updated", instance_id, data),))
+
+    await control.changes.make(who, change)
+    return await get_instance(control, instance_id)
+
+
+async def delete_instance(control: Control, who: Who, instance_id: str) -> None:
+    """Delete an instance with its attachments. Its team is made inactive afterwards, by a hook.
+
+    Raises:
+        NotFound: there is no such instance.
+    """
+
+    async def remove(session: AsyncSession) -> Decision[None]:
+        workspaces = select(Assignment.workspace_id).where(Assignment.pallas_instance_id == instance_id)
+        attached = sorted(await session.scalars(workspaces))
+        gone = delete(PallasInstance).where(PallasInstance.id == instance_id).returning(PallasInstance.name)
+        name = await session.scalar(gone)
+        if name is None:
+            raise no_instance(instance_id)
+        session.add(RetiredTeam(id=instance_id, name=name))
+        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
+        await Hub.tell_in(session, ALL, "agents", {})
+        event = Event("instance", "deleted", instance_id, {"name": name, "workspace_ids": attached})
+        return Decision(None, (event,), (Hook("on_pallas_deleted", instance_id),))
+
+    await control.changes.make(who, remove)
+
+
+async def refresh_instance(control: Control, who: Who, instance_id: str) -> InstanceView:
+    """Fetch the registry of an instance again. If that fails, its `last_fetch_error` says why.
+
+    Raises:
+        NotFound: there is no such instance.
+    """
+    await control.refresher.refresh(who, [instance_id])
+    return await get_instance(control, instance_id)

@@ -1,0 +1,60 @@
+"""The agents that can be picked in a workspace (auth contract, section 10.2)."""
+
+from sqlalchemy import select
+
+from pallas_postgres.engine import reading
+from workspaces.answers import AgentView, Capabilities, EmptyPicker, Picker
+from workspaces.handlers.parts import Control
+from workspaces.handlers.workspaces import no_workspace
+from workspaces.model import NO_TEAMS
+from workspaces.registries.icons import icon_path
+from workspaces.tables import AgentConnection, Assignment, PallasInstance, Workspace
+
+NO_AGENTS = "The attached teams have no agents."
+
+
+async def pick(control: Control, workspace_id: str) -> Picker:
+    """The agents of the teams that are attached to a workspace, by label.
+
+    Raises:
+        NotFound: there is no such workspace.
+    """
+    found = (
+        select(AgentConnection, PallasInstance.name, PallasInstance.registry_url)
+        .join(PallasInstance, PallasInstance.id == AgentConnection.pallas_instance_id)
+        .where(AgentConnection.workspace_id == workspace_id)
+    )
+    async with reading(control.engine) as session:
+        if await session.get(Workspace, workspace_id) is None:
+            raise no_workspace(workspace_id)
+        agents = [_view(control, *row) for row in await session.execute(found)]
+        attached = select(Assignment.workspace_id).where(Assignment.workspace_id == workspace_id).limit(1)
+        any_team = await session.scalar(attached) is not None
+    if not agents:
+        link = f"/workspaces/{workspace_id}/settings#attached-teams"
+        return Picker(agents=(), empty=EmptyPicker(text=NO_AGENTS if any_team else NO_TEAMS, link=link))
+    return Picker(agents=tuple(sorted(agents, key=lambda one: (one.label.casefold(), one.instance_id, one.server_id))))
+
+
+def _view(control: Control, one: AgentConnection, team: str, registry_url: str) -> AgentView:
+    return AgentView(
+        instance_id=one.pallas_instance_id,
+        server_id=one.server_id,
+        label=label(team, one.title),
+        team=team,
+        title=one.title,
+        description=one.description,
+        icon=icon_path(registry_url, one.icon),
+        health=control.health(one.pallas_instance_id, one.server_id),
+        capabilities=Capabilities(
+            model=one.model,
+            vision=one.vision,
+            context_window=one.context_window,
+            max_output_tokens=one.max_output_tokens,
+        ),
+    )
+
+
+def label(team: str, title: str) -> str:
+    """How an agent is named in the picker."""
+    return f"{team} › {title}"

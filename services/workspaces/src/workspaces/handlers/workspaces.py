@@ -1,0 +1,123 @@
+"""Workspaces. A deleted one is gone, with its conversations and attachments."""
+
+import secrets
+from collections.abc import Sequence
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.types import Text
+
+from pallas_contracts.errors import Conflict, NotFound
+from pallas_postgres.engine import reading
+from workspaces.answers import WorkspaceView
+from workspaces.changes.make import Decision, Event, Hook
+from workspaces.handlers.parts import Control
+from workspaces.live.hub import ALL, Hub
+from workspaces.model import Who
+from workspaces.tables import Assignment, Conversation, Workspace
+
+
+async def show_workspaces(session: AsyncSession, *only: str) -> list[WorkspaceView]:
+    """All workspaces by name, or only these."""
+    ordered = func.array_agg(
+        aggregate_order_by(Assignment.pallas_instance_id, Assignment.pallas_instance_id), type_=ARRAY(Text)
+    )
+    attached = select(ordered).where(Assignment.workspace_id == Workspace.id).scalar_subquery()
+    conversations = select(func.count()).where(Conversation.workspace_id == Workspace.id).scalar_subquery()
+    found = select(Workspace, attached, conversations).order_by(func.lower(Workspace.name), Workspace.id)
+    if only:
+        found = found.where(Workspace.id.in_(only))
+    return [_view(one, ids or (), count) for one, ids, count in await session.execute(found)]
+
+
+def _view(one: Workspace, instance_ids: Sequence[str], conversations: int) -> WorkspaceView:
+    return WorkspaceView(
+        id=one.id,
+        name=one.name,
+        created_at=one.created_at,
+        instance_ids=tuple(instance_ids),
+        conversations=conversations,
+    )
+
+
+def no_workspace(workspace_id: str) -> NotFound:
+    """There is no workspace with this id."""
+    return NotFound(f"there is no workspace {workspace_id!r}", code="no_workspace")
+
+
+async def list_workspaces(control: Control) -> list[WorkspaceView]:
+    """All workspaces."""
+    async with reading(control.engine) as session:
+        return await show_workspaces(session)
+
+
+async def get_workspace(control: Control, workspace_id: str) -> WorkspaceView:
+    """One workspace.
+
+    Raises:
+        NotFound: there is no such workspace.
+    """
+    async with reading(control.engine) as session:
+        found = await show_workspaces(session, workspace_id)
+    if not found:
+        raise no_workspace(workspace_id)
+    return found[0]
+
+
+async def create_workspace(control: Control, who: Who, name: str, workspace_id: str | None) -> WorkspaceView:
+    """Create a workspace, without attached teams.
+
+    Raises:
+        Conflict: there is one with this id (`workspace_exists`).
+    """
+    new_id = workspace_id or f"ws_{secrets.token_hex(8)}"
+
+    async def create(session: AsyncSession) -> Decision[None]:
+        row = insert(Workspace).values(id=new_id, name=name).on_conflict_do_nothing().returning(Workspace.id)
+        if await session.scalar(row) is None:
+            raise Conflict(f"there is a workspace {new_id!r} already", code="workspace_exists", field="id")
+        await Hub.tell_in(session, ALL, "workspace", {"id": new_id})
+        return Decision(None, (Event("workspace", "created", new_id, {"name": name}),))
+
+    await control.changes.make(who, create)
+    return await get_workspace(control, new_id)
+
+
+async def rename_workspace(control: Control, who: Who, workspace_id: str, name: str) -> WorkspaceView:
+    """Give a workspace another name.
+
+    Raises:
+        NotFound: there is no such workspace.
+    """
+
+    async def rename(session: AsyncSession) -> Decision[None]:
+        row = update(Workspace).where(Workspace.id == workspace_id).values(name=name).returning(Workspace.id)
+        if await session.scalar(row) is None:
+            raise no_workspace(workspace_id)
+        await Hub.tell_in(session, ALL, "workspace", {"id": workspace_id})
+        return Decision(None, (Event("workspace", "renamed", workspace_id, {"name": name}),))
+
+    await control.changes.make(who, rename)
+    return await get_workspace(control, workspace_id)
+
+
+async def delete_workspace(control: Control, who: Who, workspace_id: str) -> None:
+    """Delete a workspace. The teams that were attached to it lose it by hooks.
+
+    Raises:
+        NotFound: there is no such workspace.
+    """
+
+    async def remove(session: AsyncSession) -> Decision[None]:
+        attached = select(Assignment.pallas_instance_id).where(Assignment.workspace_id == workspace_id)
+        instances = sorted(await session.scalars(attached))
+        row = delete(Workspace).where(Workspace.id == workspace_id).returning(Workspace.name)
+        name = await session.scalar(row)
+        if name is None:
+            raise no_workspace(workspace_id)
+        await Hub.tell_in(session, ALL, "workspace", {"id": workspace_id})
+        event = Event("workspace", "deleted", workspace_id, {"name": name, "instance_ids": instances})
+        return Decision(None, (event,), tuple(Hook("on_workspace_deleted", one) for one in instances))
+
+    await control.changes.make(who, remove)

@@ -1,0 +1,140 @@
+"""What an operator waits for: provisioning, asking and rotating now, one after the other with the hooks."""
+
+import logging
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from pallas_contracts.errors import Conflict, NotFound, Superseded
+from pallas_postgres.engine import postgres_errors
+from workspaces.changes.make import Changes, Decision, Event
+from workspaces.hooks.conclude import conclude, redo
+from workspaces.hooks.leases import Due, Leases
+from workspaces.hooks.settle import GONE, Ended, Settler, log_action
+from workspaces.hooks.state import State, believed_of, jwt_values, load, status_values, write_in
+from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
+from workspaces.model import Who
+
+log = logging.getLogger(__name__)
+
+REGISTERED = "on_pallas_registered"
+ROTATING = "the JWT is being replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """Speaks with Mnemosyne while the request waits. `leases` are those that `settler` writes with."""
+
+    engine: AsyncEngine
+    changes: Changes
+    leases: Leases
+    settler: Settler
+
+    async def provision(self, who: Who, instance_id: str) -> Ended:
+        """Provision the team of an instance if it is not, and push its workspaces. How it ended is in its row, too.
+
+        Raises:
+            NotFound: there is no such instance.
+            Unavailable: it is being done already, or Postgres cannot be used.
+        """
+        await self._find(instance_id)
+        async with self.leases.hold(who, instance_id, REGISTERED) as due:
+            return await self._settle(due, await self._find(instance_id))
+
+    async def check(self, who: Who, instance_id: str) -> None:
+        """Ask Mnemosyne what it believes about the team of an instance, and store it.
+
+        Raises:
+            NotFound: there is no such instance.
+            MnemosyneAway, MnemosyneRefused: Mnemosyne did not answer.
+        """
+        await self._find(instance_id)
+        async with self.leases.hold(who, instance_id):
+            state = await self._find(instance_id)
+            team = await self.settler.teams.get(instance_id, correlation=who.correlation)
+            believed = believed_of(team, jwt_is_current=self.settler.is_current(state, team))
+            await self.settler.writer.write(instance_id, {"believed": believed})
+
+    async def rotate(self, who: Who, instance_id: str) -> None:
+        """Replace the JWT of an instance's team. The new one can be seen once.
+
+        If it is not known afterwards whether Mnemosyne has replaced it, the status is pending, and the hooks find out.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: the team was deleted in Mnemosyne (`team_deleted`).
+            MnemosyneAway, MnemosyneRefused: Mnemosyne did not do it.
+        """
+        await self._find(instance_id)
+        async with self.leases.hold(who, instance_id, REGISTERED) as due:
+            state = await self._find(instance_id)
+            if state.status == "provisioned":
+                await self._rotate(due, state)
+                return
+            ended = await self._settle(due, state)
+            if ended.error is not None:
+                raise MnemosyneAway(ended.error) if ended.again else MnemosyneRefused(ended.error)
+            if "jwt" not in ended.data:
+                raise Conflict("the team was provisioned just now, with its old JWT; rotate it again", code="again")
+
+    async def _settle(self, due: Due, state: State) -> Ended:
+        try:
+            ended = await self.settler.settle(due, state)
+        except Superseded:
+            await redo(self.engine, self.leases, due)
+            raise
+        await conclude(self.engine, self.leases, [ended])
+        return ended
+
+    async def _rotate(self, due: Due, state: State) -> None:
+        await self.settler.writer.write(state.id, status_values("pending", ROTATING))
+        try:
+            jwt = await self.settler.teams.rotate(state.id, correlation=due.who.correlation)
+        except NoSuchTeam:
+            await self._settle_as_new(due, state)
+            return
+        except TeamGone as error:
+            await self._undo(due, state, failed=True)
+            raise Conflict(GONE, code="team_deleted") from error
+        except MnemosyneAway as error:
+            if not error.sent:
+                await self._undo(due, state)
+            raise
+        except MnemosyneRefused:
+            await self._undo(due, state)
+            raise
+        try:
+            await self.changes.make(due.who, lambda session: self._store(session, due, state, jwt))
+        except Superseded:
+            await redo(self.engine, self.leases, due)
+            raise
+        log_action("rotated", due.who, state.id, state.name)
+
+    async def _settle_as_new(self, due: Due, state: State) -> None:
+        """Mnemosyne has lost the team: it is made again, with a new JWT."""
+        lost = State(state.id, state.name, "failed", None, state.pushed, state.believed, state.workspace_ids)
+        ended = await self._settle(due, lost)
+        if ended.error is not None:
+            raise MnemosyneAway(ended.error)
+
+    async def _store(self, session: AsyncSession, due: Due, state: State, jwt: str) -> Decision[None]:
+        values = jwt_values(self.settler.vault.seal(jwt))
+        if state.believed:
+            values["believed"] = {**state.believed, "jwt_is_current": True}
+        await write_in(session, self.leases, state.id, values)
+        await self.leases.finish_own(session, due)
+        return Decision(None, (Event("instance", "rotated", state.id, {"name": state.name}),))
+
+    async def _undo(self, due: Due, state: State, *, failed: bool = False) -> None:
+        """Nothing was replaced."""
+        values = status_values("failed", GONE) if failed else status_values("provisioned")
+        async with postgres_errors(), AsyncSession(self.engine) as session:
+            await write_in(session, self.leases, state.id, values)
+            await self.leases.finish_own(session, due)
+            await session.commit()
+
+    async def _find(self, instance_id: str) -> State:
+        state = (await load(self.engine, [instance_id])).get(instance_id)
+        if state is None:
+            raise NotFound(f"there is no instance {instance_id!r}", code="no_instance")
+        return state

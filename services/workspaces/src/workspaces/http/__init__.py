@@ -1,0 +1,1 @@
+"""HTTP: the REST API and the console."""

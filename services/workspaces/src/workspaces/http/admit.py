@@ -1,0 +1,108 @@
+"""Admits requests of the API: by a session's cookie, or by HTTP Basic for the command line.
+
+A browser is never asked for HTTP Basic, so it never sends it by itself. A cookie is sent by itself, so with one the
+unsafe methods need the CSRF token and must not come from another site.
+"""
+
+import hmac
+import logging
+import re
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import Scope
+
+from pallas_credentials.accounts import basic_of
+from pallas_runtime.front import Admitted, Limit
+from pallas_runtime.http.peers import name_caller
+from pallas_runtime.http.problems import problem
+from workspaces.access.attempts import TooManyLogins
+from workspaces.access.login import Access
+from workspaces.access.origin import SAFE, is_cross_site
+from workspaces.http.paths import API, LOGIN
+from workspaces.model import Who
+from workspaces.settings import WorkspacesSettings
+
+log = logging.getLogger(__name__)
+
+COOKIE = "pallas_session"
+CSRF = "x-csrf-token"
+NOBODY = "-"
+MEBIBYTE = 1024 * 1024
+_WITH_IMAGES = re.compile(re.escape(API) + r"/conversations/[^/]+/messages")
+_IMAGES = Limit(17 * MEBIBYTE, 60.0)
+_LOGIN = Limit(4096)
+
+
+class Admission:
+    """Decides about requests. It sets `who`, and `session` (None without a cookie), in the state of each."""
+
+    def __init__(self, access: Access, settings: WorkspacesSettings) -> None:
+        self._access = access
+        self._settings = settings
+
+    async def admit(self, scope: Scope, correlation: str) -> Admitted | Response:
+        """Admit or refuse one request.
+
+        Raises:
+            Unavailable: that cannot be decided right now.
+        """
+        name_caller(scope, self._settings.trusted_proxies)
+        request = HTTPConnection(scope)
+        address = request.client.host if request.client else ""
+        path, nobody = scope["path"], Who(NOBODY, correlation, address)
+        if not (path == "/api" or path.startswith("/api/")):
+            return Admitted({"who": nobody, "session": None}, None)
+        if path == LOGIN:
+            refused = self._refuse_other_sites(scope, address)
+            return refused or Admitted({"who": nobody, "session": None}, _LOGIN)
+        if "authorization" in request.headers:
+            return await self._by_basic(scope, correlation, address)
+        return await self._by_cookie(request, scope, correlation, address)
+
+    async def _by_basic(self, scope: Scope, correlation: str, address: str) -> Admitted | Response:
+        given = basic_of(Headers(scope=scope)["authorization"])
+        try:
+            if given is None or not await self._access.by_basic(*given, address):
+                return unauthorized()
+        except TooManyLogins as error:
+            return too_many(error)
+        return Admitted({"who": Who(given[0], correlation, address), "session": None}, limit_of(scope))
+
+    async def _by_cookie(
+        self, request: HTTPConnection, scope: Scope, correlation: str, address: str
+    ) -> Admitted | Response:
+        session = await self._access.sessions.find(request.cookies.get(COOKIE, ""))
+        if session is None:
+            return unauthorized()
+        if scope["method"] not in SAFE:
+            if refused := self._refuse_other_sites(scope, address):
+                return refused
+            if not hmac.compare_digest(request.headers.get(CSRF, "").encode(), session.csrf.encode()):
+                log.warning("refused a request without the CSRF token", extra={"address": address})
+                return problem(403, "the CSRF token is missing or wrong: load the page again", "bad_csrf")
+        return Admitted({"who": Who(session.account, correlation, address), "session": session}, limit_of(scope))
+
+    def _refuse_other_sites(self, scope: Scope, address: str) -> Response | None:
+        if scope["method"] in SAFE or not is_cross_site(Headers(scope=scope), self._settings.public_url):
+            return None
+        log.warning("refused a request from a page of another site", extra={"address": address})
+        return problem(403, "the request comes from a page of another site", "cross_site")
+
+
+def limit_of(scope: Scope) -> Limit:
+    """The limit of the body of a request."""
+    return _IMAGES if _WITH_IMAGES.fullmatch(scope["path"]) else Limit()
+
+
+def unauthorized() -> Response:
+    """401, without a challenge: a browser would ask for a password by itself."""
+    return problem(401, "log in first", "unauthorized")
+
+
+def too_many(error: TooManyLogins) -> Response:
+    """429."""
+    answer = problem(429, f"too many failed logins; try again in {error.retry_after} s", "too_many_logins")
+    answer.headers["retry-after"] = str(error.retry_after)
+    return answer

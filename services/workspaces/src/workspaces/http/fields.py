@@ -1,0 +1,81 @@
+"""Fields of requests. Errors name the field and the reason."""
+
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from workspaces.registries.words import line
+
+LONGEST_NAME = 200
+
+
+def _one_line(value: str) -> str:
+    text = line(value, LONGEST_NAME)
+    if not text or len(value.strip()) > LONGEST_NAME:
+        raise ValueError(f"must be a text of 1 to {LONGEST_NAME} characters")
+    return text
+
+
+def _header(value: str) -> str:
+    if not (value.isascii() and value.isprintable()) or " " in value:
+        raise ValueError("must be a bearer token: ASCII without spaces")
+    return value
+
+
+type Name = Annotated[str, AfterValidator(_one_line)]
+"""A name that people see."""
+type Token = Annotated[str, Field(max_length=8192), AfterValidator(_header)]
+type PlainId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+type WorkspaceId = Annotated[str, Path(min_length=1, max_length=64)]
+type InstanceId = Annotated[str, Path(min_length=1, max_length=64)]
+
+
+class Body(BaseModel):
+    """The body of a request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewInstance(Body):
+    """A registry to register. `agent_token` is the bearer that its agents are sent."""
+
+    registry_url: Annotated[str, Field(max_length=4096)]
+    name: Name | None = None
+    agent_token: Token | None = None
+
+
+class InstanceChange(Body):
+    """What to change of an instance. An empty `agent_token` removes it."""
+
+    name: Name | None = None
+    agent_token: Token | None = None
+
+
+class NewWorkspace(Body):
+    """A workspace to create. Without an `id` it gets one."""
+
+    name: Name
+    id: PlainId | None = None
+
+
+class WorkspaceChange(Body):
+    """The new name of a workspace."""
+
+    name: Name
+
+
+class AttachedIds(Body):
+    """The teams to attach, and no others."""
+
+    instance_ids: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=1000)]
+
+
+class SettingsChange(Body):
+    """Settings to change; the others stay as they are."""
+
+    health_interval: Annotated[float, Field(ge=1, le=3600)] | None = None
+    reconcile_interval: Annotated[float, Field(ge=1, le=86_400)] | None = None
+    history_share: Annotated[float, Field(ge=0.05, le=0.95)] | None = None
+    history_messages: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    history_bytes: Annotated[int, Field(ge=0, le=8_000_000)] | None = None

@@ -1,0 +1,32 @@
+"""Routes of what Mnemosyne was told: `/hooks`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from workspaces.answers import HookRuns
+from workspaces.handlers import hook_runs
+from workspaces.http.parts import Parts
+from workspaces.http.senders import Sender
+
+
+def hooks_router(parts: Parts) -> APIRouter:
+    """The routes."""
+    control = parts.control
+    router = APIRouter(prefix="/hooks", tags=["hooks"])
+
+    @router.get("")
+    async def list_runs(
+        instance_id: Annotated[str | None, Query(max_length=64)] = None,
+        before: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> HookRuns:
+        """Hooks that have run, the latest first."""
+        return await hook_runs.list_runs(control, instance_id, before, limit)
+
+    @router.post("/reconcile", status_code=202)
+    async def reconcile(who: Sender) -> None:
+        """Compare all teams with Mnemosyne now."""
+        await control.reconciler.cycle()
+
+    return router

@@ -1,0 +1,61 @@
+"""The routes: the API below `/api/v1`, and the console everywhere else."""
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pallas_runtime.api_errors import add_error_handlers, refusals
+from pallas_runtime.front import Front
+from workspaces.http.admit import Admission
+from workspaces.http.console import Console, with_security_headers
+from workspaces.http.hooks import hooks_router
+from workspaces.http.instances import instances_router
+from workspaces.http.login import login_router
+from workspaces.http.parts import Parts
+from workspaces.http.paths import API
+from workspaces.http.settings import settings_router
+from workspaces.http.turns import turns_router
+from workspaces.http.workspaces import workspaces_router
+
+ROUTERS = (login_router, instances_router, workspaces_router, hooks_router, settings_router, turns_router)
+"""The routes of each subject."""
+
+REFUSALS = refusals(
+    {
+        401: "Nobody is logged in",
+        403: "The CSRF token is wrong, or the request comes from another site",
+        404: "Not found",
+        409: "The request conflicts with the current state",
+        413: "The body is too large",
+        422: "Bad input; `field` names the field",
+        502: "A registry, or Mnemosyne, does not answer as it should",
+        503: "Something that is needed cannot be used; `Retry-After` says when to try again",
+    }
+)
+"""The refusals that routes document."""
+
+
+def make_http(parts: Parts) -> ASGIApp:
+    """The ASGI application."""
+    api, console = make_api(parts), Console()
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        is_api = scope["path"] == "/api" or scope["path"].startswith("/api/")
+        await (api if is_api else console)(scope, receive, send)
+
+    return with_security_headers(Front(either, Admission(parts.access, parts.settings).admit))
+
+
+def make_api(parts: Parts) -> FastAPI:
+    """The API. The state of a request must have `who` and `session`."""
+    app = FastAPI(
+        title="Pallas workspaces",
+        version=parts.version,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    for router in ROUTERS:
+        app.include_router(router(parts), prefix=API, responses=REFUSALS)
+    add_error_handlers(app)
+    return app

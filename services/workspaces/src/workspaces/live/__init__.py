@@ -1,0 +1,1 @@
+"""What browsers and other replicas are told at once."""

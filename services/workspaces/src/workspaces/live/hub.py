@@ -1,0 +1,212 @@
+"""What happens is told to all replicas, and by them to browsers: LISTEN and NOTIFY of Postgres.
+
+It is best effort: whoever must not miss anything reads the tables, and reads them again after `resync`. That is told
+when something may have been missed: the connection to Postgres was lost, or a reader was too slow.
+"""
+
+import asyncio
+import json
+import logging
+import uuid
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+log = logging.getLogger(__name__)
+
+ALL, WORK = "all", "work"
+"""Topics: what every browser is told, and what wakes the work of replicas. Others are `conversation:{id}`."""
+RESYNC = "resync"
+CHANNEL = "workspaces"
+LONGEST = 7_900
+"""Bytes of one notification: Postgres takes less than 8,000. Instead of a longer one the others get a `resync`."""
+MOST_WAITING = 1_000
+"""How many items may wait for one reader, or for the connection. More of them become a `resync`."""
+CONNECT_SECONDS, ANSWER_SECONDS, PING_SECONDS, RETRY_SECONDS = 3.0, 5.0, 5.0, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Something that has happened."""
+
+    topic: str
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Subscription(AsyncIterator[Live]):
+    """What a reader has not read yet. It ends when the hub closes."""
+
+    def __init__(self, topics: tuple[str, ...]) -> None:
+        self.topics = topics
+        self._waiting = deque[Live]()
+        self._some = asyncio.Event()
+        self._closed = False
+
+    def put(self, item: Live) -> None:
+        """Add an item. A reader that is too slow gets `resync` instead of what waits."""
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(item)
+            self._some.set()
+        else:
+            self.resync()
+
+    def resync(self) -> None:
+        """Tell the reader that it may have missed something."""
+        self._waiting.clear()
+        self._waiting.extend(Live(topic, RESYNC) for topic in self.topics)
+        self._some.set()
+
+    def close(self) -> None:
+        """End, after what waits."""
+        self._closed = True
+        self._some.set()
+
+    async def __anext__(self) -> Live:
+        while not self._waiting:
+            if self._closed:
+                raise StopAsyncIteration
+            self._some.clear()
+            await self._some.wait()
+        return self._waiting.popleft()
+
+
+class Hub:
+    """Tells and subscribes. `url` is the libpq address of the database. Run `run` in a task."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._origin = uuid.uuid4().hex
+        self._readers = dict[str, set[Subscription]]()
+        self._sending = deque[str]()
+        self._some = asyncio.Event()
+        self._closed = False
+        self.listening = asyncio.Event()
+        """Set while this replica hears the others."""
+
+    async def tell(self, topic: str, kind: str, data: dict[str, Any]) -> None:
+        """Tell it to readers here at once, and to the other replicas soon; best effort."""
+        self._deliver(Live(topic, kind, data))
+        self._sending.append(_packed(self._origin, topic, kind, data))
+        if len(self._sending) > MOST_WAITING:
+            self._send_less(self._sending)
+        self._some.set()
+
+    @staticmethod
+    async def tell_in(session: AsyncSession, topic: str, kind: str, data: dict[str, Any]) -> None:
+        """Tell it to all replicas, this one included, when the transaction of the session is committed."""
+        await session.execute(
+            text("select pg_notify(:channel, :payload)"),
+            {"channel": CHANNEL, "payload": _packed("", topic, kind, data)},
+        )
+
+    @asynccontextmanager
+    async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:
+        """Iterate over what is told about these topics from now on."""
+        reader = Subscription(topics)
+        if self._closed:
+            reader.close()
+        for topic in topics:
+            self._readers.setdefault(topic, set()).add(reader)
+        try:
+            yield reader
+        finally:
+            for topic in topics:
+                self._readers[topic].discard(reader)
+                if not self._readers[topic]:
+                    del self._readers[topic]
+
+    async def heard(self) -> None:
+        """Wait until this replica hears the others."""
+        await self.listening.wait()
+
+    def close(self) -> None:
+        """End all subscriptions, and those to come."""
+        self._closed = True
+        for reader in self._all_readers():
+            reader.close()
+
+    async def run(self) -> None:
+        """Listen and notify until cancelled. A lost connection is made again."""
+        warned = False
+        while True:
+            try:
+                await self._serve()
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                reason = type(error).__name__
+            else:
+                reason = "closed"
+            if self.listening.is_set() or not warned:
+                log.warning("other replicas are not heard: no connection", extra={"reason": reason})
+            warned = True
+            self.listening.clear()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _serve(self) -> None:
+        """Use one connection until it is lost."""
+        async with asyncio.timeout(CONNECT_SECONDS):
+            connection = await asyncpg.connect(
+                self._url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=ANSWER_SECONDS,
+                server_settings={"application_name": "pallas-workspaces-live"},
+            )
+        lost = asyncio.Event()
+
+        def on_lost(_: asyncpg.Connection) -> None:
+            lost.set()
+            self._some.set()
+
+        connection.add_termination_listener(on_lost)
+        try:
+            await connection.add_listener(CHANNEL, self._hear)
+            self.listening.set()
+            for reader in self._all_readers():
+                reader.resync()
+            while not lost.is_set():
+                await self._send_waiting(connection)
+        finally:
+            connection.terminate()
+
+    async def _send_waiting(self, connection: asyncpg.Connection) -> None:
+        """Wait for something to send, and send all of it in one statement; without anything, check the connection."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PING_SECONDS):
+                await self._some.wait()
+        self._some.clear()
+        payloads, self._sending = list(self._sending), deque[str]()
+        try:
+            await connection.execute("select pg_notify($1, one) from unnest($2::text[]) one", CHANNEL, payloads)
+        except BaseException:
+            self._send_less((*payloads, *self._sending))
+            raise
+
+    def _send_less(self, payloads: Iterable[str]) -> None:
+        """Send the other replicas a `resync` for each topic instead of these."""
+        topics = {json.loads(one)["topic"] for one in payloads}
+        self._sending = deque(_packed(self._origin, topic, RESYNC, {}) for topic in sorted(topics))
+
+    def _hear(self, _connection: asyncpg.Connection, _pid: int, _channel: str, payload: str) -> None:
+        item = json.loads(payload)
+        if item["origin"] != self._origin:
+            self._deliver(Live(item["topic"], item["kind"], item["data"]))
+
+    def _deliver(self, item: Live) -> None:
+        for reader in self._readers.get(item.topic, ()):
+            reader.put(item)
+
+    def _all_readers(self) -> set[Subscription]:
+        return {reader for readers in self._readers.values() for reader in readers}
+
+
+def _packed(origin: str, topic: str, kind: str, data: dict[str, Any]) -> str:
+    payload = json.dumps({"origin": origin, "topic": topic, "kind": kind, "data": data}, ensure_ascii=False)
+    if len(payload.encode()) <= LONGEST:
+        return payload
+    return json.dumps({"origin": origin, "topic": topic, "kind": RESYNC, "data": {}})

@@ -1,0 +1,31 @@
+"""The metrics of the service."""
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The instruments. Made by `make_metrics`."""
+
+    changes: Counter
+    logins: Counter
+    unsent: Gauge
+    lag: Gauge
+    listening: Gauge
+
+
+def make_metrics(registry: CollectorRegistry) -> Metrics:
+    """Register the instruments."""
+    return Metrics(
+        Counter(
+            "pallas_workspaces_changes_total", "Changes that were committed", ["kind", "action"], registry=registry
+        ),
+        Counter("pallas_workspaces_logins_total", "Logins by their end", ["how", "end"], registry=registry),
+        Gauge("pallas_workspaces_unsent_events", "Events that wait for the broker", registry=registry),
+        Gauge("pallas_workspaces_lag_seconds", "Age of the oldest event that waits for the broker", registry=registry),
+        Gauge(
+            "pallas_workspaces_listening", "1 while this replica hears what the others tell browsers", registry=registry
+        ),
+    )

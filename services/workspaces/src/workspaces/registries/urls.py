@@ -1,0 +1,57 @@
+"""Addresses of registries: how a person writes them, and how they are stored."""
+
+from urllib.parse import unquote
+
+import httpx2
+
+from pallas_contracts.errors import Rejected
+from workspaces.registries.words import line
+
+WELL_KNOWN = "/.well-known/mcp/server.json"
+"""Where a registry has its document (interface contract, section 1)."""
+LONGEST_URL = 2048
+LONGEST_NAME = 200
+FIELD = "registry_url"
+
+
+def normal_url(given: str) -> str:
+    """The address of a registry as it is stored: without the well-known path, a slash at the end and a default port.
+
+    Raises:
+        Rejected: it is no http(s) address, or it has credentials, a query or a fragment (`field`).
+    """
+    text = given.strip()
+    if not text or len(text) > LONGEST_URL or not text.isprintable() or " " in text:
+        raise _bad(f"must be an http(s) address of at most {LONGEST_URL} characters")
+    try:
+        url = httpx2.URL(text)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise _bad("is not an address") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise _bad("must begin with http:// or https:// and name a host")
+    if url.userinfo:
+        raise _bad("must not have a name or password in it")
+    if url.query or url.fragment or "?" in text or "#" in text:
+        raise _bad("must not have a query or fragment")
+    path = url.path.rstrip("/").removesuffix(WELL_KNOWN).rstrip("/")
+    if any(part in (".", "..") for part in path.split("/")):
+        raise _bad("must not have . or .. in its path")
+    return str(url.copy_with(path=path or "/")).rstrip("/")
+
+
+def document_url(base: str) -> str:
+    """Where the registry at the stored address `base` has its document."""
+    return f"{base}{WELL_KNOWN}"
+
+
+def suggested_name(base: str, namespace: str | None) -> str:
+    """A name for an instance that was given none: its team, else the last label of its namespace, else its host."""
+    url = httpx2.URL(base)
+    parts = [unquote(part) for part in url.path.split("/") if part]
+    if len(parts) >= 2 and parts[-2] == "teams":
+        return line(parts[-1], LONGEST_NAME) or url.host
+    return line((namespace or "").rpartition(".")[2], LONGEST_NAME) or url.host
+
+
+def _bad(reason: str) -> Rejected:
+    return Rejected(f"{FIELD}: {reason}", code="bad_registry_url", field=FIELD)

@@ -1,0 +1,1 @@
+"""The log of turns as operators see it, while the broker is at hand."""

@@ -1,0 +1,75 @@
+"""Reads the log of turns: a page of them, one as a waterfall, two side by side."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_bus.history.contents import content_of, with_content
+from pallas_bus.history.turn_list import TurnFilter
+from pallas_bus.history.turn_page import find_page
+from pallas_bus.history.turns import TurnHistory
+from pallas_calls.replay_turn import find_stored_turn
+from pallas_postgres.engine import reading
+from workspaces.answers import Comparison, TurnPage, TurnView
+from workspaces.tables import ChatMessage, Conversation
+from workspaces.turns.broker import Broker
+from workspaces.turns.views import line_of, view_of
+
+
+@dataclass(frozen=True)
+class TurnLog:
+    """The log, and the conversations whose messages turns have answered."""
+
+    broker: Broker
+    engine: AsyncEngine
+
+    async def page(self, wanted: TurnFilter, *, limit: int) -> TurnPage:
+        """The latest turns that match.
+
+        Raises:
+            Unavailable: there is no broker (`no_broker`), or it does not answer.
+        """
+        page = await find_page(self.broker.need(), wanted, limit=limit)
+        return TurnPage(turns=tuple(map(line_of, page.turns)), next=page.next)
+
+    async def show(self, turn_id: str, *, content: bool) -> TurnView:
+        """One turn. With `content`, also what was asked and answered, while it is stored.
+
+        Raises:
+            NotFound: the log has no such turn (`unknown_turn`).
+            Unavailable: there is no broker (`no_broker`), or it does not answer.
+        """
+        return await self._view(await self._whole(turn_id, content=content), content=content)
+
+    async def compare(self, old_id: str, new_id: str) -> Comparison:
+        """Two turns, each with its content; raises as `show` does."""
+        old, new = await self._whole(old_id, content=True), await self._whole(new_id, content=True)
+        ended = old.outcome is not None and new.outcome is not None
+        return Comparison(
+            old=await self._view(old, content=True),
+            new=await self._view(new, content=True),
+            equal=content_of(old).equals(content_of(new)) if ended else None,
+        )
+
+    async def _whole(self, turn_id: str, *, content: bool) -> TurnHistory:
+        bus = self.broker.need()
+        turn = await find_stored_turn(bus, turn_id)
+        return await with_content(bus, turn) if content else turn
+
+    async def _view(self, turn: TurnHistory, *, content: bool) -> TurnView:
+        view = view_of(turn, content=content)
+        query = (
+            select(ChatMessage.id, Conversation.id, Conversation.workspace_id)
+            .join(Conversation, ChatMessage.conversation_id == Conversation.id)
+            .where(ChatMessage.turn_id == turn.turn_id)
+            .limit(1)
+        )
+        async with reading(self.engine) as session:
+            found = (await session.execute(query)).first()
+        if found is None:
+            return view
+        message, conversation, workspace = found
+        return view.model_copy(
+            update={"message_id": message, "conversation_id": conversation, "workspace_id": workspace}
+        )

@@ -1,0 +1,106 @@
+"""Turns page by page, the latest first: for a console, which shows a few and asks for more.
+
+A turn that is over stands at the time when its outcome was stored (with a filter about its caller: its last claim). One
+that waits or runs stands at the time of its request. So no turn is missing between two pages, and none is on both.
+"""
+
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import batched
+
+from pallas_bus.history.turn_list import TurnFilter, complete
+from pallas_bus.history.turns import TurnHistory, fold
+from pallas_bus.history.windows import windows
+from pallas_bus.transport.connection import Bus
+from pallas_contracts.catalog import TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
+
+_POSITIONS = 40
+"""Positions of the log in the first window, for each turn of the page: turns have several messages each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPage:
+    """Turns, the latest first. `next` is the `until` of the next page; None: there is none."""
+
+    turns: tuple[TurnHistory, ...]
+    next: datetime | None
+
+
+async def find_page(bus: Bus, wanted: TurnFilter, *, limit: int) -> TurnPage:
+    """The latest `limit` turns before `wanted.until` that match. What they hold is said at `find_turns`.
+
+    Raises:
+        Unavailable: the broker does not answer.
+        Rejected: a team or agent is not a token (`bad_token`).
+    """
+    found = {turn.turn_id: (at, turn) for at, turn in await _under_way(bus, wanted, limit + 1)}
+    for at, turn in await _over(bus, wanted, limit + 1):
+        found[turn.turn_id] = (at, turn)
+    latest = sorted(found.values(), key=lambda each: each[0], reverse=True)
+    last = latest[limit - 1][0] if len(latest) > limit else None
+    return TurnPage(tuple(turn for _, turn in latest[:limit]), last)
+
+
+async def _under_way(bus: Bus, wanted: TurnFilter, most: int) -> list[tuple[datetime, TurnHistory]]:
+    """Turns in the queue that have not ended, each with the time of its request."""
+    if wanted.state not in (None, "waiting", "running"):
+        return []
+    found: list[tuple[datetime, TurnHistory]] = []
+    subject = TURN_REQUESTED.template.filter(**wanted.ids)
+    async with aclosing(windows(bus, TURN_QUEUE, subject, size=most * 2)) as queue:
+        async for window in queue:
+            turns = {
+                name: turn
+                for name, turn in fold(window).items()
+                if turn.requested_at is not None and (wanted.until is None or turn.requested_at < wanted.until)
+            }
+            await complete(bus, turns)
+            found += [
+                (turn.requested_at, turn)
+                for turn in turns.values()
+                if turn.requested_at is not None and turn.outcome is None and wanted.matches(turn)
+            ]
+            if len(found) >= most:
+                break
+    return found
+
+
+async def _over(bus: Bus, wanted: TurnFilter, most: int) -> list[tuple[datetime, TurnHistory]]:
+    """Turns that are over, the latest first, each with the time at which it stands."""
+    if not wanted.scanned:
+        return []
+    scanned = TURN_CLAIM if wanted.by_caller else TURN_OUTCOME
+    found: list[tuple[datetime, TurnHistory]] = []
+    seen: set[str] = set()
+    reading = windows(
+        bus,
+        TURN_LOG,
+        scanned.template.filter(**wanted.ids),
+        size=most * _POSITIONS,
+        since=wanted.since,
+        until=wanted.until,
+        needle=wanted.needle,
+    )
+    async with aclosing(reading) as log:
+        async for window in log:
+            for some in batched(reversed(window), most, strict=False):
+                times = {record.subject.rpartition(".")[2]: record.time for record in reversed(some)}
+                turns = {name: turn for name, turn in fold(reversed(some)).items() if name not in seen}
+                seen |= turns.keys()
+                await complete(bus, turns)
+                found += [(times[turn.turn_id], turn) for turn in _ended(turns, wanted)]
+                if len(found) >= most:
+                    return found
+    return found
+
+
+def _ended(turns: dict[str, TurnHistory], wanted: TurnFilter) -> Iterator[TurnHistory]:
+    """Those that match, without those that belong to a page before: a later claim stands there, or they run."""
+    for turn in turns.values():
+        last = max(turn.attempts, default=0)
+        if turn.outcome is None or not wanted.matches(turn):
+            continue
+        if not wanted.by_caller or turn.outcome.attempt <= last:
+            yield turn

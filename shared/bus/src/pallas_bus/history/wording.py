@@ -1,0 +1,60 @@
+"""Claims and events of a turn in a few words. Content is named but not shown."""
+
+from datetime import UTC, datetime
+
+from pallas_contracts.turns import (
+    Answered,
+    AnyEvent,
+    CancelRequested,
+    Claimed,
+    Continued,
+    HandedBack,
+    ModelCalled,
+    Restarted,
+    Step,
+    ToolCompleted,
+    ToolFailed,
+    ToolStarted,
+)
+
+
+def claim_text(claim: Claimed | CancelRequested) -> str:
+    """A claim in a few words."""
+    match claim:
+        case CancelRequested():
+            return f"cancel: {claim.reason}"
+        case Claimed(ends=True):
+            return f"claimed by {claim.worker} to end it"
+        case Claimed():
+            return f"attempt {claim.attempt} by {claim.worker}"
+
+
+def text_of(event: AnyEvent) -> str:
+    """An event in a few words."""
+    match event:
+        case Step():
+            return f"{event.agent} step {event.n} ({event.kind})"
+        case ToolStarted():
+            return f"{event.server}/{event.tool}: started"
+        case ToolCompleted():
+            return f"{event.server}/{event.tool}: completed in {event.duration_ms:.1f} ms"
+        case ToolFailed():
+            return f"{event.server}/{event.tool}: failed ({event.code}) in {event.duration_ms:.1f} ms"
+        case ModelCalled():
+            tokens = f"{event.input_tokens} in, {event.output_tokens} out"
+            return f"{event.model} answered {event.agent} in {event.duration_ms:.1f} ms ({tokens})"
+        case Continued():
+            return f"goes on at step {event.n} with {len(event.taken)} answers of earlier attempts"
+        case Restarted():
+            return "starts anew: the agent has changed, or an answer of an earlier attempt cannot be read"
+        case HandedBack():
+            return "handed back: the worker drains"
+        case Answered():
+            return f"answer of call {event.call} kept"
+        case _:
+            return event.type.replace("_", " ")
+
+
+def time_of(event: AnyEvent) -> datetime:
+    """When an event happened."""
+    return datetime.fromtimestamp(event.at / 1000, UTC)

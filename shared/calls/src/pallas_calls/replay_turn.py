@@ -1,0 +1,162 @@
+"""Executes a turn again as a new turn: the plan, and its submission."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pallas_bus.history.contents import with_content
+from pallas_bus.history.turns import TurnHistory, read_turn
+from pallas_bus.transport import kv
+from pallas_bus.transport.connection import Bus
+from pallas_bus.turnlog.claims import request_cancel
+from pallas_bus.turnlog.content.claim_checks import offload_request
+from pallas_bus.turnlog.queue import submit
+from pallas_bus.turnlog.ref import TurnRef
+from pallas_contracts.agents import AgentDefinition, ToolDefinition
+from pallas_contracts.catalog import AGENTS
+from pallas_contracts.errors import Conflict, NotFound, PallasError, Rejected, Unavailable
+from pallas_contracts.ids import new_turn_id
+from pallas_contracts.message import utc_now
+from pallas_contracts.turns import Principal, ToolStarted, TurnRequested
+from pallas_schemas import ToolSchema
+
+_MOST_FAULTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A turn that has ended, and the request that executes it again."""
+
+    old: TurnHistory
+    definition: AgentDefinition
+    request: TurnRequested
+
+    @property
+    def repeated(self) -> ToolStarted | None:
+        """A tool that the turn called and that may have side effects; None if a repetition is safe."""
+        if self.definition.retry == "safe":
+            return None
+        events = (event for attempt in self.old.attempts.values() for event in attempt.in_order())
+        return next((event for event in events if isinstance(event, ToolStarted) and event.leaf), None)
+
+    def check(self, *, confirmed: bool) -> None:
+        """Check that the user has confirmed a repetition of tools.
+
+        Raises:
+            Conflict: a confirmation is needed (`needs_confirmation`).
+        """
+        tool = self.repeated
+        if tool is not None and not confirmed:
+            name = f"{self.definition.team}/{self.definition.agent}"
+            raise Conflict(
+                f"turn {self.old.turn_id} called the tool {tool.server}/{tool.tool}, and {name} is not marked "
+                "`retry: safe`: a replay can repeat side effects",
+                code="needs_confirmation",
+            )
+
+
+async def find_stored_turn(bus: Bus, turn_id: str) -> TurnHistory:
+    """One turn, with everything that the log stores of it.
+
+    Raises:
+        NotFound: the log has no such turn (`unknown_turn`).
+        Rejected: `turn_id` is not a token (`bad_token`).
+        Unavailable: the broker does not answer.
+    """
+    turn = await read_turn(bus, turn_id)
+    if turn is None:
+        raise NotFound(f"the log has no turn {turn_id!r}", code="unknown_turn")
+    return turn
+
+
+def why_no_replay(turn: TurnHistory) -> tuple[str, str] | None:
+    """Why the turn cannot be executed again, as code and sentence; None: it can be, as far as the log says."""
+    if turn.outcome is None:
+        return "not_ended", f"turn {turn.turn_id} is {turn.state}: only a turn that has ended can be replayed"
+    if turn.kept is None:
+        return "content_expired", f"the request of turn {turn.turn_id} is no longer stored"
+    return None
+
+
+async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str | None, caller: Principal) -> Plan:
+    """Plan the replay of a turn in the name of `caller`, with another agent of its team or another model if given.
+
+    Raises:
+        NotFound: the log has no such turn (`unknown_turn`).
+        Conflict: it has not ended (`not_ended`), its request is no longer stored (`content_expired`), or does not fit
+            the agent's tool (`invalid_arguments`).
+        Rejected: no such agent (`unknown_agent`), or it has no model to replace (`unknown_model`).
+        Unavailable: the broker does not answer.
+    """
+    old = await find_stored_turn(bus, turn_id)
+    if old.outcome is not None:
+        await with_content(bus, old)
+    if (refused := why_no_replay(old)) is not None:
+        raise Conflict(refused[1], code=refused[0])
+    assert old.kept is not None
+    definition = await _definition(bus, old.team, agent or old.agent)
+    if model is not None and definition.kind != "llm":
+        raise Rejected(f"{definition.agent!r} has no model to replace", code="unknown_model", field="model")
+    tool = _tool(definition, old.kept.tool)
+    check_arguments(tool, old.kept.arguments)
+    changes: dict[str, Any] = {
+        "turn_id": new_turn_id(),
+        "agent": definition.agent,
+        "tool": tool.name,
+        "principal": caller,
+        "digest": None,
+        "replay_of": old.turn_id,
+        "model": model,
+        "requested_at": utc_now(),
+    }
+    return Plan(old, definition, old.kept.model_copy(update=changes))
+
+
+async def submit_replay(bus: Bus, request: TurnRequested) -> int:
+    """Submit the turn, with large content offloaded; returns its position in the queue.
+
+    Raises:
+        Unavailable: the queue of the agent is full (`busy`), or the broker does not answer: the turn is cancelled.
+        Rejected: the request is too large (`too_large`).
+    """
+    try:
+        return (await submit(bus, await offload_request(bus, request))).seq
+    except Unavailable as error:
+        if error.code == "queue_full":
+            raise Unavailable(f"the queue of {request.team}/{request.agent} is full", code="busy") from error
+        # The turn may be in the queue. It must not be executed after this error.
+        with suppress(PallasError):
+            await request_cancel(bus, TurnRef.of(request), "it could not be submitted")
+        raise Unavailable(f"{error.message}; the turn is cancelled", code=error.code) from error
+
+
+async def _definition(bus: Bus, team: str, agent: str) -> AgentDefinition:
+    definition = await kv.get(bus, AGENTS, team=team, agent=agent)
+    if definition is None:
+        raise Rejected(f"there is no agent {agent!r} in team {team!r}", code="unknown_agent", field="agent")
+    return definition
+
+
+def _tool(definition: AgentDefinition, name: str) -> ToolDefinition:
+    """The tool of that name, or else the agent's main tool: the tool with the agent's name, or its first."""
+    tool = definition.tool(name) or definition.tool(definition.agent) or next(iter(definition.tools), None)
+    if tool is None:
+        raise Rejected(f"agent {definition.agent!r} has no tool", code="unknown_agent", field="agent")
+    return tool
+
+
+def check_arguments(tool: ToolDefinition, arguments: dict[str, Any]) -> None:
+    """Check arguments against the tool's schema.
+
+    Raises:
+        Conflict: they are invalid (`invalid_arguments`). Each line names the field and the rule, not the value.
+    """
+    head = f"the arguments of the turn do not fit the tool {tool.name!r}"
+    try:
+        faults = ToolSchema(tool.input_schema).faults(arguments)
+    except Rejected as error:
+        sentence = f"the schema of the tool {tool.name!r} cannot be used: {error.message}"
+        raise Conflict(sentence, code="invalid_arguments") from error
+    if faults:
+        lines = (f"{head}: {fault}" for fault in faults[:_MOST_FAULTS])
+        raise Conflict("\n".join(lines), code="invalid_arguments")

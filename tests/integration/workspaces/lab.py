@@ -1,0 +1,92 @@
+"""The service as its process builds it, in the test's process, with a real Postgres."""
+
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+from argon2 import PasswordHasher
+from cryptography.fernet import Fernet
+from tests.embedded import free_port
+
+from pallas_runtime.http.listener import bind, listening
+from pallas_runtime.probes import Probes, with_probes
+from pallas_runtime.process import Process
+from workspaces.app import Workspaces, build
+from workspaces.settings import WorkspacesSettings
+
+API = "/api/v1"
+PASSWORD = "correct horse"
+FERNET_KEY = Fernet.generate_key().decode()
+_HASH = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+CONTENT = (
+    "images", "messages", "conversations", "agent_connections", "workspace_pallas_assignments", "pallas_instances",
+    "workspaces", "retired_teams", "due_hooks", "hook_runs", "settings", "login_links",
+)  # fmt: skip
+"""The tables to empty, in this order, for a service without content. Sessions and changes stay."""
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """The variables of a service, for a process or for `WorkspacesSettings`. There is no broker unless one is named."""
+    return {
+        "PALLAS_ADMIN_PASSWORD_HASH": _HASH,
+        "PALLAS_FERNET_KEY": FERNET_KEY,
+        "PALLAS_DRAIN_SECONDS": "2",
+        "PALLAS_NATS_URL": f"nats://127.0.0.1:{free_port()}",
+        **{f"PALLAS_{name.upper()}": value for name, value in settings.items()},
+    }
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running service. `service.parts` are the parts that routes have.
+
+    `browser` is logged in and sends its CSRF token, `command_line` uses HTTP Basic, `stranger` has no account.
+    `settings` are those of `a_workspaces`, for replicas.
+    """
+
+    settings: dict[str, str]
+    process: Process
+    service: Workspaces
+    base: str
+    browser: httpx.AsyncClient
+    command_line: httpx.AsyncClient
+    stranger: httpx.AsyncClient
+
+    def measured(self, metric: str, **labels: str) -> float:
+        """The value of a metric."""
+        return self.process.probes.metrics.get_sample_value(metric, labels) or 0.0
+
+
+def client_of(base: str, auth: tuple[str, str] | None = None) -> httpx.AsyncClient:
+    """A client of the service at `base`."""
+    return httpx.AsyncClient(base_url=base, auth=auth, trust_env=False, verify=False, timeout=30)
+
+
+async def log_in(client: httpx.AsyncClient, **credentials: str) -> httpx.Response:
+    """Log a client in, by the password if nothing else is given. From then on it sends its CSRF token."""
+    answer = await client.post(f"{API}/login", json=credentials or {"password": PASSWORD})
+    if answer.status_code == 200:
+        client.headers["x-csrf-token"] = answer.json()["csrf"]
+    return answer
+
+
+@asynccontextmanager
+async def a_workspaces(**settings: str) -> AsyncGenerator[Lab]:
+    """Run the service. `settings` are its variables without their prefix, `postgres_url` among them."""
+    listener = bind("127.0.0.1", 0)
+    process = Process("workspaces", f"workspaces-{uuid.uuid4().hex[:8]}", listener.getsockname()[1], Probes())
+    base = f"http://127.0.0.1:{process.port}"
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        service = await enter(build(WorkspacesSettings.from_env(environment(**settings)), process))
+        process.probes.started = True
+        app = with_probes(process.probes, lambda: service.http)
+        await enter(listening(app, listener, drain_seconds=1))
+        stack.push_async_callback(service.drain)
+        browser, stranger = await enter(client_of(base)), await enter(client_of(base))
+        command_line = await enter(client_of(base, ("admin", PASSWORD)))
+        assert (await log_in(browser)).status_code == 200
+        yield Lab(settings, process, service, base, browser, command_line, stranger)
+        assert not process.failed.is_set(), "a vital task has ended"

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import connect_when_possible
+from pallas_bus.transport.connection import Bus, connect_when_possible
 from pallas_contracts.catalog import WORKSPACES
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
@@ -23,7 +23,6 @@ from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
 from workspaces.settings import WorkspacesSettings
-from workspaces.turns.broker import Broker
 
 IDLE_SECONDS = 4
 """After this time Postgres ends an idle transaction, so a replica that freezes within a change only delays others."""
@@ -60,21 +59,30 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Logins(engine, metrics, kept.get_secret_value() if kept else None)
-        broker = Broker()
+        connected: list[Bus] = []
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
-        await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, broker)
+        await enter(process.running(_use_broker(settings, process, engine, committed, connected), "events"))
+        parts = Parts(
+            settings,
+            process.instance,
+            engine,
+            changes,
+            hub,
+            metrics,
+            access,
+            lambda: connected[0] if connected else None,
+        )
         yield Workspaces(make_http(parts), parts)
 
 
 async def _use_broker(
-    settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, broker: Broker
+    settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, connected: list[Bus]
 ) -> None:
-    """Relay events once the broker is there. The process is ready without it, and ends if its connection is lost for
-    good, since it could not be made again.
+    """Relay events once the broker is there.
+
+    The process is ready without it. It ends if the connection is closed for good, since it could not be made again.
     """
-    access = Access.of(settings)
-    connecting = connect_when_possible(access, WORKSPACES, instance=process.instance)
+    connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
-        with broker.using(bus):
-            await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
+        connected.append(bus)
+        await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()

@@ -86,8 +86,9 @@ def login_router(parts: Parts) -> APIRouter:
 
 
 def _view(parts: Parts, account: str, session: LoggedIn | None) -> SessionView:
-    csrf = session.csrf if session else ""
-    return SessionView(account=account, csrf=csrf, version=parts.version, turns=parts.broker.at_hand)
+    csrf, bus = session.csrf if session else "", parts.broker()
+    turns = bus is not None and bus.connected
+    return SessionView(account=account, csrf=csrf, version=parts.version, turns=turns)
 
 
 def _set_cookie(parts: Parts, response: Response, token: str) -> None:

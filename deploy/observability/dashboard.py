@@ -133,16 +133,20 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Age of the oldest unsent change", "s", {"age": level("pallas_lifecycle_lag_seconds")}),
         Panel("Unsent changes", "short", {"changes": level("pallas_lifecycle_unsent_events")}),
     ),
-    "Workspaces": (
+    "Console": (
         Panel(
-            "Changes of workspaces",
+            "Changes of workspaces and instances",
             "ops",
             {"{{kind}} {{action}}": rate("pallas_workspaces_changes_total", "kind", "action")},
         ),
         Panel("Logins", "ops", {"{{how}} {{end}}": rate("pallas_workspaces_logins_total", "how", "end")}),
-        Panel("Replicas that hear the others", "short", {"listening": level("pallas_workspaces_listening")}),
-        Panel("Age of the oldest unsent change of workspaces", "s", {"age": level("pallas_workspaces_lag_seconds")}),
-        Panel("Unsent changes of workspaces", "short", {"changes": level("pallas_workspaces_unsent_events")}),
+        Panel(
+            "Changes that the broker does not have yet",
+            "short",
+            {"changes": level("pallas_workspaces_unsent_events")},
+        ),
+        Panel("Age of the oldest of them", "s", {"age": level("pallas_workspaces_lag_seconds")}),
+        Panel("Replicas hear each other: 1", "short", {"listening": level("pallas_workspaces_listening")}),
     ),
     "Processes and broker": (
         Panel("Ready", "short", {"{{job}}": level("pallas_ready", "job")}),

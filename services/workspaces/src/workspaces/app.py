@@ -1,7 +1,7 @@
 """Builds the service. Without the broker it works, but shows no turns, and its events wait in Postgres."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +16,15 @@ from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
 from workspaces.access.login import Access as Logins
+from workspaces.answers import HealthView
 from workspaces.changes.make import OUTBOX, Changes
+from workspaces.handlers.start import open_control
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
 from workspaces.live.hub import Hub
 from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
+from workspaces.mnemosyne.vault import Vault
 from workspaces.settings import WorkspacesSettings
 
 IDLE_SECONDS = 4
@@ -43,7 +46,12 @@ class Workspaces:
 
 @asynccontextmanager
 async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerator[Workspaces]:
-    """Migrate the tables, and serve."""
+    """Migrate the tables, and serve.
+
+    Raises:
+        Rejected: there is no key for the secrets in the database, or it does not open them.
+    """
+    vault = Vault.of(settings)
     metrics, committed = make_metrics(process.probes.metrics), asyncio.Event()
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -62,16 +70,9 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         connected: list[Bus] = []
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(_use_broker(settings, process, engine, committed, connected), "events"))
-        parts = Parts(
-            settings,
-            process.instance,
-            engine,
-            changes,
-            hub,
-            metrics,
-            access,
-            lambda: connected[0] if connected else None,
-        )
+        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, _unknown))
+        bus = partial(_first, connected)
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, bus)
         yield Workspaces(make_http(parts), parts)
 
 
@@ -86,3 +87,11 @@ async def _use_broker(
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
         connected.append(bus)
         await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
+
+
+def _unknown(_instance_id: str, _server_id: str) -> HealthView:
+    return HealthView(status="unknown")
+
+
+def _first(connected: Sequence[Bus]) -> Bus | None:
+    return connected[0] if connected else None

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_bus.transport.connection import Bus
 from workspaces.access.login import Access
 from workspaces.changes.make import Changes
+from workspaces.handlers.parts import Control
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.settings import WorkspacesSettings
@@ -30,6 +31,7 @@ class Parts:
     hub: Hub
     metrics: Metrics
     access: Access
+    control: Control
     broker: Callable[[], Bus | None]
     version: str = field(default_factory=lambda: version("pallas-workspaces"))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from datetime import datetime
-from typing import Any, cast
+
+from pydantic import JsonValue
 
 from pallas_bus.history.contents import Content, arguments_of, content_of
 from pallas_bus.history.timeline import Times, beginning, timeline, times_of
@@ -54,7 +55,7 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
         joins=len(turn.joins),
         content=_content(turn, found) if content else None,
         content_until=turn.outcome.content_until if turn.outcome is not None else None,
-        fault=shortened(found.end.message) if isinstance(found.end, Fault) else None,
+        fault=_cut(found.end.message) if isinstance(found.end, Fault) else None,
         can_replay=refused is None,
         why_not=refused[1] if refused is not None else None,
     )
@@ -63,21 +64,27 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
 def _content(turn: TurnHistory, found: Content) -> TurnContent:
     asked = arguments_of(turn)
     return TurnContent(
-        asked=shortened(asked), answer=shortened(found.answer), text=shortened(found.text), expired=found.expired
+        asked={name: shortened(value) for name, value in asked.items()} if asked is not None else None,
+        answer=shortened(found.answer),
+        text=_cut(found.text),
+        expired=found.expired,
     )
 
 
-def shortened(value: Any, longest: int = LONGEST_TEXT) -> Any:
+def shortened(value: JsonValue, longest: int = LONGEST_TEXT) -> JsonValue:
     """The same plain values, with long texts cut."""
     if isinstance(value, str):
-        left = len(value) - longest
-        return f"{value[:longest]}… ({left:,} characters more)" if left > 0 else value
+        return _cut(value, longest)
     if isinstance(value, dict):
-        given = cast("dict[str, Any]", value)
-        return {name: shortened(each, longest) for name, each in given.items()}
-    if isinstance(value, list | tuple):
-        return [shortened(each, longest) for each in cast("list[Any]", value)]
+        return {name: shortened(each, longest) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shortened(each, longest) for each in value]
     return value
+
+
+def _cut(text: str, longest: int = LONGEST_TEXT) -> str:
+    left = len(text) - longest
+    return f"{text[:longest]}… ({left:,} characters more)" if left > 0 else text
 
 
 def _model(turn: TurnHistory) -> str | None:

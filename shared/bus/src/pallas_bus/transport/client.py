@@ -97,6 +97,13 @@ class BusClient(Client):
         self._write()  # else the ping, which nats-py writes by itself, would come first
         await super().flush(timeout)
 
+    @override
+    async def _process_pong(self) -> None:
+        """Take a pong. That of a flush which was cancelled would end nats-py's reading, and so the connection."""
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
     @staticmethod
     @override
     def _parse_header_lines(raw: bytes) -> dict[str, str]:

@@ -4,17 +4,17 @@ import { Copy, Pill } from "./basic.js";
 import { Table } from "./table.js";
 import { Time, duration } from "./time.js";
 
-/** @typedef {import("../api").HookRunView} Run */
+/** @typedef {import("../answers").HookRunView} Run */
 
 /** @type {Record<string, string>} */
 const WORDS = {
-  on_pallas_registered: "Team created",
-  on_pallas_deleted: "Team retired",
-  on_workspace_pallas_attached: "Workspaces pushed: attached",
-  on_workspace_pallas_detached: "Workspaces pushed: detached",
-  on_workspace_deleted: "Workspaces pushed: workspace deleted",
-  reconcile: "Reconciled",
-  rotate: "Token rotated",
+  on_pallas_registered: "Create the team",
+  on_pallas_deleted: "Retire the team",
+  on_workspace_pallas_attached: "Push workspaces: attached",
+  on_workspace_pallas_detached: "Push workspaces: detached",
+  on_workspace_deleted: "Push workspaces: workspace deleted",
+  reconcile: "Reconcile",
+  rotate: "Rotate the token",
 };
 
 /** A hook in words; an unknown one by its name. @param {string} hook */

@@ -1,7 +1,7 @@
 /**
  * Lines of turns: which are shown, in which order, and how long their bars are. Nothing here knows the page.
  *
- * @typedef {import("../../api").TurnLine} TurnLine
+ * @typedef {import("../../answers").TurnLine} TurnLine
  * @typedef {import("../basic.js").Tone} Tone
  *
  * @typedef {object} Filter As it stands in the URL; empty: everything.

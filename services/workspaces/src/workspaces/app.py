@@ -16,7 +16,7 @@ from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
 from workspaces.access.login import Access as Logins
-from workspaces.answers import HealthView
+from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
 from workspaces.handlers.start import open_control
 from workspaces.hooks.team_events import TeamEvents
@@ -69,16 +69,14 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Logins(engine, metrics, kept.get_secret_value() if kept else None)
-        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, _unknown))
+        agents = await enter(open_agents(settings, process, vault, engine, hub, metrics))
+        health = agents.health.of
+        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, health))
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, broker)
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, agents, broker)
         yield Workspaces(make_http(parts), parts)
-
-
-def _unknown(_instance_id: str, _server_id: str) -> HealthView:
-    return HealthView(status="unknown")
 
 
 async def _use_broker(

@@ -16,6 +16,7 @@ class Metrics:
     listening: Gauge
     hook_runs: Counter
     due_hooks: Gauge
+    agent_health: Gauge
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
@@ -37,4 +38,10 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
             registry=registry,
         ),
         Gauge("pallas_workspaces_due_hooks", "Teams about which Mnemosyne has yet to be told", registry=registry),
+        Gauge(
+            "daedalus_agent_health",
+            "Health of an agent as this replica has seen it last: 1 ok, 0.5 degraded, 0 error",
+            ["instance", "agent"],
+            registry=registry,
+        ),
     )

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from workspaces.access.login import Access
+from workspaces.agents.start import Agents
 from workspaces.changes.make import Changes
 from workspaces.handlers.parts import Control
 from workspaces.live.hub import Hub
@@ -30,6 +31,7 @@ class Parts:
     metrics: Metrics
     access: Access
     control: Control
+    agents: Agents
     broker: Broker
     version: str = field(default_factory=lambda: version("pallas-workspaces"))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

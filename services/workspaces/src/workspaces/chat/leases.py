@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Text, bindparam, cast, func, or_, select, update
+from sqlalchemy import ARRAY, Integer, Text, Uuid, bindparam, cast, column, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -47,11 +47,7 @@ class Leases:
         if not held:
             return Renewed()
         mine = ChatMessage.owner == self.owner, ChatMessage.status.in_(RUNNING)
-        free = (
-            select(ChatMessage.id)
-            .where(ChatMessage.id.in_(held), *mine)
-            .with_for_update(skip_locked=True, key_share=True)
-        )
+        free = select(ChatMessage.id).where(ChatMessage.id.in_(held), *mine).with_for_update(skip_locked=True, key_share=True)
         values: dict[str, Any] = {"leased_until": func.now() + LEASE}
         if progress:
             new = cast(bindparam("progress", {str(name): line for name, line in progress.items()}), JSONB)
@@ -73,10 +69,7 @@ class Leases:
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        left = (
-            ChatMessage.status.in_(RUNNING),
-            or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now()),
-        )
+        left = ChatMessage.status.in_(RUNNING), or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
         async with changing(self._engine) as session:
             of_those = select(ChatMessage.conversation_id).where(*left).limit(MOST_CLAIMED)
             conversations = select(Conversation.id).where(Conversation.id.in_(of_those))

@@ -63,17 +63,18 @@ async def test_numbers_have_no_gap_over_all_replicas(
 
 
 async def test_hooks_of_several_changes_become_one_row_and_wake_every_replica(
-    two: tuple[Lab, Lab], postgres: PostgresServer, database: str
+    two: tuple[Lab, Lab], postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("workspaces.hooks.runner.AT_ONCE", 0)
     one, other = (lab.service.parts for lab in two)
     async with one.hub.subscribe(WORK) as here, other.hub.subscribe(WORK) as there:
         registered, attached = Hook("on_pallas_registered", "i"), Hook("on_workspace_pallas_attached", "i")
-        await one.changes.make(WHO, a_workspace("a", registered, attached, Hook("on_pallas_registered", "j")))
+        await changes.make(WHO, a_workspace("a", registered, attached, Hook("on_pallas_registered", "j")))
         for items in (here, there):
             async with asyncio.timeout(10):
                 assert await anext(items) == Live(WORK, "hooks", {})
         await postgres.say("update due_hooks set attempt = 3, due_at = now() + interval '1 hour'", database)
-        await other.changes.make(Who("admin", "req-2"), a_workspace("b", attached))
+        await changes.make(Who("admin", "req-2"), a_workspace("b", attached))
     found = await postgres.say(
         "select instance_id, hooks, version, correlation, attempt, due_at <= now() from due_hooks order by 1", database
     )

@@ -19,6 +19,7 @@ from workspaces.access.login import Access as Logins
 from workspaces.answers import HealthView
 from workspaces.changes.make import OUTBOX, Changes
 from workspaces.handlers.start import open_control
+from workspaces.hooks.team_events import TeamEvents
 from workspaces.http.parts import Parts
 from workspaces.http.routing import make_http
 from workspaces.live.hub import Hub
@@ -79,14 +80,15 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
 async def _use_broker(
     settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, connected: list[Bus]
 ) -> None:
-    """Relay events once the broker is there.
+    """Relay events and hear of teams once the broker is there.
 
     The process is ready without it. It ends if the connection is closed for good, since it could not be made again.
     """
     connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
         connected.append(bus)
-        await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
+        async with process.running(TeamEvents(engine).run(bus), "changes of teams"):
+            await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
 
 
 def _unknown(_instance_id: str, _server_id: str) -> HealthView:

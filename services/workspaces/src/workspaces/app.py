@@ -1,7 +1,7 @@
 """Builds the service. Without the broker it works, but shows no turns, and its events wait in Postgres."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
-from pallas_bus.transport.connection import Bus, connect_when_possible
+from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import WORKSPACES
 from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
@@ -27,6 +27,7 @@ from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
 from workspaces.mnemosyne.vault import Vault
 from workspaces.settings import WorkspacesSettings
+from workspaces.turns.broker import Broker
 
 IDLE_SECONDS = 4
 """After this time Postgres ends an idle transaction, so a replica that freezes within a change only delays others."""
@@ -68,17 +69,20 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Logins(engine, metrics, kept.get_secret_value() if kept else None)
-        connected: list[Bus] = []
-        await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
-        await enter(process.running(_use_broker(settings, process, engine, committed, connected), "events"))
         control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, _unknown))
-        bus = partial(_first, connected)
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, bus)
+        broker = Broker()
+        await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
+        await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, broker)
         yield Workspaces(make_http(parts), parts)
 
 
+def _unknown(_instance_id: str, _server_id: str) -> HealthView:
+    return HealthView(status="unknown")
+
+
 async def _use_broker(
-    settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, connected: list[Bus]
+    settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, broker: Broker
 ) -> None:
     """Relay events and hear of teams once the broker is there.
 
@@ -86,14 +90,6 @@ async def _use_broker(
     """
     connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
-        connected.append(bus)
-        async with process.running(TeamEvents(engine).run(bus), "changes of teams"):
-            await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()
-
-
-def _unknown(_instance_id: str, _server_id: str) -> HealthView:
-    return HealthView(status="unknown")
-
-
-def _first(connected: Sequence[Bus]) -> Bus | None:
-    return connected[0] if connected else None
+        with broker.using(bus):
+            async with process.running(TeamEvents(engine).run(bus), "changes of teams"):
+                await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()

@@ -14,6 +14,10 @@ class Metrics:
     unsent: Gauge
     lag: Gauge
     listening: Gauge
+    replies: Counter
+    taken_over: Counter
+    answering: Gauge
+    streams: Gauge
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
@@ -28,4 +32,10 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         Gauge(
             "pallas_workspaces_listening", "1 while this replica hears what the others tell browsers", registry=registry
         ),
+        Counter("pallas_workspaces_replies_total", "Replies of agents by their end", ["status"], registry=registry),
+        Counter(
+            "pallas_workspaces_replies_taken_over_total", "Replies taken over from lost replicas", registry=registry
+        ),
+        Gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for", registry=registry),
+        Gauge("pallas_workspaces_event_streams", "Open event streams of browsers", registry=registry),
     )

@@ -33,7 +33,7 @@ class Conversations:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def list(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
+    async def page(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
         """A page of a workspace's conversations, the latest first.
 
         Raises:

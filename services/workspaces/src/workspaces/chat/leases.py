@@ -59,9 +59,15 @@ class Leases:
             still = {row.id: row.answers or {} for row in rows if row.attempt == held[row.id].attempt}
             lost = set(held) - set(still)
             if lost:
-                locked = select(ChatMessage.id, ChatMessage.attempt).where(ChatMessage.id.in_(lost), *mine)
-                lost -= {row.id for row in await session.execute(locked) if row.attempt == held[row.id].attempt}
+                now = (await session.scalars(select(ChatMessage).where(ChatMessage.id.in_(lost)))).all()
+                lost -= {row.id for row in now if self._still_of(held[row.id], row)}
         return Renewed(still, frozenset(lost))
+
+    def _still_of(self, claim: Claim, row: ChatMessage) -> bool:
+        """Whether the row was only locked, or would still take the answer of a replica that was believed dead."""
+        if row.status in RUNNING:
+            return row.owner == self.owner and row.attempt == claim.attempt
+        return row.error_code == INTERRUPTED and row.key == claim.key
 
     async def take_over(self) -> list[Claim]:
         """Claim replies that nobody holds any more.

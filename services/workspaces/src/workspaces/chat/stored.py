@@ -11,8 +11,10 @@ from sqlalchemy import case, func, null, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_postgres.engine import reading
-from workspaces.chat.history import MOST_ENTRIES, Entry
+from workspaces.answers import SettingsView
+from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim
+from workspaces.stored_settings import stored_settings
 from workspaces.tables import ChatMessage, Image
 
 NO_IMAGE = "[image]"
@@ -28,6 +30,12 @@ class Line:
     status: str
     content: str
     pictures: list[tuple[str, bytes | None]] = field(default_factory=list[tuple[str, bytes | None]])
+
+
+async def read_limits(session: AsyncSession, defaults: SettingsView) -> Limits:
+    """The limits of history in the global settings."""
+    settings = await stored_settings(session, defaults)
+    return Limits(settings.history_share, settings.history_messages, settings.history_bytes)
 
 
 async def read_entries(

@@ -151,7 +151,12 @@ class Hub:
     async def _serve(self) -> None:
         """Use one connection until it is lost."""
         async with asyncio.timeout(CONNECT_SECONDS):
-            connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS, command_timeout=ANSWER_SECONDS)
+            connection = await asyncpg.connect(
+                self._url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=ANSWER_SECONDS,
+                server_settings={"application_name": "pallas-workspaces-live"},
+            )
         lost = asyncio.Event()
 
         def on_lost(_: asyncpg.Connection) -> None:

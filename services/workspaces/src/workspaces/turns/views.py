@@ -1,8 +1,9 @@
 """A turn of the log as the answers have it."""
 
 from collections import Counter
-from datetime import datetime
-from typing import Any, cast
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
 
 from pallas_bus.history.contents import Content, arguments_of, content_of
 from pallas_bus.history.timeline import Times, beginning, timeline, times_of
@@ -45,16 +46,17 @@ def line_of(turn: TurnHistory) -> TurnLine:
 def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
     """One turn as a waterfall. With `content`, also what was asked and answered."""
     entries, began = timeline(turn), beginning(turn)
-    found, refused = content_of(turn), why_no_replay(turn)
+    found, refused, request = content_of(turn), why_no_replay(turn), turn.request or turn.kept
     return TurnView(
         turn=line_of(turn),
+        parent_id=request.parent if request is not None else None,
         bars=bars_of(entries, began),
-        times=_times(times_of(entries)),
+        times=_times(times_of(entries), _so_far(turn)),
         trace=turn.trace,
         joins=len(turn.joins),
         content=_content(turn, found) if content else None,
         content_until=turn.outcome.content_until if turn.outcome is not None else None,
-        fault=shortened(found.end.message) if isinstance(found.end, Fault) else None,
+        fault=_cut(found.end.message) if isinstance(found.end, Fault) else None,
         can_replay=refused is None,
         why_not=refused[1] if refused is not None else None,
     )
@@ -63,21 +65,27 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
 def _content(turn: TurnHistory, found: Content) -> TurnContent:
     asked = arguments_of(turn)
     return TurnContent(
-        asked=shortened(asked), answer=shortened(found.answer), text=shortened(found.text), expired=found.expired
+        asked={name: shortened(value) for name, value in asked.items()} if asked is not None else None,
+        answer=shortened(found.answer),
+        text=_cut(found.text),
+        expired=found.expired,
     )
 
 
-def shortened(value: Any, longest: int = LONGEST_TEXT) -> Any:
+def shortened(value: JsonValue, longest: int = LONGEST_TEXT) -> JsonValue:
     """The same plain values, with long texts cut."""
     if isinstance(value, str):
-        left = len(value) - longest
-        return f"{value[:longest]}… ({left:,} characters more)" if left > 0 else value
+        return _cut(value, longest)
     if isinstance(value, dict):
-        given = cast("dict[str, Any]", value)
-        return {name: shortened(each, longest) for name, each in given.items()}
-    if isinstance(value, list | tuple):
-        return [shortened(each, longest) for each in cast("list[Any]", value)]
+        return {name: shortened(each, longest) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shortened(each, longest) for each in value]
     return value
+
+
+def _cut(text: str, longest: int = LONGEST_TEXT) -> str:
+    left = len(text) - longest
+    return f"{text[:longest]}… ({left:,} characters more)" if left > 0 else text
 
 
 def _model(turn: TurnHistory) -> str | None:
@@ -90,9 +98,16 @@ def _model(turn: TurnHistory) -> str | None:
     return request.model if request is not None else None
 
 
-def _times(times: Times) -> TurnTimes:
+def _so_far(turn: TurnHistory) -> float:
+    """Seconds since the request, while the turn waits or runs."""
+    if turn.outcome is not None or turn.requested_at is None:
+        return 0.0
+    return (datetime.now(UTC) - turn.requested_at).total_seconds()
+
+
+def _times(times: Times, so_far: float) -> TurnTimes:
     return TurnTimes(
-        total=_ms(times.total),
+        total=_ms(max(times.total, so_far)),
         queued=_ms(times.queued),
         models=_ms(times.models),
         model_calls=times.model_calls,

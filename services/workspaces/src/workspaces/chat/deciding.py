@@ -29,7 +29,12 @@ class Deciding:
     """What the person decides about replies. `start` begins with a reply."""
 
     def __init__(
-        self, engine: AsyncEngine, owner: str, wellness: Wellness, defaults: SettingsView, start: Callable[[Claim], None]
+        self,
+        engine: AsyncEngine,
+        owner: str,
+        wellness: Wellness,
+        defaults: SettingsView,
+        start: Callable[[Claim], None],
     ) -> None:
         self._engine = engine
         self._owner = owner

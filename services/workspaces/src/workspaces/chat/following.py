@@ -1,4 +1,4 @@
-"""What a browser is told while it looks at a conversation: each change of a message, gap-free, and what is said meanwhile.
+"""What a browser is told about a conversation: each change of a message, without gaps, and what is said meanwhile.
 
 The stream listens before it reads, and reads what has changed since the last revision it sent whenever it hears of a
 change. So whatever it hears twice, too late or not at all, the browser gets every message in its last state.

@@ -34,7 +34,8 @@ class Held:
                 try:
                     known = await with_postgres(lambda: self._concluding.ask(self.claim, question), "ask the person")
                 except NotFound:
-                    await asyncio.Event().wait()  # this replica has lost the reply, and the call is about to be cancelled
+                    # This replica has lost the reply, and the next renewal cancels the call.
+                    await asyncio.Event().wait()
                     raise
                 if known is not None:
                     self._answers[question.id] = known

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ARRAY, Integer, Text, Uuid, bindparam, cast, column, func, or_, select, update
+from sqlalchemy import Text, bindparam, cast, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -47,7 +47,11 @@ class Leases:
         if not held:
             return Renewed()
         mine = ChatMessage.owner == self.owner, ChatMessage.status.in_(RUNNING)
-        free = select(ChatMessage.id).where(ChatMessage.id.in_(held), *mine).with_for_update(skip_locked=True, key_share=True)
+        free = (
+            select(ChatMessage.id)
+            .where(ChatMessage.id.in_(held), *mine)
+            .with_for_update(skip_locked=True, key_share=True)
+        )
         values: dict[str, Any] = {"leased_until": func.now() + LEASE}
         if progress:
             new = cast(bindparam("progress", {str(name): line for name, line in progress.items()}), JSONB)
@@ -56,7 +60,9 @@ class Leases:
         renewed = renewed.returning(ChatMessage.id, ChatMessage.attempt, ChatMessage.answers)
         async with changing(self._engine) as session:
             rows = (await session.execute(renewed, execution_options={"synchronize_session": False})).all()
-            still = {row.id: row.answers or {} for row in rows if row.attempt == held[row.id].attempt}
+            still = dict[str, dict[str, Any]](
+                (row.id, row.answers or {}) for row in rows if row.attempt == held[row.id].attempt
+            )
             lost = set(held) - set(still)
             if lost:
                 now = (await session.scalars(select(ChatMessage).where(ChatMessage.id.in_(lost)))).all()
@@ -75,7 +81,10 @@ class Leases:
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        left = ChatMessage.status.in_(RUNNING), or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
+        left = (
+            ChatMessage.status.in_(RUNNING),
+            or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now()),
+        )
         async with changing(self._engine) as session:
             of_those = select(ChatMessage.conversation_id).where(*left).limit(MOST_CLAIMED)
             conversations = select(Conversation.id).where(Conversation.id.in_(of_those))

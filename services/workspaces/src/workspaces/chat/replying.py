@@ -4,7 +4,6 @@ A call is repeated only under its key, at agents that keep keys, or if it cannot
 """
 
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4

@@ -1,8 +1,8 @@
 """Runs the replies of this replica, and takes over those of replicas that are gone.
 
-Twice a second, and whenever somebody decides about a reply, this replica renews its leases. From the rows it learns what
-it has lost (to a cancel, or to another replica) and what the person has answered. So it misses nothing if it misses a
-notification.
+Twice a second, and whenever somebody decides about a reply, this replica renews its leases. From the rows it learns
+what it has lost (to a cancel, or to another replica) and what the person has answered. So it misses nothing if it
+misses a notification.
 """
 
 import asyncio

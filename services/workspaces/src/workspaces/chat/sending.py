@@ -48,7 +48,12 @@ class Sending:
     """Stores messages. `start` begins with a reply that was stored."""
 
     def __init__(
-        self, engine: AsyncEngine, owner: str, wellness: Wellness, defaults: SettingsView, start: Callable[[Claim], None]
+        self,
+        engine: AsyncEngine,
+        owner: str,
+        wellness: Wellness,
+        defaults: SettingsView,
+        start: Callable[[Claim], None],
     ) -> None:
         self._engine = engine
         self._owner = owner

@@ -1,7 +1,7 @@
 """What an agent says before it has answered: status lines, and the text of its answer as it grows.
 
-Both go to browsers at once, but not more often than `PAUSE_SECONDS` allows: then the last status line counts, and text is
-joined. Nothing of it is needed later, since the message holds the whole answer in the end.
+Both go to browsers at once, but not more often than `PAUSE_SECONDS` allows: then the last status line counts, and text
+is joined. Nothing of it is needed later, since the message holds the whole answer in the end.
 """
 
 import asyncio

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from workspaces.answers import ConversationPage, ConversationView, MessagePage
 from workspaces.chat.conversations import LONGEST_TITLE
-from workspaces.chat.room import Chat
 from workspaces.http.fields import Body, Name, WorkspaceId
+from workspaces.http.parts import Parts
 
 MOST_LISTED = 200
 
@@ -31,8 +31,9 @@ class ConversationChange(Body):
     title: Name
 
 
-def conversations_router(chat: Chat) -> APIRouter:
+def conversations_router(parts: Parts) -> APIRouter:
     """The routes."""
+    chat = parts.chat
     router = APIRouter(tags=["conversations"])
 
     @router.get("/workspaces/{workspace_id}/conversations")

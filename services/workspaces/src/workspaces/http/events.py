@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Header, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from pallas_contracts.errors import Unavailable
-from workspaces.chat.room import Chat
 from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 
@@ -21,8 +20,9 @@ type Revision = Annotated[int, Query(ge=0, le=2**63 - 1)]
 type LastEventId = Annotated[str | None, Header(max_length=100)]
 
 
-def events_router(parts: Parts, chat: Chat) -> APIRouter:
+def events_router(parts: Parts) -> APIRouter:
     """The routes."""
+    chat = parts.chat
     router = APIRouter(tags=["events"])
 
     async def one(conversation_id: UUID) -> None:

@@ -1,9 +1,8 @@
 """Routes of messages, and of what a person decides about replies."""
 
+import asyncio
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID, uuid4
-
-import asyncio
 
 from fastapi import APIRouter
 from pydantic import AfterValidator, Field, model_validator
@@ -11,9 +10,9 @@ from pydantic import AfterValidator, Field, model_validator
 from workspaces.answers import MessageView, Sent
 from workspaces.chat.choosing import Wanted
 from workspaces.chat.images import MOST_IMAGES, pictures_of
-from workspaces.chat.room import Chat
 from workspaces.chat.sending import LONGEST_TEXT, NewMessage
 from workspaces.http.fields import Body
+from workspaces.http.parts import Parts
 
 
 def _storable(value: str) -> str:
@@ -37,7 +36,7 @@ class SendMessage(Body):
     """A message to an agent. Choose `id` to be able to send it again without sending it twice."""
 
     text: Text
-    images: Annotated[list[NewImage], Field(max_length=MOST_IMAGES)] = []
+    images: Annotated[tuple[NewImage, ...], Field(max_length=MOST_IMAGES)] = ()
     agent_server_id: Id
     agent_instance_id: Id | None = None
     id: UUID | None = None
@@ -76,8 +75,9 @@ class Answer(Body):
     question_id: Annotated[str, Field(max_length=200)] | None = None
 
 
-def messages_router(chat: Chat) -> APIRouter:
+def messages_router(parts: Parts) -> APIRouter:
     """The routes."""
+    chat = parts.chat
     router = APIRouter(tags=["messages"])
 
     @router.post("/conversations/{conversation_id}/messages", status_code=202)

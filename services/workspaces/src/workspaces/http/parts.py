@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from workspaces.access.login import Access
 from workspaces.changes.make import Changes
+from workspaces.chat.room import Chat
 from workspaces.handlers.parts import Control
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
@@ -30,6 +31,7 @@ class Parts:
     metrics: Metrics
     access: Access
     control: Control
+    chat: Chat
     broker: Broker
     version: str = field(default_factory=lambda: version("pallas-workspaces"))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

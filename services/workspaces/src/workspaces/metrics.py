@@ -17,6 +17,10 @@ class Metrics:
     hook_runs: Counter
     due_hooks: Gauge
     agent_health: Gauge
+    replies: Counter
+    taken_over: Counter
+    answering: Gauge
+    streams: Gauge
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
@@ -44,4 +48,10 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
             ["instance", "agent"],
             registry=registry,
         ),
+        Counter("pallas_workspaces_replies_total", "Replies of agents by their end", ["status"], registry=registry),
+        Counter(
+            "pallas_workspaces_replies_taken_over_total", "Replies taken over from lost replicas", registry=registry
+        ),
+        Gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for", registry=registry),
+        Gauge("pallas_workspaces_event_streams", "Open event streams of browsers", registry=registry),
     )

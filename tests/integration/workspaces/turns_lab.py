@@ -110,7 +110,9 @@ class Stage:
         async with self.http.stream("GET", f"{API}/turns/events", params=params) as answer:
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith("text/event-stream")
-            yield Events(answer)
+            events = Events(answer)
+            assert await events.next() == ("ready", {})
+            yield events
 
 
 class Events:

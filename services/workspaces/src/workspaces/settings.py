@@ -24,10 +24,17 @@ def _check_url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise ValueError("must be an http:// or https:// address without credentials, query and fragment")
-    return value.rstrip("/")
+    return value
 
 
-type Url = Annotated[str, AfterValidator(_check_url)]
+def _without_slash(value: str | None) -> str | None:
+    return value.rstrip("/") if value is not None else None
+
+
+type ExactUrl = Annotated[str, AfterValidator(_check_url)]
+"""An HTTP address as it is given."""
+
+type Url = Annotated[str, AfterValidator(_check_url), AfterValidator(_without_slash)]
 """An HTTP address, without a slash at its end."""
 
 
@@ -50,9 +57,12 @@ class WorkspacesSettings(Settings):
     secret_key: SecretStr | None = Field(
         None, min_length=32, description="the Fernet key is derived from this one if there is none; 32 characters"
     )
+    accept_lost_jwts: bool = Field(
+        False, description="start although secrets in the database cannot be opened, and give them up"
+    )
     teams_url: Url = Field("http://127.0.0.1:23066", description="address of Mnemosyne, whose teams are managed")
     teams_password: SecretStr | None = Field(None, description="password of `daedalus-service` at Mnemosyne")
-    library_url: Url | None = Field(None, description="MCP address of Mnemosyne, as teams are told to use it")
+    library_url: ExactUrl | None = Field(None, description="MCP address of Mnemosyne, as teams are told to use it")
     library_server: str = Field("mnemosyne", min_length=1, description="name of that MCP server in the team's files")
     agent_token: SecretStr | None = Field(None, description="bearer for agents whose instance has no token of its own")
     registry_networks: Networks = Field(

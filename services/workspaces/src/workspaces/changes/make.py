@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import func, select
+from sqlalchemy import func, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
@@ -129,13 +129,11 @@ async def make_due(session: AsyncSession, who: Who, hooks: Sequence[Hook]) -> No
         rows = insert(DueHook).values(
             instance_id=instance_id, hooks=sorted(set(names)), correlation=who.correlation, actor=who.account
         )
-        either = func.array_cat(DueHook.hooks, rows.excluded.hooks)
-        distinct = func.array(select(func.unnest(either).label("name")).distinct().scalar_subquery())
         await session.execute(
             rows.on_conflict_do_update(
                 index_elements=[DueHook.instance_id],
                 set_={
-                    "hooks": distinct,
+                    "hooks": text("array(select distinct unnest(due_hooks.hooks || excluded.hooks) order by 1)"),
                     "version": DueHook.version + 1,
                     "correlation": rows.excluded.correlation,
                     "actor": rows.excluded.actor,

@@ -53,7 +53,9 @@ async def register(
         listing = await control.refresher.fetch(base)
         given = name or suggested_name(base, listing.namespace)
         sealed = control.vault.seal(agent_token) if agent_token else None
-        instance_id, new = await control.changes.make(who, lambda session: _insert(session, base, given, listing, sealed))
+        instance_id, new = await control.changes.make(
+            who, lambda session: _insert(session, base, given, listing, sealed)
+        )
     else:
         instance_id, new = known, False
     return await get_instance(control, instance_id), new

@@ -27,7 +27,7 @@ async def pick(control: Control, workspace_id: str) -> Picker:
     async with reading(control.engine) as session:
         if await session.get(Workspace, workspace_id) is None:
             raise no_workspace(workspace_id)
-        agents = [_view(control, *row) for row in (await session.execute(found)).tuples()]
+        agents = [_view(control, *row) for row in await session.execute(found)]
         attached = select(Assignment.workspace_id).where(Assignment.workspace_id == workspace_id).limit(1)
         any_team = await session.scalar(attached) is not None
     if not agents:

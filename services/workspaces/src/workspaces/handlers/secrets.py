@@ -53,7 +53,7 @@ async def reveal_jwt(changes: Changes, vault: Vault, who: Who, instance_id: str)
             raise await _why_not(session, instance_id)
         sealed, name = row
         await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
-        return Decision(vault.open(sealed), (Event("instance", "revealed", instance_id, {"name": name}),))
+        return Decision(vault.open(sealed or ""), (Event("instance", "revealed", instance_id, {"name": name}),))
 
     jwt = await changes.make(who, mark)
     extra = {"team": instance_id, "actor": who.account, "address": who.address, "correlation": who.correlation}

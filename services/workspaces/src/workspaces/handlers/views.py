@@ -91,7 +91,7 @@ def drift(status: str | None, believed: Mapping[str, Any] | None, workspace_ids:
         return "Mnemosyne does not know this team."
     if believed["active"] is False:
         return "Mnemosyne has this team as deleted."
-    theirs = set(believed.get("workspace_ids") or ())
+    theirs = set[str](believed.get("workspace_ids") or ())
     parts = [
         *_named("Mnemosyne has not been told yet of", set(workspace_ids) - theirs),
         *_named("Mnemosyne still has", theirs - set(workspace_ids)),

@@ -15,11 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.types import Text
 
 from pallas_contracts.errors import Unavailable
-from pallas_postgres.engine import postgres_errors
+from pallas_postgres.engine import postgres_errors, reading
+from workspaces.answers import SettingsView
 from workspaces.hooks.leases import RECONCILE
 from workspaces.live.hub import WORK, Hub
+from workspaces.metrics import Metrics
 from workspaces.model import Who
-from workspaces.tables import DueHook, PallasInstance, RetiredTeam, Setting
+from workspaces.registries.refresh import Refresher
+from workspaces.stored_settings import stored_settings
+from workspaces.tables import Assignment, DueHook, PallasInstance, RetiredTeam, Setting
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +31,12 @@ LOCK = 0x70616C6C7772
 """The advisory lock of whoever makes a cycle."""
 _LAST = "last_reconcile"
 ACCOUNT = "reconciler"
+LOOK_AGAIN_SECONDS = 1.0
 LOOKED_AFTER = timedelta(days=7)
 """How long a deleted team is looked after, in case Mnemosyne loses that it was deleted."""
 
 
-async def make_all_due(session: AsyncSession, who: Who, *, only: str | None = None) -> None:
+async def make_due_for_reconciler(session: AsyncSession, who: Who, *, only: str | None = None) -> None:
     """Make all instances due, or one, with the transaction of the session. What is due already keeps its time."""
     recent = RetiredTeam.retired_at > func.now() - LOOKED_AFTER
     for table, further in ((PallasInstance, literal(True)), (RetiredTeam, or_(RetiredTeam.done_at.is_(None), recent))):
@@ -52,21 +57,25 @@ async def make_all_due(session: AsyncSession, who: Who, *, only: str | None = No
 
 
 class Reconciler:
-    """Makes a cycle every `interval` seconds, which may be changed. Run `run` in a task."""
+    """Makes cycles. Run `run` in a task."""
 
-    def __init__(self, engine: AsyncEngine, interval: float) -> None:
+    def __init__(self, engine: AsyncEngine, defaults: SettingsView, refresher: Refresher, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._engine = engine
-        self.interval = interval
+        self._defaults = defaults
+        self._refresher = refresher
 
     async def run(self) -> None:
-        """Make cycles until cancelled; the replicas together make one in each interval."""
+        """Make cycles until cancelled: the replicas together make one in each interval of the settings."""
         while True:
             with suppress(Unavailable):
-                await self.cycle(after=self.interval)
-            await asyncio.sleep(min(self.interval, 10.0) / 4)
+                await self._count()
+                if await self.cycle(early=False):
+                    await self.refresh_attached()
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
-    async def cycle(self, *, after: float = 0.0) -> bool:
-        """Make a cycle, unless there was one within `after` seconds. Returns whether it was made.
+    async def cycle(self, *, early: bool = True) -> bool:
+        """Make a cycle; unless `early` only if the last one is as long ago as the settings want. Returns whether.
 
         Raises:
             Unavailable: Postgres cannot be used right now.
@@ -74,16 +83,37 @@ class Reconciler:
         async with postgres_errors(), AsyncSession(self._engine) as session:
             if not await session.scalar(text("select pg_try_advisory_xact_lock(:lock)"), {"lock": LOCK}):
                 return False
-            age = text(
-                "select extract(epoch from clock_timestamp() - (value ->> 'at')::timestamptz) "
-                "from settings where key = :key"
-            )
-            passed = await session.scalar(age, {"key": _LAST})
-            if passed is not None and 0 <= passed < after:
+            if not early and not await self._is_time(session):
                 return False
-            await make_all_due(session, Who(ACCOUNT, uuid.uuid4().hex))
+            await make_due_for_reconciler(session, Who(ACCOUNT, uuid.uuid4().hex))
             at = func.jsonb_build_object("at", func.clock_timestamp())
             last = insert(Setting).values(key=_LAST, value=at)
             await session.execute(last.on_conflict_do_update(index_elements=[Setting.key], set_={"value": at}))
             await session.commit()
         return True
+
+    async def _count(self) -> None:
+        async with reading(self._engine) as session:
+            waiting = select(func.count()).select_from(DueHook).where(DueHook.hooks != [RECONCILE])
+            self._metrics.due_hooks.set(await session.scalar(waiting) or 0)
+
+    async def _is_time(self, session: AsyncSession) -> bool:
+        interval = (await stored_settings(session, self._defaults)).reconcile_interval
+        passed = await session.scalar(
+            text(
+                "select extract(epoch from clock_timestamp() - (value ->> 'at')::timestamptz) "
+                "from settings where key = :key"
+            ),
+            {"key": _LAST},
+        )
+        return passed is None or not 0 <= passed < interval
+
+    async def refresh_attached(self) -> None:
+        """Fetch the registries of all attached instances again.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        async with reading(self._engine) as session:
+            attached = (await session.scalars(select(Assignment.pallas_instance_id).distinct())).all()
+        await self._refresher.refresh(Who(ACCOUNT, uuid.uuid4().hex), attached)

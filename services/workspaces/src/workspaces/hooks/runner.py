@@ -12,9 +12,11 @@ from pallas_contracts.errors import Superseded, Unavailable
 from pallas_postgres.engine import reading
 from workspaces.hooks.conclude import conclude, redo
 from workspaces.hooks.leases import Due, Leases
+from workspaces.hooks.outage import Outage
 from workspaces.hooks.settle import Ended, Settler
 from workspaces.hooks.state import State, load
 from workspaces.live.hub import RESYNC, WORK, Hub, Live
+from workspaces.metrics import Metrics
 from workspaces.tables import RetiredTeam
 
 log = logging.getLogger(__name__)
@@ -27,8 +29,10 @@ POLL_SECONDS = 1.0
 class HookRunner:
     """Runs hooks. Run `run` in a task."""
 
-    def __init__(self, engine: AsyncEngine, hub: Hub, leases: Leases, settler: Settler) -> None:
+    def __init__(self, engine: AsyncEngine, hub: Hub, leases: Leases, settler: Settler, metrics: Metrics) -> None:
         self._engine = engine
+        self._metrics = metrics
+        self._outage = Outage(engine, settler.teams)
         self._hub = hub
         self._leases = leases
         self._settler = settler
@@ -45,6 +49,8 @@ class HookRunner:
                 while True:
                     with suppress(Unavailable):
                         await self._start_due(tasks)
+                    if self._outage.is_time():
+                        tasks.create_task(self._outage.ask(), name="the end of an outage")
                     with suppress(TimeoutError):
                         async with asyncio.timeout(POLL_SECONDS):
                             await self._some.wait()
@@ -77,13 +83,24 @@ class HookRunner:
         try:
             states = await load(self._engine, [due.instance_id for due in batch])
             ended = await asyncio.gather(*(self._tell(due, states.get(due.instance_id)) for due in batch))
-            await conclude(self._engine, self._leases, [one for one in ended if one is not None])
+            known = [one for one in ended if one is not None]
+            await conclude(self._engine, self._leases, known)
+            self._note(known)
         except Unavailable as error:
             log.warning("hooks wait for the database", extra={"reason": error.message})
         except Exception:
             log.exception("hooks could not be run")
         finally:
             self._leases.forget(batch)
+
+    def _note(self, ended: Sequence[Ended]) -> None:
+        for one in ended:
+            for hook in one.due.hooks:
+                self._metrics.hook_runs.labels(hook, "ok" if one.error is None else "failed").inc()
+            if one.away:
+                self._outage.begin(one.due.instance_id)
+            elif one.error is None:
+                self._outage.end()
 
     async def _tell(self, due: Due, state: State | None) -> Ended | None:
         try:

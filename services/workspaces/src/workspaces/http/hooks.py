@@ -6,12 +6,13 @@ from fastapi import APIRouter, Query
 
 from workspaces.answers import HookRuns
 from workspaces.handlers import hook_runs
-from workspaces.handlers.parts import Control
+from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 
 
-def hooks_router(control: Control) -> APIRouter:
+def hooks_router(parts: Parts) -> APIRouter:
     """The routes."""
+    control = parts.control
     router = APIRouter(prefix="/hooks", tags=["hooks"])
 
     @router.get("")

@@ -2,15 +2,16 @@
 
 from fastapi import APIRouter, Response
 
-from workspaces.answers import InstanceView, Instances, Revealed
+from workspaces.answers import Instances, InstanceView, Revealed
 from workspaces.handlers import instances, secrets
-from workspaces.handlers.parts import Control
 from workspaces.http.fields import InstanceChange, InstanceId, NewInstance
+from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 
 
-def instances_router(control: Control) -> APIRouter:
+def instances_router(parts: Parts) -> APIRouter:
     """The routes."""
+    control = parts.control
     router = APIRouter(prefix="/pallas", tags=["instances"])
 
     @router.get("")

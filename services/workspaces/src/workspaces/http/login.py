@@ -86,8 +86,8 @@ def login_router(parts: Parts) -> APIRouter:
 
 
 def _view(parts: Parts, account: str, session: LoggedIn | None) -> SessionView:
-    turns = parts.broker() is not None
-    return SessionView(account=account, csrf=session.csrf if session else "", version=parts.version, turns=turns)
+    csrf = session.csrf if session else ""
+    return SessionView(account=account, csrf=csrf, version=parts.version, turns=parts.broker.at_hand)
 
 
 def _set_cookie(parts: Parts, response: Response, token: str) -> None:

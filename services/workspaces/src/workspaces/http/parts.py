@@ -1,25 +1,25 @@
 """The dependencies of the routes."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_bus.transport.connection import Bus
 from workspaces.access.login import Access
 from workspaces.changes.make import Changes
+from workspaces.handlers.parts import Control
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
 from workspaces.settings import WorkspacesSettings
+from workspaces.turns.broker import Broker
 
 
 @dataclass(frozen=True)
 class Parts:
     """Postgres for reading, `changes` for writing, `hub` for telling browsers. `instance` is the name of this replica.
 
-    `broker()` is the connection to the broker, None without one. `stopping` is set when the process drains.
+    `broker` is the connection to the broker, which may be away. `stopping` is set when the process drains.
     """
 
     settings: WorkspacesSettings
@@ -29,6 +29,7 @@ class Parts:
     hub: Hub
     metrics: Metrics
     access: Access
-    broker: Callable[[], Bus | None] = lambda: None
+    control: Control
+    broker: Broker
     version: str = field(default_factory=lambda: version("pallas-workspaces"))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

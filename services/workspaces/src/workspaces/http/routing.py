@@ -7,12 +7,16 @@ from pallas_runtime.api_errors import add_error_handlers, refusals
 from pallas_runtime.front import Front
 from workspaces.http.admit import Admission
 from workspaces.http.console import Console, with_security_headers
+from workspaces.http.hooks import hooks_router
+from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
 from workspaces.http.parts import Parts
 from workspaces.http.paths import API
+from workspaces.http.settings import settings_router
 from workspaces.http.turns import turns_router
+from workspaces.http.workspaces import workspaces_router
 
-ROUTERS = (login_router, turns_router)
+ROUTERS = (login_router, instances_router, workspaces_router, hooks_router, settings_router, turns_router)
 """The routes of each subject."""
 
 REFUSALS = refusals(
@@ -23,6 +27,7 @@ REFUSALS = refusals(
         409: "The request conflicts with the current state",
         413: "The body is too large",
         422: "Bad input; `field` names the field",
+        502: "A registry, or Mnemosyne, does not answer as it should",
         503: "Something that is needed cannot be used; `Retry-After` says when to try again",
     }
 )

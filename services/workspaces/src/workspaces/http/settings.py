@@ -4,13 +4,14 @@ from fastapi import APIRouter
 
 from workspaces.answers import SettingsView
 from workspaces.handlers import global_settings
-from workspaces.handlers.parts import Control
 from workspaces.http.fields import SettingsChange
+from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 
 
-def settings_router(control: Control) -> APIRouter:
+def settings_router(parts: Parts) -> APIRouter:
     """The routes."""
+    control = parts.control
     router = APIRouter(prefix="/settings", tags=["settings"])
 
     @router.get("")

@@ -4,13 +4,14 @@ from fastapi import APIRouter
 
 from workspaces.answers import Attached, Picker, WorkspaceList, WorkspaceView
 from workspaces.handlers import attachments, picker, workspaces
-from workspaces.handlers.parts import Control
 from workspaces.http.fields import AttachedIds, InstanceId, NewWorkspace, WorkspaceChange, WorkspaceId
+from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 
 
-def workspaces_router(control: Control) -> APIRouter:
+def workspaces_router(parts: Parts) -> APIRouter:
     """The routes."""
+    control = parts.control
     router = APIRouter(prefix="/workspaces", tags=["workspaces"])
 
     @router.get("")

@@ -110,7 +110,7 @@ class Hub:
     async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:
         """Iterate over what is told about these topics from now on."""
         reader = Subscription(topics)
-        if self._closed:
+        if self._closed and WORK not in topics:
             reader.close()
         for topic in topics:
             self._readers.setdefault(topic, set()).add(reader)
@@ -127,9 +127,9 @@ class Hub:
         await self.listening.wait()
 
     def close(self) -> None:
-        """End all subscriptions, and those to come."""
+        """End all subscriptions, and those to come, but those of work."""
         self._closed = True
-        for reader in self._all_readers():
+        for reader in self._all_readers() - self._readers.get(WORK, set()):
             reader.close()
 
     async def run(self) -> None:
@@ -151,7 +151,12 @@ class Hub:
     async def _serve(self) -> None:
         """Use one connection until it is lost."""
         async with asyncio.timeout(CONNECT_SECONDS):
-            connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS, command_timeout=ANSWER_SECONDS)
+            connection = await asyncpg.connect(
+                self._url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=ANSWER_SECONDS,
+                server_settings={"application_name": "pallas-workspaces-live"},
+            )
         lost = asyncio.Event()
 
         def on_lost(_: asyncpg.Connection) -> None:

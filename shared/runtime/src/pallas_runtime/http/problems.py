@@ -17,6 +17,7 @@ STATUS: Mapping[str, int] = {
     "denied": 403,
     "conflict": 409,
     "unavailable": 503,
+    "bad_gateway": 502,
     "internal": 500,
 }
 """The HTTP status of each kind of error."""

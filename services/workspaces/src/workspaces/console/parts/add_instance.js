@@ -4,7 +4,7 @@ import { ApiError, post, sentence } from "../api.js";
 import { Banner, Button, Field } from "./basic.js";
 import { Dialog } from "./dialog.js";
 
-/** @param {{onClose: () => void, onAdded: (instance: import("../api").InstanceView) => void}} props */
+/** @param {{onClose: () => void, onAdded: (instance: import("../answers").InstanceView) => void}} props */
 export function AddInstance({ onClose, onAdded }) {
   const id = useId();
   const [busy, setBusy] = useState(false);

@@ -5,14 +5,14 @@ import { Banner, Button, Empty, HealthBadge, Icon } from "./basic.js";
 import { StatusPill, counted } from "./instance.js";
 import { Loading, useLoaded } from "./load.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
-/** @typedef {import("../api").WorkspaceView} Workspace */
-/** @typedef {import("../api").Attached} Attached */
-/** @typedef {import("../api").AttachedInstance} One */
+/** @typedef {import("../answers").InstanceView} Instance */
+/** @typedef {import("../answers").WorkspaceView} Workspace */
+/** @typedef {import("../answers").Attached} Attached */
+/** @typedef {import("../answers").AttachedInstance} One */
 
 /** @param {{workspace: Workspace, onSaved: (workspace: Workspace) => void}} props */
 export function AttachedTeams({ workspace, onSaved }) {
-  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../api").Instances} */ found) => found.instances), [], ["instance", "health"]);
+  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance", "health"]);
   const [wishes, setWishes] = useState(/** @type {ReadonlyMap<string, boolean>} */ (new Map()));
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");

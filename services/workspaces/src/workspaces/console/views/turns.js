@@ -9,8 +9,8 @@ import { apiQuery, filterOf, merged, pageQuery, streamQuery } from "../parts/tur
 import { NoTurns } from "../parts/turns/no_turns.js";
 import { TurnTable } from "../parts/turns/turn_table.js";
 
-/** @typedef {import("../api").TurnLine} TurnLine */
-/** @typedef {import("../api").TurnPage} TurnPage */
+/** @typedef {import("../answers").TurnLine} TurnLine */
+/** @typedef {import("../answers").TurnPage} TurnPage */
 
 const PAGE = 50;
 const MOST = 500;

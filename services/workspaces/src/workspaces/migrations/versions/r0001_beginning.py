@@ -169,11 +169,12 @@ def _messages() -> None:
         sa.Column("ended_at", _TIME),
         *(
             sa.Column(name, sa.Text())
-            for name in ("agent_instance_id", "agent_server_id", "agent_title", "key", "error_code", "error", "turn_id")
+            for name in ("agent_instance_id", "agent_server_id", "agent_title", "key", "error_code", "error")
         ),
+        sa.Column("turn_id", sa.Text()),
         *(sa.Column(name, JSONB()) for name in ("usage", "progress", "question", "answers")),
         sa.Column("remembers_from", sa.Integer()),
-        sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("images_from", sa.Integer()),
         sa.Column("owner", sa.Text()),
         sa.Column("leased_until", _TIME),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("0"), nullable=False),

@@ -5,7 +5,7 @@ import { session } from "../../state.js";
 import { Button, Empty } from "../basic.js";
 
 /** Reads the session again, which says whether the log is at hand now. */
-const again = () => get("/session").then((/** @type {import("../../api").SessionView} */ found) => (session.value = found), () => undefined);
+const again = () => get("/session").then((/** @type {import("../../answers").SessionView} */ found) => (session.value = found), () => undefined);
 
 export const NoTurns = () => html`<div class="page"><header><div><h1>Turns</h1></div></header>
   <${Empty} icon="activity" title="The log of turns is not at hand" action=${html`<${Button} icon="refresh-cw" onClick=${again}>Look again<//>`}>

@@ -5,7 +5,7 @@ import { Table } from "../table.js";
 import { Clock, duration } from "../time.js";
 import { STATES, isOver, partsOf, wholeOf, widest } from "./lines.js";
 
-/** @typedef {import("../../api").TurnLine} TurnLine */
+/** @typedef {import("../../answers").TurnLine} TurnLine */
 
 /** The time, five times a second while somebody looks. Read only for turns that run. */
 const now = signal(Date.now());
@@ -27,7 +27,7 @@ export function TurnTable({ lines }) {
     { title: "Caller", class: "caller", cell: (/** @type {TurnLine} */ line) => html`<span class="muted ellipsis" title=${line.caller}>${line.caller ?? "–"}</span>` },
     { title: "Requested", class: "when", cell: (/** @type {TurnLine} */ line) => (line.requested_at ? html`<${Clock} at=${line.requested_at} />` : html`<span class="muted">–</span>`) },
   ];
-  return html`<${Table} label="Turns" columns=${columns} rows=${lines} keyOf=${(/** @type {TurnLine} */ line) => line.id} href=${(/** @type {TurnLine} */ line) => `/turns/${encodeURIComponent(line.id)}`} />`;
+  return html`<div class="turn-list"><${Table} label="Turns" columns=${columns} rows=${lines} keyOf=${(/** @type {TurnLine} */ line) => line.id} href=${(/** @type {TurnLine} */ line) => `/turns/${encodeURIComponent(line.id)}`} /></div>`;
 }
 
 /** @param {TurnLine} line */

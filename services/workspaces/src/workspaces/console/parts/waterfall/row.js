@@ -3,7 +3,7 @@
  * @import { Range } from "./scale.js"
  * @import { Signal } from "../../lib.js" */
 import { classes, html } from "../../lib.js";
-import { Icon } from "../icon.js";
+import { Icon } from "../basic.js";
 import { CONTAINERS, KINDS } from "./kinds.js";
 import { place } from "./scale.js";
 import { duration, spoken } from "./words.js";
@@ -26,8 +26,9 @@ export function WaterfallRow({ row, range, now, focused, onToggle }) {
       ${row.expandable
         ? html`<button type="button" class="wf-toggle" tabindex="-1" aria-hidden="true" onClick=${() => onToggle(bar.id)}><${Icon} name="chevron-right" /></button>`
         : html`<span class="wf-toggle"></span>`}
-      <span class=${`wf-icon k-${bar.kind}`}><${Icon} name=${bar.failed && bar.kind === "outcome" ? "circle-alert" : KINDS[bar.kind].icon} /></span>
+      <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${bar.failed && bar.kind === "outcome" ? "circle-alert" : KINDS[bar.kind].icon} /></span>
       <span class="wf-what">${bar.what}</span>
+      ${bar.note && html`<span class="wf-note">${bar.note}</span>`}
       ${row.hidden ? html`<span class="wf-hidden">${row.hidden.toLocaleString("en")} more</span>` : null}
     </div>
     <div role="gridcell" class="wf-track"><${Track} bar=${bar} range=${range} now=${now} /></div>
@@ -36,14 +37,14 @@ export function WaterfallRow({ row, range, now, focused, onToggle }) {
 
 /** @param {{bar: import("./tree.js").Bar, range: Signal<Range>, now: Signal<number>}} props */
 function Track({ bar, range, now }) {
-  const where = place(bar, range.value, bar.took_ms === null ? now.value : 0);
+  const container = CONTAINERS.has(bar.kind);
+  const where = place(bar, range.value, bar.took_ms === null ? now.value : 0, !container && !bar.taken_over);
   if (!where) return null;
   const at = { "--x": where.x, "--w": where.width };
   const kind = classes(`k-${bar.kind}`, bar.failed && "failed", bar.taken_over && "taken-over");
   if (where.moment) return html`<span class=${classes("wf-moment", kind)} style=${at}></span>`;
   const took = bar.took_ms ?? Math.max(0, now.value - bar.after_ms);
-  const label = CONTAINERS.has(bar.kind) && where.label === "inside" ? "over" : where.label;
-  const shape = classes("wf-bar", kind, where.open && "open", CONTAINERS.has(bar.kind) && "container");
+  const shape = classes("wf-bar", kind, where.open && "open", container && "container");
   return html`<span class=${shape} style=${at}></span>
-    <span class=${`wf-label ${label}`} style=${at}>${duration(took)}</span>`;
+    ${where.label !== "none" && html`<span class=${`wf-label ${where.label} k-${bar.kind}`} style=${at}>${duration(took)}</span>`}`;
 }

@@ -6,6 +6,7 @@
  */
 import { html, useComputed, useEffect, useRef, useSignal } from "../../lib.js";
 import { navigate } from "../../router.js";
+import { Button } from "../basic.js";
 import { Axis, Lines, Overview } from "./axis.js";
 import { Inspector } from "./inspector.js";
 import { reactionTo } from "./keys.js";
@@ -22,9 +23,10 @@ const MOST_ROWS = 300;
  * @param {number} props.total milliseconds that the turn took so far, as the server said
  * @param {boolean} props.running
  * @param {Signal<number>} props.now milliseconds after the request; grows while the turn runs
+ * @param {number} [props.scale] the axis reaches at least that far, in milliseconds
  * @param {string} [props.label]
  */
-export function Waterfall({ bars, total, running, now, label = "Timeline" }) {
+export function Waterfall({ bars, total, running, now, scale = 0, label = "Timeline" }) {
   const grid = /** @type {{current: HTMLElement | null}} */ (useRef(null));
   /** @type {Signal<ReadonlySet<number>>} */
   const collapsed = useSignal(collapsedAtFirst(bars));
@@ -32,11 +34,11 @@ export function Waterfall({ bars, total, running, now, label = "Timeline" }) {
   const focused = useSignal(bars[0]?.id ?? 0);
   const pointed = /** @type {Signal<number | null>} */ (useSignal(null));
   const most = useSignal(MOST_ROWS);
-  const known = useSignal({ bars, total, running });
-  useEffect(() => void (known.value = { bars, total, running }), [bars, total, running]);
+  const known = useSignal({ bars, total, running, scale });
+  useEffect(() => void (known.value = { bars, total, running, scale }), [bars, total, running, scale]);
 
   const length = useComputed(() => Math.max(lengthOf(known.value.bars, known.value.total), known.value.running ? now.value : 0));
-  const wholeEnd = useComputed(() => wholeRange(length.value, known.value.running).to);
+  const wholeEnd = useComputed(() => wholeRange(Math.max(length.value, known.value.scale), known.value.running).to);
   const range = useComputed(() => zoom.value ?? { from: 0, to: wholeEnd.value });
 
   const rows = rowsOf(bars, collapsed.value);
@@ -75,28 +77,30 @@ export function Waterfall({ bars, total, running, now, label = "Timeline" }) {
     focused.value = id;
     /** @type {HTMLElement | null | undefined} */ (grid.current?.querySelector(`[data-bar="${id}"]`))?.focus();
   };
+  const mark = (/** @type {Range} */ marked) => (zoom.value = marked);
   const barOf = (/** @type {Event} */ event) => {
     const row = /** @type {Element} */ (event.target).closest?.("[data-bar]");
     return row instanceof HTMLElement ? Number(row.dataset.bar) : null;
   };
 
-  return html`<section class="wf" aria-label=${label}>
+  return html`<div class="wf">
     <div class="wf-tools">
-      <button type="button" onClick=${() => (collapsed.value = new Set())} disabled=${!collapsed.value.size}>Expand all</button>
-      <button type="button" onClick=${() => (collapsed.value = allCollapsed(bars))}>Collapse all</button>
-      ${zoom.value && html`<button type="button" onClick=${() => (zoom.value = null)}>Whole turn</button>`}
+      <${Button} small kind="quiet" onClick=${() => (collapsed.value = new Set())} disabled=${!collapsed.value.size}>Expand all<//>
+      <${Button} small kind="quiet" onClick=${() => (collapsed.value = allCollapsed(bars))}>Collapse all<//>
+      ${zoom.value && html`<${Button} small icon="x" onClick=${() => (zoom.value = null)}>Whole turn<//>`}
     </div>
+    <${Overview} bars=${bars} length=${length.value} whole=${whole} range=${range} onMarked=${mark} />
     <div class="wf-grid" role="treegrid" aria-label=${label} aria-readonly="true" ref=${grid} onKeyDown=${onKeyDown}
       onFocusIn=${(/** @type {Event} */ event) => (focused.value = barOf(event) ?? focused.value)}
       onPointerOver=${(/** @type {Event} */ event) => (pointed.value = barOf(event))} onPointerLeave=${() => (pointed.value = null)}>
       <div role="row" class="wf-head">
         <div role="columnheader" class="wf-name">Operation</div>
-        <${Axis} range=${range} onMarked=${(/** @type {Range} */ marked) => (zoom.value = marked)} />
+        <${Axis} range=${range} onMarked=${mark} />
       </div>
       <${Lines} range=${range} />
       ${shown.map((row) => html`<${WaterfallRow} key=${row.bar.id} row=${row} range=${range} now=${now} focused=${row.bar.id === reachable} onToggle=${toggle} />`)}
     </div>
-    ${rows.length > shown.length && html`<button type="button" class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows</button>`}
+    ${rows.length > shown.length && html`<${Button} small class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows<//>`}
     <${Inspector} bar=${inspected} length=${length.value} />
-  </section>`;
+  </div>`;
 }

@@ -1,0 +1,58 @@
+"""Starts what speaks with registries and with Mnemosyne."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_runtime.process import Process
+from workspaces.changes.make import Changes
+from workspaces.handlers.parts import Control, HealthOf
+from workspaces.hooks.leases import Leases
+from workspaces.hooks.now import Now
+from workspaces.hooks.reconciler import Reconciler
+from workspaces.hooks.runner import HookRunner
+from workspaces.hooks.settle import Settler
+from workspaces.hooks.state import Writer
+from workspaces.live.hub import Hub
+from workspaces.metrics import Metrics
+from workspaces.mnemosyne.sealed_rows import check_sealed_rows
+from workspaces.mnemosyne.teams import HttpTeams, open_teams_client
+from workspaces.mnemosyne.vault import Vault
+from workspaces.registries.fetch import Fetcher, open_client
+from workspaces.registries.policy import Policy
+from workspaces.registries.refresh import Refresher
+from workspaces.settings import WorkspacesSettings
+from workspaces.stored_settings import default_settings
+
+
+@asynccontextmanager
+async def open_control(
+    settings: WorkspacesSettings,
+    process: Process,
+    vault: Vault,
+    engine: AsyncEngine,
+    changes: Changes,
+    hub: Hub,
+    metrics: Metrics,
+    health: HealthOf,
+) -> AsyncGenerator[Control]:
+    """Run hooks and the reconciler until the block ends."""
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        policy = Policy(settings.registry_networks)
+        registries = await enter(open_client(policy))
+        mnemosyne = await enter(open_teams_client(settings.teams_password))
+        teams, defaults = HttpTeams(mnemosyne, settings.teams_url), default_settings(settings)
+        refresher = Refresher(engine, changes, Fetcher(registries, policy))
+        reconciler = Reconciler(engine, defaults, refresher, metrics)
+        leases = Leases(engine)
+        runner = HookRunner(engine, hub, leases, Settler(teams, vault, Writer(engine, leases)), metrics)
+        await check_sealed_rows(engine, vault, accept_lost=settings.accept_lost_jwts)
+        await enter(process.running(runner.run(), "hooks"))
+        await enter(process.running(reconciler.run(), "reconciler"))
+        waited = Leases(engine)
+        now = Now(engine, changes, waited, Settler(teams, vault, Writer(engine, waited)))
+        await enter(process.running(waited.keep_renewing(), "leases of requests"))
+        library = settings.library_server, settings.library_url
+        yield Control(engine, changes, vault, refresher, now, reconciler, health, defaults, library)

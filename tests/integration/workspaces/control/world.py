@@ -1,0 +1,100 @@
+"""The service between a Mnemosyne and a registry that are not ours."""
+
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from sqlalchemy import text
+from tests.integration.workspaces.lab import API, Lab, a_workspaces
+from tests.waiting import PATIENCE, soon
+from tests.workspaces_world.mnemosyne import PASSWORD, Mnemosyne
+from tests.workspaces_world.registry import Registry
+
+from pallas_postgres.engine import reading
+from workspaces.live.hub import ALL
+
+LIBRARY = "https://mnemosyne.example.helu.ca/mcp/"
+
+
+@dataclass(frozen=True)
+class World:
+    """The three of them. `http` is a client with an account."""
+
+    lab: Lab
+    mnemosyne: Mnemosyne
+    registry: Registry
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The client of an operator."""
+        return self.lab.command_line
+
+    async def register(self, name: str = "Kottos", **fields: Any) -> str:
+        """Register an instance, with an address of its own. Returns its id."""
+        url = f"{self.registry.base}/teams/{uuid.uuid4().hex[:8]}"
+        answer = await self.http.post(f"{API}/pallas", json={"registry_url": url, "name": name, **fields})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    async def provisioned(self, name: str = "Kottos") -> str:
+        """Register an instance and wait until its team is provisioned. Returns its id."""
+        instance = await self.register(name)
+        await self.until(instance, lambda one: one["status"] == "provisioned")
+        return instance
+
+    async def workspace(self, *attached: str) -> str:
+        """Create a workspace and attach these instances. Returns its id."""
+        answer = await self.http.post(f"{API}/workspaces", json={"name": "A workspace"})
+        assert answer.status_code == 201, answer.text
+        workspace = answer.json()["id"]
+        if attached:
+            await self.attach(workspace, *attached)
+        return workspace
+
+    async def attach(self, workspace: str, *instances: str) -> dict[str, Any]:
+        """Attach these instances to a workspace, and no others."""
+        answer = await self.http.put(f"{API}/workspaces/{workspace}/pallas", json={"instance_ids": instances})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def instance(self, instance: str) -> dict[str, Any]:
+        """An instance as it is shown."""
+        answer = await self.http.get(f"{API}/pallas/{instance}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def until(self, instance: str, enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait until an instance is as it should be."""
+        async with self.lab.service.parts.hub.subscribe(ALL) as told:
+            while not enough(shown := await self.instance(instance)):
+                await soon(anext(told), PATIENCE)
+        return shown
+
+    async def until_quiet(self) -> None:
+        """Wait until no hook is due."""
+        async with self.lab.service.parts.hub.subscribe(ALL) as told:
+            while await self.rows("select instance_id from due_hooks"):
+                await soon(anext(told), PATIENCE)
+
+    async def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query in the service's database."""
+        async with reading(self.lab.service.parts.engine) as session:
+            return [tuple(row) for row in await session.execute(text(statement), values)]
+
+    async def reconcile(self) -> None:
+        """Make a cycle of the reconciler, and wait until its work is done."""
+        answer = await self.http.post(f"{API}/hooks/reconcile")
+        assert answer.status_code == 202, answer.text
+        await self.until_quiet()
+
+
+@asynccontextmanager
+async def a_world(postgres_url: str, **settings: str) -> AsyncGenerator[World]:
+    """Run all three."""
+    async with Mnemosyne() as mnemosyne, Registry() as registry:
+        given = {"teams_url": mnemosyne.base, "teams_password": PASSWORD, "library_url": LIBRARY}
+        async with a_workspaces(postgres_url=postgres_url, **{**given, **settings}) as lab:
+            yield World(lab, mnemosyne, registry)

@@ -21,7 +21,7 @@ const ROUTES = [
   { path: "/health", section: "health", styles: ["admin.css"], view: "health" },
   { path: "/deliveries", section: "deliveries", styles: ["admin.css"], view: "deliveries" },
   { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
-  { path: "/turns", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "turns" },
+  { path: "/turns", section: "turns", styles: ["admin.css", "turns.css"], view: "turns" },
   { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "turn" },
   { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "compare" },
 ];

@@ -1,7 +1,7 @@
 """A turn of the log as the answers have it."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
@@ -50,7 +50,7 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
     return TurnView(
         turn=line_of(turn),
         bars=bars_of(entries, began),
-        times=_times(times_of(entries)),
+        times=_times(times_of(entries), _so_far(turn)),
         trace=turn.trace,
         joins=len(turn.joins),
         content=_content(turn, found) if content else None,
@@ -97,9 +97,16 @@ def _model(turn: TurnHistory) -> str | None:
     return request.model if request is not None else None
 
 
-def _times(times: Times) -> TurnTimes:
+def _so_far(turn: TurnHistory) -> float:
+    """Seconds since the request, while the turn waits or runs."""
+    if turn.outcome is not None or turn.requested_at is None:
+        return 0.0
+    return (datetime.now(UTC) - turn.requested_at).total_seconds()
+
+
+def _times(times: Times, so_far: float) -> TurnTimes:
     return TurnTimes(
-        total=_ms(times.total),
+        total=_ms(max(times.total, so_far)),
         queued=_ms(times.queued),
         models=_ms(times.models),
         model_calls=times.model_calls,

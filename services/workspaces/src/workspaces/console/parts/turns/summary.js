@@ -20,7 +20,7 @@ export function Summary({ view }) {
     { kind: "model", figure: duration(times.models), text: `in ${counted(times.model_calls, "model call")}` },
     { kind: "tool", figure: duration(times.tools), text: `in ${counted(times.tool_calls, "tool call")}` },
     ...(away ? [{ kind: "agent", figure: duration(away), text: "in turns of other agents" }] : []),
-    ...(isOver(view.turn) ? [{ kind: "other", figure: duration(Math.max(0, times.rest - away)), text: "other" }] : []),
+    ...(isOver(view.turn) && times.rest - away >= 1 ? [{ kind: "other", figure: duration(times.rest - away), text: "other" }] : []),
   ];
   return html`<div class="summary" role="group" aria-label="Summary">
     <p class="total"><b>${duration(times.total)}</b><span>${isOver(view.turn) ? "in all" : "so far"}</span></p>

@@ -390,7 +390,6 @@ PENDING: frozenset[str] = frozenset(
         "A-10.3.2",
         # Migration
         "A-11.2.2",
-        "A-11.3.1",
         # The contract's own tests
         "A-14.2.1",
         "A-14.2.2",

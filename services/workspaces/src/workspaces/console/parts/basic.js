@@ -1,13 +1,15 @@
 // The smallest parts: icons, buttons, pills, banners, empty states, skeletons, times.
-import { classes, html, useEffect, useState } from "../lib.js";
+import { asset, classes, html, useEffect, useState } from "../lib.js";
 
 /** @typedef {import("../lib.js").Children} Children */
 /** @typedef {"ok" | "warn" | "bad" | "busy" | "idle"} Tone */
 
+const SPRITE = asset("vendor/icons.svg");
+
 /** An icon of vendor/icons.svg. It says nothing to screen readers. @param {{name: string, size?: number, class?: string}} props */
 export const Icon = ({ name, size = 16, class: extra }) => html`
   <svg class=${classes("icon", extra)} width=${size} height=${size} aria-hidden="true">
-    <use href=${`/assets/vendor/icons.svg#${name}`} /></svg>`;
+    <use href=${`${SPRITE}#${name}`} /></svg>`;
 
 /** @param {{size?: number}} props */
 export const Spinner = ({ size = 16 }) => html`<svg class="spinner" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true">

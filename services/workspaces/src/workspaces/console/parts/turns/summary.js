@@ -1,6 +1,6 @@
 // What a turn was: its facts, where its time went, what was asked and answered.
 import { html } from "../../lib.js";
-import { Markdown } from "../../chat/blocks.js";
+import { Markdown } from "../markdown.js";
 import { Banner, Copy, Icon } from "../basic.js";
 import { Time } from "../time.js";
 import { stretches } from "../waterfall/strip.js";

@@ -25,9 +25,10 @@ const MOST_ROWS = 300;
  * @param {boolean} props.running
  * @param {Signal<number>} props.now milliseconds after the request; grows while the turn runs
  * @param {number} [props.scale] the axis reaches at least that far, in milliseconds
+ * @param {boolean} [props.narrow]
  * @param {string} [props.label]
  */
-export function Waterfall({ bars: own, total, running, now, scale = 0, label = "Timeline" }) {
+export function Waterfall({ bars: own, total, running, now, scale = 0, narrow = false, label = "Timeline" }) {
   const { all: bars, load } = useGrafts(own);
   const grid = /** @type {{current: HTMLElement | null}} */ (useRef(null));
   /** @type {Signal<ReadonlySet<number>>} */
@@ -105,7 +106,7 @@ export function Waterfall({ bars: own, total, running, now, scale = 0, label = "
         <${Axis} range=${range} onMarked=${mark} />
       </div>
       <${Lines} range=${range} />
-      ${shown.map((row) => html`<${WaterfallRow} key=${row.bar.id} row=${row} range=${range} now=${now} focused=${row.bar.id === reachable} onToggle=${toggle} />`)}
+      ${shown.map((row) => html`<${WaterfallRow} key=${row.bar.id} row=${row} range=${range} now=${now} room=${narrow ? 30 : 18} focused=${row.bar.id === reachable} onToggle=${toggle} />`)}
     </div>
     ${rows.length > shown.length && html`<${Button} small class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows<//>`}
     <${Inspector} bar=${inspected} length=${length.value} />

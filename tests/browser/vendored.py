@@ -30,7 +30,7 @@ SPECIFIERS = {
 }
 ICON_PACKAGE = "lucide-static"
 _NAMES = """
-activity arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-down chevron-left chevron-right
+activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-down chevron-left chevron-right
 chevrons-up-down circle-alert circle-check circle-dashed circle-help circle-x clock copy corner-down-left cpu diff
 download ellipsis external-link eye eye-off file-text filter git-branch git-compare hash heart-pulse history image inbox
 info key-round layers layout-grid link list loader-circle lock log-out menu message-square monitor moon panel-left pause

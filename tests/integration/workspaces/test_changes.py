@@ -63,8 +63,9 @@ async def test_numbers_have_no_gap_over_all_replicas(
 
 
 async def test_hooks_of_several_changes_become_one_row_and_wake_every_replica(
-    two: tuple[Lab, Lab], postgres: PostgresServer, database: str
+    two: tuple[Lab, Lab], postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("workspaces.hooks.runner.AT_ONCE", 0)
     one, other = (lab.service.parts for lab in two)
     async with one.hub.subscribe(WORK) as here, other.hub.subscribe(WORK) as there:
         registered, attached = Hook("on_pallas_registered", "i"), Hook("on_workspace_pallas_attached", "i")

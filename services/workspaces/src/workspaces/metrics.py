@@ -14,6 +14,8 @@ class Metrics:
     unsent: Gauge
     lag: Gauge
     listening: Gauge
+    hook_runs: Counter
+    due_hooks: Gauge
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
@@ -28,4 +30,11 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         Gauge(
             "pallas_workspaces_listening", "1 while this replica hears what the others tell browsers", registry=registry
         ),
+        Counter(
+            "pallas_workspaces_hook_runs_total",
+            "Times that Mnemosyne was told about a team, or could not be",
+            ["hook", "end"],
+            registry=registry,
+        ),
+        Gauge("pallas_workspaces_due_hooks", "Teams about which Mnemosyne has yet to be told", registry=registry),
     )

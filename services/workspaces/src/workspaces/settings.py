@@ -57,6 +57,9 @@ class WorkspacesSettings(Settings):
     secret_key: SecretStr | None = Field(
         None, min_length=32, description="the Fernet key is derived from this one if there is none; 32 characters"
     )
+    accept_lost_jwts: bool = Field(
+        False, description="start although secrets in the database cannot be opened, and give them up"
+    )
     teams_url: Url = Field("http://127.0.0.1:23066", description="address of Mnemosyne, whose teams are managed")
     teams_password: SecretStr | None = Field(None, description="password of `daedalus-service` at Mnemosyne")
     library_url: ExactUrl | None = Field(None, description="MCP address of Mnemosyne, as teams are told to use it")

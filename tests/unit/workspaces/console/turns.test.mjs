@@ -36,7 +36,7 @@ test("a new state of a turn replaces the old one, in the order of the list", () 
 });
 
 test("a bar has what waited and what ran; a running one grows", () => {
-  const over = line("a", "completed", "00", { queued_ms: 100, took_ms: 300, attempts: 1 });
+  const over = line("a", "completed", "00", { queued_ms: 100, took_ms: 400, attempts: 1 });
   assert.deepEqual(partsOf(over, 800, 0), { queued: 12.5, ran: 37.5, cut: false });
   assert.deepEqual(partsOf(over, 200, 0), { queued: 50, ran: 50, cut: true });
   const runs = line("b", "running", "00", { queued_ms: 100, attempts: 1 });

@@ -166,6 +166,11 @@ export interface Instances {
 
 export type JwtState = "none" | "ready" | "revealed";
 
+export interface LinkView {
+  url: string;
+  expires_at: string;
+}
+
 export interface MessagePage {
   conversation: ConversationView;
   messages: MessageView[];
@@ -257,6 +262,13 @@ export interface SettingsView {
 
 export type TeamStatus = "pending" | "provisioned" | "failed";
 
+export interface TurnAgent {
+  team: string;
+  agent: string;
+  title: string;
+  model: string | null;
+}
+
 export interface TurnContent {
   asked: Record<string, unknown> | null;
   answer: unknown;
@@ -280,6 +292,11 @@ export interface TurnLine {
   worker: string | null;
   model: string | null;
   replay_of: string | null;
+}
+
+export interface TurnModels {
+  models: string[];
+  agents: TurnAgent[];
 }
 
 export interface TurnPage {

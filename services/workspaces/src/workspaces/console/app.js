@@ -22,8 +22,8 @@ const ROUTES = [
   { path: "/deliveries", section: "deliveries", styles: ["admin.css"], view: "deliveries" },
   { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
   { path: "/turns", section: "turns", styles: ["admin.css", "turns.css"], view: "turns" },
-  { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css"], view: "turn" },
-  { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css"], view: "compare" },
+  { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "chat.css"], view: "turn" },
+  { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "chat.css"], view: "compare" },
 ];
 
 /** Why the session could not be asked for. */

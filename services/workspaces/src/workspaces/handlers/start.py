@@ -16,6 +16,7 @@ from workspaces.hooks.settle import Settler
 from workspaces.hooks.state import Writer
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
+from workspaces.mnemosyne.sealed_rows import check_sealed_rows
 from workspaces.mnemosyne.teams import HttpTeams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
 from workspaces.registries.fetch import Fetcher, open_client
@@ -44,9 +45,10 @@ async def open_control(
         mnemosyne = await enter(open_teams_client(settings.teams_password))
         teams, defaults = HttpTeams(mnemosyne, settings.teams_url), default_settings(settings)
         refresher = Refresher(engine, changes, Fetcher(registries, policy, settings.origins))
-        reconciler = Reconciler(engine, defaults, refresher)
+        reconciler = Reconciler(engine, defaults, refresher, metrics)
         leases = Leases(engine)
         runner = HookRunner(engine, hub, leases, Settler(teams, vault, Writer(engine, leases)), metrics)
+        await check_sealed_rows(engine, vault, accept_lost=settings.accept_lost_jwts)
         await enter(process.running(runner.run(), "hooks"))
         await enter(process.running(reconciler.run(), "reconciler"))
         waited = Leases(engine)

@@ -94,7 +94,7 @@ async def _write_rows(session: AsyncSession, leases: Leases, ended: Sequence[End
 def _runs(one: Ended) -> list[HookRun]:
     """The runs to be shown. Those of the reconciler only if they changed something or were refused."""
     hooks = [hook for hook in one.due.hooks if hook != RECONCILE]
-    if not hooks and (one.steady or one.again):
+    if not hooks and (one.steady or one.away):
         return []
     return [
         HookRun(
@@ -129,7 +129,7 @@ async def _again(session: AsyncSession, leases: Leases, due: Due) -> None:
 
 
 def _log_end(one: Ended) -> None:
-    if one.error is not None:
+    if one.error is not None and (one.again or not one.away):
         extra = {
             "team": one.due.instance_id,
             "team_name": one.name,

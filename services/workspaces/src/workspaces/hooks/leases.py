@@ -111,6 +111,9 @@ class Leases:
         if not ended:
             return set()
         keys = [(due.instance_id, due.version) for due in ended]
+        # Always in this order, as the reconciler has it, so that none waits for the other.
+        ids = DueHook.instance_id.in_([due.instance_id for due in ended])
+        await session.execute(select(DueHook.instance_id).where(ids).order_by(DueHook.instance_id).with_for_update())
         mine = DueHook.owner == self.owner
         done = await session.scalars(
             delete(DueHook)

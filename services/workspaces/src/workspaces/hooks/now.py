@@ -73,7 +73,7 @@ class Now:
                 return
             ended = await self._settle(due, state)
             if ended.error is not None:
-                raise MnemosyneAway(ended.error) if ended.again else MnemosyneRefused(ended.error)
+                raise MnemosyneAway(ended.error) if ended.away else MnemosyneRefused(ended.error)
             if "jwt" not in ended.data:
                 raise Conflict("the team was provisioned just now, with its old JWT; rotate it again", code="again")
 

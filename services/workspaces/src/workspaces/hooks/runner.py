@@ -97,7 +97,7 @@ class HookRunner:
         for one in ended:
             for hook in one.due.hooks:
                 self._metrics.hook_runs.labels(hook, "ok" if one.error is None else "failed").inc()
-            if one.again:
+            if one.away:
                 self._outage.begin(one.due.instance_id)
             elif one.error is None:
                 self._outage.end()

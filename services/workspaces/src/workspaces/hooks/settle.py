@@ -29,7 +29,7 @@ GONE = "the team was deleted in Mnemosyne, which cannot be undone; register the 
 class Ended:
     """How telling about one instance has ended. `values` are to be written into its row, `data` tells what was done.
 
-    `again`: it failed, and is to be tried again soon, not only by the reconciler.
+    `away`: Mnemosyne has failed, and may not the next time.
     """
 
     due: Due
@@ -37,10 +37,15 @@ class Ended:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     data: dict[str, Any] = field(default_factory=dict[str, Any])
     error: str | None = None
-    again: bool = False
+    away: bool = False
     deleted: bool = False
     provisioning: bool = False
     started: float = field(default_factory=time.monotonic)
+
+    @property
+    def again(self) -> bool:
+        """Whether it is to be tried again soon. The reconciler has its next cycle."""
+        return self.away and self.due.hooks != (RECONCILE,)
 
     @property
     def steady(self) -> bool:
@@ -72,7 +77,7 @@ class Settler:
         except MnemosyneRefused as error:
             ended.error = error.message
         except MnemosyneAway as error:
-            ended.error, ended.again = error.message, True
+            ended.error, ended.away = error.message, True
         if ended.error is not None and ended.provisioning:
             ended.values |= status_values("failed", ended.error)
         return ended
@@ -89,7 +94,7 @@ class Settler:
         except MnemosyneRefused as error:
             ended.error = error.message
         except MnemosyneAway as error:
-            ended.error, ended.again = error.message, True
+            ended.error, ended.away = error.message, True
         else:
             ended.data["changed"] = True
             log_action("deleted", due.who, due.instance_id, name)

@@ -16,7 +16,6 @@ from workspaces.answers import Comparison, Replayed, TurnModels, TurnPage, TurnV
 from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 from workspaces.turns.again import Again
-from workspaces.turns.broker import Broker
 from workspaces.turns.live import LiveTurns
 from workspaces.turns.log import TurnLog
 
@@ -85,7 +84,7 @@ class Changes(BaseModel):
 def turns_router(parts: Parts) -> APIRouter:
     """The routes. Without a broker all answer 503 (`no_broker`)."""
     router = APIRouter(prefix="/turns", tags=["turns"])
-    broker = Broker(parts.broker)
+    broker = parts.broker
     log, again, live = TurnLog(broker, parts.engine), Again(broker), LiveTurns(broker)
 
     async def at_hand() -> None:

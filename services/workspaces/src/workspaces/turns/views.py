@@ -1,7 +1,7 @@
 """A turn of the log as the answers have it."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
@@ -46,11 +46,12 @@ def line_of(turn: TurnHistory) -> TurnLine:
 def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
     """One turn as a waterfall. With `content`, also what was asked and answered."""
     entries, began = timeline(turn), beginning(turn)
-    found, refused = content_of(turn), why_no_replay(turn)
+    found, refused, request = content_of(turn), why_no_replay(turn), turn.request or turn.kept
     return TurnView(
         turn=line_of(turn),
+        parent_id=request.parent if request is not None else None,
         bars=bars_of(entries, began),
-        times=_times(times_of(entries)),
+        times=_times(times_of(entries), _so_far(turn)),
         trace=turn.trace,
         joins=len(turn.joins),
         content=_content(turn, found) if content else None,
@@ -97,9 +98,16 @@ def _model(turn: TurnHistory) -> str | None:
     return request.model if request is not None else None
 
 
-def _times(times: Times) -> TurnTimes:
+def _so_far(turn: TurnHistory) -> float:
+    """Seconds since the request, while the turn waits or runs."""
+    if turn.outcome is not None or turn.requested_at is None:
+        return 0.0
+    return (datetime.now(UTC) - turn.requested_at).total_seconds()
+
+
+def _times(times: Times, so_far: float) -> TurnTimes:
     return TurnTimes(
-        total=_ms(times.total),
+        total=_ms(max(times.total, so_far)),
         queued=_ms(times.queued),
         models=_ms(times.models),
         model_calls=times.model_calls,

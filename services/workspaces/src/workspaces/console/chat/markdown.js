@@ -1,6 +1,7 @@
 // Markdown of agents and people as clean HTML, in blocks. Nobody who writes it is trusted.
 import DOMPurify from "../vendor/dompurify.js";
 import { Marked } from "../vendor/marked.js";
+import { highlighted } from "./highlight.js";
 
 const INLINE_HTML = /^<\/?(br|sub|sup|kbd)\s*\/?>$/i; // models write these, in tables above all
 
@@ -15,7 +16,7 @@ const markdown = new Marked({
     code: ({ text, lang }) => {
       const name = escaped((lang ?? "").split(/\s/, 1)[0] ?? "");
       return `<div class="code"><div class="code-head"><span>${name || "text"}</span><button type="button" class="copy-code">Copy</button></div>`
-        + `<pre tabindex="0"><code>${escaped(text)}</code></pre></div>`;
+        + `<pre tabindex="0"><code>${highlighted(text, name, escaped)}</code></pre></div>`;
     },
     table(token) {
       const row = (/** @type {string} */ tag, /** @type {import("../vendor/marked.js").Tokens.TableCell[]} */ cells) =>
@@ -30,6 +31,7 @@ const ALLOWED = {
   ALLOWED_TAGS: ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li",
     "a", "table", "thead", "tbody", "tr", "th", "td", "div", "span", "button", "sub", "sup", "kbd"],
   ALLOWED_ATTR: ["href", "title", "class", "align", "start", "tabindex", "type"],
+  ADD_URI_SAFE_ATTR: ["align", "start", "tabindex", "type"], // which the next line would check as addresses
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,

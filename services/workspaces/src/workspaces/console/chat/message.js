@@ -1,12 +1,12 @@
 // One message of the transcript.
-import { html, useMemo } from "../lib.js";
+import { html } from "../lib.js";
 import { post, path } from "../api.js";
 import { session } from "../state.js";
 import { Button, Copy, Icon } from "../parts/basic.js";
 import { Clock } from "../parts/time.js";
 import { failed } from "../parts/toast.js";
 import { keyOf } from "./agents.js";
-import { blocksOf } from "./markdown.js";
+import { Blocks, Markdown } from "./blocks.js";
 import { running } from "./model.js";
 import { AgentIcon } from "./picker.js";
 import { Question } from "./question.js";
@@ -48,25 +48,6 @@ function Reply({ item, view, agents }) {
 
 /** @param {{text: import("./streamed.js").Streamed}} props */
 const Arriving = ({ text }) => text.html.value.length > 0 && html`<${Blocks} html=${text.html.value} />`;
-
-/** @param {{text: string}} props */
-export const Markdown = ({ text }) => html`<${Blocks} html=${useMemo(() => blocksOf(text), [text])} />`;
-
-/** Blocks that are already clean. A block whose HTML is the same stays as it is in the page. @param {{html: string[]}} props */
-const Blocks = ({ html: blocks }) => html`<div class="md" onClick=${copyCode}>${blocks.map((block, i) => html`
-  <div key=${i} dir="auto" dangerouslySetInnerHTML=${{ __html: block }} />`)}</div>`;
-
-/** @param {MouseEvent} event */
-function copyCode(event) {
-  const button = /** @type {Element} */ (event.target).closest(".copy-code");
-  const code = button?.closest(".code")?.querySelector("code");
-  if (!button || !code) return;
-  const say = (/** @type {string} */ word) => {
-    button.textContent = word;
-    setTimeout(() => (button.textContent = "Copy"), 1500);
-  };
-  navigator.clipboard.writeText(code.textContent ?? "").then(() => say("Copied"), () => say("Not copied"));
-}
 
 /** @param {{view: MessageView, agents: import("./agents.js").Agents}} props */
 function Actions({ view, agents }) {

@@ -1,6 +1,6 @@
 // The messages. Older ones are loaded on the way up; the end stays in view while text arrives.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
-import { Button, Icon, Spinner } from "../parts/basic.js";
+import { Button, Spinner } from "../parts/basic.js";
 import { failed } from "../parts/toast.js";
 import { Message } from "./message.js";
 import { running } from "./model.js";
@@ -61,7 +61,7 @@ export function Transcript({ chat, agents }) {
       ${older && html`<div class="older" ref=${above}><${Spinner} /><span class="visually-hidden">Loading older messages</span></div>`}
       ${items.flatMap((item) => [from > 1 && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
         html`<${Message} key=${item.id} item=${item} agents=${agents} />`])}</div></div>
-    ${away && html`<${Button} class="to-end" small onClick=${() => { stuck.current = true; toEnd(); }} aria-label="To the newest message"><${Icon} name="arrow-up" size=${14} class="down" />Newest<//>`}
+    ${away && html`<${Button} class="to-end" small icon="arrow-down" onClick=${() => { stuck.current = true; toEnd(); }} aria-label="To the newest message">Newest<//>`}
     <${Announcement} chat=${chat} /></div>`;
 }
 

@@ -20,8 +20,8 @@ const WORDS = {
 /** A hook in words; an unknown one by its name. @param {string} hook */
 export const hookInWords = (hook) => WORDS[hook] ?? hook.replace(/^on_/, "").replaceAll("_", " ");
 
-/** @param {{runs: readonly Run[], named?: boolean}} props `named`: with the name of the instance */
-export function DeliveryTable({ runs, named = false }) {
+/** @param {{runs: readonly Run[], named?: boolean, label?: string}} props `named`: with the name of the instance */
+export function DeliveryTable({ runs, named = false, label = "Deliveries" }) {
   const instance = {
     title: "Instance",
     cell: (/** @type {Run} */ run) => html`<a href=${`/instances/${encodeURIComponent(run.instance_id)}`} dir="auto">${run.instance_name}</a>`,
@@ -35,7 +35,7 @@ export function DeliveryTable({ runs, named = false }) {
     { title: "When", cell: (/** @type {Run} */ run) => html`<${Time} at=${run.at} />` },
     { title: "Correlation", cell: (/** @type {Run} */ run) => html`<span class="correlation"><code title=${run.correlation}>${run.correlation.slice(0, 8)}</code><${Copy} text=${run.correlation} label="Copy the correlation id" /></span>` },
   ];
-  return html`<${Table} label="Deliveries" columns=${columns} rows=${runs} keyOf=${(/** @type {Run} */ run) => run.id} />`;
+  return html`<${Table} label=${label} columns=${columns} rows=${runs} keyOf=${(/** @type {Run} */ run) => run.id} />`;
 }
 
 /** @param {Run} run */

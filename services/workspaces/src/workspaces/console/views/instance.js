@@ -87,5 +87,5 @@ function Runs({ id }) {
   return html`<section aria-labelledby="runs-title" class="stack-small"><div class="row"><h2 id="runs-title" class="grow">Deliveries</h2>
       <a href=${`/deliveries?instance=${encodeURIComponent(id)}`}>All deliveries</a></div>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />`
-      : loaded.data.runs.length ? html`<${DeliveryTable} runs=${loaded.data.runs} />` : html`<p class="muted">Mnemosyne was not told anything about this instance yet.</p>`}</section>`;
+      : loaded.data.runs.length ? html`<${DeliveryTable} runs=${loaded.data.runs} label="Deliveries of this instance" />` : html`<p class="muted">Mnemosyne was not told anything about this instance yet.</p>`}</section>`;
 }

@@ -22,11 +22,11 @@ export default function TurnPage({ params }) {
   if (session.value && !session.value.turns) return html`<${NoTurns} />`;
   return html`<div class="page wide turn">
     <nav aria-label="Breadcrumb" class="crumbs"><a href="/turns"><${Icon} name="arrow-left" size=${14} />Turns</a></nav>
-    ${!view ? html`<${Missing} fault=${fault} again=${again} />` : html`
+    ${!view ? html`<h1 class="visually-hidden">Turn</h1><${Missing} fault=${fault} again=${again} />` : html`
       <${Head} view=${view} />
       <${Fault} view=${view} />
       <${Summary} view=${view} />
-      <section class="card flush" aria-label="Timeline">
+      <section class="card flush" aria-label="Where the time went">
         <p class="visually-hidden">${sentence(view.times)}</p>
         <${Waterfall} key=${params.id} bars=${view.bars} total=${view.times.total} running=${!isOver(view.turn)} now=${now} /></section>
       <${Content} view=${view} />`}

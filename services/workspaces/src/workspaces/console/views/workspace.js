@@ -37,7 +37,7 @@ export default function Workspace({ params: { ws, c } }) {
     return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
 
   const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && (listed.value = false);
-  const toggle = html`<${IconButton} icon="list" class="list-toggle" label="Conversations" aria-expanded=${listed.value} onClick=${() => (listed.value = !listed.value)} />`;
+  const toggle = html`<${IconButton} icon="panel-left" class="list-toggle" label="Conversations" aria-expanded=${listed.value} onClick=${() => (listed.value = !listed.value)} />`;
   return html`<div class=${listed.value ? "workspace listed" : "workspace"} onKeyDown=${keys}>
     <section class="conversations" aria-label="Conversations">
       <header><h2 class="ellipsis" dir="auto" title=${name}>${name}</h2>

@@ -171,7 +171,7 @@ def _messages() -> None:
             sa.Column(name, sa.Text())
             for name in ("agent_instance_id", "agent_server_id", "agent_title", "key", "error_code", "error")
         ),
-        sa.Column("turn_id", sa.Text(), index=True),
+        sa.Column("turn_id", sa.Text()),
         *(sa.Column(name, JSONB()) for name in ("usage", "progress", "question", "answers")),
         sa.Column("remembers_from", sa.Integer()),
         sa.Column("images_from", sa.Integer()),

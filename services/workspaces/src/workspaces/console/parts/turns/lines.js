@@ -77,7 +77,7 @@ export function merged(lines, line, state, most) {
 
 /** How long a turn has taken in all, in milliseconds; null if the log does not say. @param {TurnLine} line @param {number} now */
 export function wholeOf(line, now) {
-  if (line.took_ms !== null) return (line.queued_ms ?? 0) + line.took_ms;
+  if (line.took_ms !== null) return line.took_ms;
   return line.requested_at && !isOver(line) ? Math.max(0, now - Date.parse(line.requested_at)) : null;
 }
 
@@ -92,7 +92,7 @@ export function widest(lines, now) {
 export function partsOf(line, width, now) {
   const whole = wholeOf(line, now);
   if (whole === null) return null;
-  const queued = line.queued_ms ?? (line.attempts ? 0 : whole);
+  const queued = Math.min(whole, line.queued_ms ?? (line.attempts ? 0 : whole));
   const share = (/** @type {number} */ ms) => Math.min(100, (100 * ms) / width);
   return { queued: share(queued), ran: Math.max(0, share(whole) - share(queued)), cut: whole > width * 1.001 };
 }

@@ -55,11 +55,12 @@ export const useTurn = (id) =>
 /** Milliseconds since the request of a turn, several times a second while it runs. @param {TurnView | null} view */
 export function useClock(view) {
   const now = useSignal(0);
+  useEffect(() => () => void (now.value = 0), [view?.turn.id]);
   useEffect(() => {
     if (!view) return undefined;
-    now.value = view.times.total;
+    const base = isOver(view.turn) ? view.times.total : Math.max(view.times.total, now.peek());
+    now.value = base;
     if (isOver(view.turn)) return undefined;
-    const base = Math.max(view.times.total, now.peek());
     const since = performance.now();
     const timer = setInterval(() => (now.value = base + performance.now() - since), FRAME_MS);
     return () => clearInterval(timer);

@@ -1,7 +1,7 @@
 // What a turn was: its facts, where its time went, what was asked and answered.
 import { html } from "../../lib.js";
+import { Markdown } from "../../chat/blocks.js";
 import { Banner, Copy, Icon } from "../basic.js";
-import { Markdown } from "../markdown.js";
 import { Time } from "../time.js";
 import { stretches } from "../waterfall/strip.js";
 import { counted, duration, tokens, tokensOf } from "../waterfall/words.js";
@@ -20,9 +20,9 @@ export function Summary({ view }) {
     { kind: "model", figure: duration(times.models), text: `in ${counted(times.model_calls, "model call")}` },
     { kind: "tool", figure: duration(times.tools), text: `in ${counted(times.tool_calls, "tool call")}` },
     ...(away ? [{ kind: "agent", figure: duration(away), text: "in turns of other agents" }] : []),
-    { kind: "other", figure: duration(Math.max(0, times.rest - away)), text: "other" },
+    ...(isOver(view.turn) ? [{ kind: "other", figure: duration(Math.max(0, times.rest - away)), text: "other" }] : []),
   ];
-  return html`<div class="summary" role="group" aria-label="Where the time went">
+  return html`<div class="summary" role="group" aria-label="Summary">
     <p class="total"><b>${duration(times.total)}</b><span>${isOver(view.turn) ? "in all" : "so far"}</span></p>
     ${parts.map((part) => html`<p key=${part.kind} class=${`k-${part.kind}`}><i aria-hidden="true" /><b>${part.figure}</b><span>${part.text}</span></p>`)}
     ${sum.input_tokens + sum.output_tokens > 0 && html`<p><b>${(sum.input_tokens + sum.output_tokens).toLocaleString("en")}</b><span>tokens: ${tokens(sum)}</span></p>`}</div>`;

@@ -28,6 +28,7 @@ export function WaterfallRow({ row, range, now, focused, onToggle }) {
         : html`<span class="wf-toggle"></span>`}
       <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${bar.failed && bar.kind === "outcome" ? "circle-alert" : KINDS[bar.kind].icon} /></span>
       <span class="wf-what">${bar.what}</span>
+      ${bar.note && html`<span class="wf-note">${bar.note}</span>`}
       ${row.hidden ? html`<span class="wf-hidden">${row.hidden.toLocaleString("en")} more</span>` : null}
     </div>
     <div role="gridcell" class="wf-track"><${Track} bar=${bar} range=${range} now=${now} /></div>

@@ -83,7 +83,7 @@ export function Waterfall({ bars, total, running, now, scale = 0, label = "Timel
     return row instanceof HTMLElement ? Number(row.dataset.bar) : null;
   };
 
-  return html`<section class="wf" aria-label=${label}>
+  return html`<div class="wf">
     <div class="wf-tools">
       <${Button} small kind="quiet" onClick=${() => (collapsed.value = new Set())} disabled=${!collapsed.value.size}>Expand all<//>
       <${Button} small kind="quiet" onClick=${() => (collapsed.value = allCollapsed(bars))}>Collapse all<//>
@@ -102,5 +102,5 @@ export function Waterfall({ bars, total, running, now, scale = 0, label = "Timel
     </div>
     ${rows.length > shown.length && html`<${Button} small class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows<//>`}
     <${Inspector} bar=${inspected} length=${length.value} />
-  </section>`;
+  </div>`;
 }

@@ -26,7 +26,7 @@ FOLDER = HERE / "secrets"
 TEAM = HERE / "demo-team"
 BROKER = ("nats", "*.nats-servers", "localhost", "127.0.0.1")
 """Host names of the broker: in Compose and Kubernetes, of the brokers of a cluster, and on this machine."""
-DATABASES = ("team-lifecycle", "library-search")
+DATABASES = ("team-lifecycle", "library-search", "workspaces")
 ACCOUNTS = ("admin", "daedalus-service")
 
 
@@ -40,7 +40,7 @@ def make_secrets(folder: Path, team: Path = TEAM) -> list[str]:
             made.append(name)
         return private_files.kept(folder / name, make, READABLE)
 
-    for name in ("log-key", "request-state-key", "postgres-password"):
+    for name in ("log-key", "request-state-key", "secret-key", "postgres-password"):
         kept(name, _random)
     kept("fernet-keys", lambda: Fernet.generate_key().decode())
     redis = kept("redis-password", _random)

@@ -9,7 +9,7 @@ make secrets
 trap 'kind delete cluster --name "$cluster"' EXIT
 kind create cluster --name "$cluster"
 for name in agent-gateway agent-worker auth-resolver data-pool health-monitor library-search pipelines registry \
-    team-lifecycle; do
+    team-lifecycle workspaces; do
     docker build --file deploy/Dockerfile --build-arg "PACKAGE=pallas-$name" --tag "pallas/$name:try" .
 done
 docker build --file deploy/Dockerfile --build-arg PACKAGE=pallas-demo --tag pallas/demo-tools:try .
@@ -35,7 +35,8 @@ kubectl create secret generic pallas --dry-run=client --output=yaml --from-file=
     --from-file=deploy/secrets/auth-resolver-nats-seed --from-file=deploy/secrets/data-pool-nats-seed \
     --from-file=deploy/secrets/health-monitor-nats-seed --from-file=deploy/secrets/library-search-nats-seed \
     --from-file=deploy/secrets/pipelines-nats-seed --from-file=deploy/secrets/registry-nats-seed \
-    --from-file=deploy/secrets/team-lifecycle-nats-seed | kubectl apply --server-side --filename=-
+    --from-file=deploy/secrets/team-lifecycle-nats-seed --from-file=deploy/secrets/workspaces-nats-seed \
+    | kubectl apply --server-side --filename=-
 kubectl create secret generic broker --dry-run=client --output=yaml \
     --from-file=deploy/users.conf --from-file=deploy/tls.conf \
     --from-file=deploy/tls/server.pem --from-file=deploy/tls/server.key --from-file=deploy/secrets/nats-ca \

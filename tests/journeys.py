@@ -73,6 +73,20 @@ PIPELINE_TURN = (
 )
 """What is different for a pipeline: it is called at a gateway or over HTTP, and each call in it is a turn."""
 
+CONSOLE = (
+    Edge("operator", "workspaces", "http", "console"),
+    Edge("workspaces", "postgres", "postgres", "workspaces, instances, conversations"),
+    Edge("workspaces", "registry", "http", "catalogue"),
+    Edge("workspaces", "team-lifecycle", "http", "teams and their workspaces"),
+    Edge("workspaces", "agent-gateway", "mcp", "tools/call, get_health"),
+    Edge("team-lifecycle", "workspaces", "nats", "lifecycle.changed"),
+    Edge("workspaces", "agent-worker", "nats", "turn.requested"),
+    Edge("workspaces", "agent-worker", "nats", "turn.claim"),
+    Edge("agent-worker", "workspaces", "nats", "turn.event"),
+)
+"""What the console does: it is a client, which reaches agents over MCP and asks Mnemosyne over HTTP. Over the broker it
+shows turns, and executes them again."""
+
 BESIDE = (
     Edge("agent-worker", "agent-gateway", "nats", "agents"),
     Edge("agent-worker", "registry", "nats", "agents"),
@@ -107,21 +121,7 @@ BESIDE = (
 )
 """The background traffic, for which no turn waits."""
 
-CONSOLE = (
-    Edge("caller", "workspaces", "http", "console"),
-    Edge("workspaces", "registry", "http", "catalogue"),
-    Edge("workspaces", "agent-gateway", "mcp", "tools/call"),
-    Edge("workspaces", "team-lifecycle", "http", "teams"),
-    Edge("workspaces", "postgres", "postgres", "workspaces, conversations"),
-    Edge("team-lifecycle", "workspaces", "nats", "lifecycle.changed"),
-    Edge("workspaces", "agent-worker", "nats", "turn.requested"),
-    Edge("workspaces", "agent-worker", "nats", "turn.claim"),
-    Edge("agent-worker", "workspaces", "nats", "turn.event"),
-)
-"""What the console of workspaces does. It reaches agents and teams as a program from outside would; over the broker it
-shows turns, and executes them again."""
-
-EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *BESIDE, *CONSOLE)
+EDGES = (*TURN, *DATA_TURN, *PIPELINE_TURN, *CONSOLE, *BESIDE)
 
 type Connection = tuple[str, str]
 """Who opens a connection to whom."""

@@ -133,6 +133,21 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Age of the oldest unsent change", "s", {"age": level("pallas_lifecycle_lag_seconds")}),
         Panel("Unsent changes", "short", {"changes": level("pallas_lifecycle_unsent_events")}),
     ),
+    "Console": (
+        Panel(
+            "Changes of workspaces and instances",
+            "ops",
+            {"{{kind}} {{action}}": rate("pallas_workspaces_changes_total", "kind", "action")},
+        ),
+        Panel("Logins", "ops", {"{{how}} {{end}}": rate("pallas_workspaces_logins_total", "how", "end")}),
+        Panel(
+            "Changes that the broker does not have yet",
+            "short",
+            {"changes": level("pallas_workspaces_unsent_events")},
+        ),
+        Panel("Age of the oldest of them", "s", {"age": level("pallas_workspaces_lag_seconds")}),
+        Panel("Replicas hear each other: 1", "short", {"listening": level("pallas_workspaces_listening")}),
+    ),
     "Processes and broker": (
         Panel("Ready", "short", {"{{job}}": level("pallas_ready", "job")}),
         Panel("CPU", "percentunit", {"{{job}}": rate("process_cpu_seconds_total", "job")}),

@@ -33,6 +33,9 @@ GAUGES: dict[str, Together] = {
     "pallas_lifecycle_unsent_events": "max",
     "pallas_lifecycle_lag_seconds": "max",
     "pallas_pool_connected_agents": "sum",
+    "pallas_workspaces_unsent_events": "max",
+    "pallas_workspaces_lag_seconds": "max",
+    "pallas_workspaces_listening": "min",
 }
 """How a gauge is aggregated over replicas: what exists once is measured by each of them. Others: summed."""
 

@@ -4,9 +4,10 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 from tests.browser.vendored import CONSOLE
+
 from workspaces import answers
 
-TYPES = CONSOLE / "api.d.ts"
+TYPES = CONSOLE / "answers.d.ts"
 _HEAD = "// The shapes in answers.py, written by `python -m tests.browser.typed`.\n"
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
@@ -31,26 +32,21 @@ def _interface(name: str, schema: dict[str, Any]) -> str:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    match schema:
-        case {"$ref": str(ref)}:
-            return ref.rsplit("/", 1)[1]
-        case {"enum": list(values)}:
-            return " | ".join(f'"{value}"' for value in values)
-        case {"const": value}:
-            return f'"{value}"'
-        case {"anyOf": list(options)}:
-            return " | ".join(_type(option) for option in options)
-        case {"type": "array", "items": items}:
-            inner = _type(items)
+    if "$ref" in schema:
+        return schema["$ref"].rsplit("/", 1)[1]
+    if "enum" in schema:
+        return " | ".join(f'"{value}"' for value in schema["enum"])
+    if "anyOf" in schema:
+        return " | ".join(_type(option) for option in schema["anyOf"])
+    match schema.get("type"):
+        case "array":
+            inner = _type(schema["items"])
             return f"({inner})[]" if "|" in inner else f"{inner}[]"
-        case {"type": "object", "additionalProperties": dict(values)}:
-            return f"Record<string, {_type(values)}>"
-        case {"type": "object"}:
-            return "Record<string, unknown>"
-        case {"type": str(kind)}:
-            return _PLAIN[kind]
-        case _:
-            return "unknown"
+        case "object":
+            values = schema.get("additionalProperties", True)
+            return f"Record<string, {'unknown' if isinstance(values, bool) else _type(values)}>"
+        case kind:
+            return _PLAIN[kind] if kind else "unknown"
 
 
 if __name__ == "__main__":

@@ -29,14 +29,15 @@ SPECIFIERS = {
     "@preact/signals-core": "./signals-core.js",
 }
 ICON_PACKAGE = "lucide-static"
-ICONS = """
-activity arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-down chevron-left chevron-right
+_NAMES = """
+activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-down chevron-left chevron-right
 chevrons-up-down circle-alert circle-check circle-dashed circle-help circle-x clock copy corner-down-left cpu diff
 download ellipsis external-link eye eye-off file-text filter git-branch git-compare hash heart-pulse history image inbox
 info key-round layers layout-grid link list loader-circle lock log-out menu message-square monitor moon panel-left pause
 pencil play plug plus power refresh-cw rotate-ccw rotate-cw search send server settings shield shield-alert sparkles
 square sun timer trash-2 triangle-alert unplug user users webhook wifi-off workflow wrench x zap
-""".split()
+"""
+ICONS = _NAMES.split()
 
 
 def vendored() -> dict[str, str]:
@@ -44,7 +45,9 @@ def vendored() -> dict[str, str]:
     PACKAGES.install()
     files = {name: _module(*where) for name, where in MODULES.items()}
     files["icons.svg"] = _sprite()
-    packages = {package: [name for name, (of, _) in MODULES.items() if of == package] for package, _ in MODULES.values()}
+    packages = {
+        package: [name for name, (of, _) in MODULES.items() if of == package] for package, _ in MODULES.values()
+    }
     packages[ICON_PACKAGE] = ["icons.svg"]
     manifest = list[dict[str, Any]]()
     for package, names in packages.items():

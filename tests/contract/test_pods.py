@@ -22,7 +22,7 @@ from tests.journeys import BROKER, Connection, connections
 each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 CLOSED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 MADE_BY_HAND = {"team", "pallas", "broker"}
-MIGRATIONS = {("library-search-migrate", "postgres"), ("team-lifecycle-migrate", "postgres")}
+MIGRATIONS = {(f"{name}-migrate", "postgres") for name in ("library-search", "team-lifecycle", "workspaces")}
 
 
 @each_overlay

@@ -23,7 +23,7 @@ from pallas_cli.stack.ports import is_free
 PALLAS = str(Path(sys.executable).parent / "pallas")
 _STARTS_WITHIN = 100.0
 _STOPS_WITHIN = 30.0
-_BLOCK = 40
+_BLOCK = 50
 _BASES = range(26000, 31000, _BLOCK)
 _LAST_LINES = 15
 _DENIED = re.compile("violation|authorization|authentication error", re.IGNORECASE)

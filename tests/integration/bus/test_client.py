@@ -57,6 +57,21 @@ async def played() -> AsyncGenerator[tuple[Played, Bus]]:
         server.close_clients()
 
 
+async def test_the_connection_outlives_a_flush_that_is_cancelled(bus: Connecting) -> None:
+    connection, arrived = await bus("tester"), Collected[bytes]()
+
+    async def take(message: Msg) -> None:
+        arrived.add(message.data)
+
+    await connection.subscribe("tested.after", take)
+    flushing = asyncio.create_task(connection.flush())
+    await asyncio.sleep(0)
+    flushing.cancel()
+    await soon(connection.flush())
+    await connection.send("tested.after", b"still there")
+    assert await arrived.count(1) == [b"still there"]
+
+
 async def test_a_flush_covers_what_was_sent_just_before() -> None:
     async with played() as (broker, bus):
         await bus.send("one", b"1", {"a": "b"})

@@ -42,9 +42,10 @@ PLAN = Plan(
 AUTH = AuthSide(
     40036,
     40037,
+    40042,
     "redis://u:pw@cache:6379",
     "postgresql://u:pw@db:5432/any?sslmode=require",
-    Accounts("admin", "daedalus", "key"),
+    Accounts("admin", "daedalus", "key", "sealing"),
 )
 
 
@@ -64,7 +65,7 @@ def test_gateways_stop_first_and_the_broker_last() -> None:
 
 def test_the_auth_side_starts_last_and_stops_after_the_services_of_agents() -> None:
     specs = {spec.name: spec for spec in all_specs(replace(PLAN, auth=AUTH))}
-    auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search")]
+    auth = [specs.pop(name) for name in ("team-lifecycle", "auth-resolver", "library-search", "workspaces")]
     agents = specs.keys() - {"nats-server", "pipelines", "data-pool", "demo-agents"}
     assert all(spec.needs == {*agents, "nats-server", "redis-server", "postgres"} for spec in auth)
     assert all(spec.stage == TOOLS for spec in auth)
@@ -102,7 +103,7 @@ def test_a_role_of_the_service_replaces_the_user_of_the_given_url() -> None:
 
 def test_no_secret_of_the_auth_side_is_printed_with_a_plan() -> None:
     shown = repr(replace(PLAN, auth=AUTH, redis_url=AUTH.redis_url, postgres_url=AUTH.postgres_url))
-    assert not [secret for secret in ("pw", "'admin'", "daedalus", "'key'") if secret in shown]
+    assert not [secret for secret in ("pw", "'admin'", "daedalus", "'key'", "sealing") if secret in shown]
 
 
 async def test_a_worker_gets_its_teams_and_the_urls_of_the_demo_servers() -> None:
@@ -119,7 +120,7 @@ async def test_no_process_inherits_secrets_and_only_readers_of_team_folders_inhe
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     secrets = {"FERNET_KEYS", "LOG_KEY", "REDIS_URL", "POSTGRES_URL", "ADMIN_PASSWORD", "SERVICE_PASSWORD", "TOKEN"}
-    secrets.add("CONSTELLATION_API_KEYS")
+    secrets |= {"CONSTELLATION_API_KEYS", "FERNET_KEY", "SECRET_KEY", "TEAMS_PASSWORD", "AGENT_TOKEN"}
     variables = {f"PALLAS_{name}{twin}" for name in secrets for twin in ("", "_FILE")}
     for name in (*variables, "PALLAS_TRACE_CONTENT", "MY_TEAM_KEY"):
         monkeypatch.setenv(name, "inherited")

@@ -41,6 +41,10 @@ def register(
         ),
     ],
     name: Annotated[str | None, typer.Option(help="Display name. [default: the console derives one]")] = None,
+    team: Annotated[
+        str | None,
+        typer.Option("--id", metavar="UUID", help="Id of the team, if Mnemosyne has it already. [default: a new one]"),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option("--agent-token-file", metavar="FILE", help="File with the bearer token that its agents want."),
@@ -52,8 +56,8 @@ def register(
     """Register an instance by its registry, and provision its team."""
     from pallas_cli.workspaces.instances import register_instance
 
-    token = _token(token_file)
-    run_at_console(url, data, partial(register_instance, url=registry, name=name, token=token, as_json=as_json))
+    work = partial(register_instance, url=registry, name=name, team=team, token=_token(token_file), as_json=as_json)
+    run_at_console(url, data, work)
 
 
 @app.command()

@@ -16,6 +16,7 @@ class Accounts:
     admin_password: str = field(repr=False)
     service_password: str = field(repr=False)
     fernet_keys: str = field(repr=False)
+    secret_key: str = field(repr=False)
 
 
 def find_accounts(data: Path, environ: Mapping[str, str]) -> Accounts:
@@ -24,6 +25,7 @@ def find_accounts(data: Path, environ: Mapping[str, str]) -> Accounts:
         admin_password=environ.get("PALLAS_ADMIN_PASSWORD") or kept_secret(data, "admin-password"),
         service_password=kept_secret(data, "daedalus-service-password"),
         fernet_keys=environ.get("PALLAS_FERNET_KEYS") or kept_secret(data, "fernet-keys", _new_fernet_key),
+        secret_key=environ.get("PALLAS_SECRET_KEY") or kept_secret(data, "secret-key"),
     )
 
 

@@ -1,6 +1,7 @@
-"""The auth services, with their databases and the password hashes of their accounts."""
+"""The auth services and the console, with their databases and the password hashes of their accounts."""
 
 import asyncio
+import os
 from collections.abc import Collection, Mapping
 
 from pallas_cli.processes.launch import ProcessSpec
@@ -8,6 +9,18 @@ from pallas_cli.stack.data import kept_secret
 from pallas_cli.stack.databases import database_url, ensure_database
 from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.stack.service_spec import BROKER, TOOLS, service
+
+_OF_THE_CONSOLE = (
+    "MNEMOSYNE_FERNET_KEY",
+    "MNEMOSYNE_FERNET_KEY_FILE",
+    "PALLAS_FERNET_KEY",
+    "PALLAS_FERNET_KEY_FILE",
+    "PALLAS_AGENT_TOKEN",
+    "PALLAS_AGENT_TOKEN_FILE",
+    "DAEDALUS_MCP_HEALTH_INTERVAL",
+    "DAEDALUS_RECONCILE_INTERVAL",
+)
+"""Variables that only the console inherits."""
 
 _SERVERS = BROKER | {"redis-server", "postgres"}
 
@@ -39,8 +52,23 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
     async def resolver_variables() -> Mapping[str, str]:
         return {"PALLAS_FERNET_KEYS": auth.accounts.fernet_keys, "PALLAS_REDIS_URL": auth.redis_url}
 
+    async def console_variables() -> Mapping[str, str]:
+        return {
+            **{name: os.environ[name] for name in _OF_THE_CONSOLE if name in os.environ},
+            "PALLAS_POSTGRES_URL": await _database(plan, auth, "workspaces"),
+            "PALLAS_ADMIN_PASSWORD_HASH": await _hash(auth.accounts.admin_password),
+            "PALLAS_SECRET_KEY": auth.accounts.secret_key,
+            "PALLAS_PUBLIC_URL": auth.workspaces_url,
+            "PALLAS_TEAMS_URL": auth.team_lifecycle_url,
+            "PALLAS_TEAMS_PASSWORD": auth.accounts.service_password,
+            "PALLAS_LIBRARY_URL": f"{auth.library_search_url}/mcp",
+            "PALLAS_LIBRARY_SERVER": "library-search",
+        }
+
     needs = _SERVERS | frozenset(behind)
+    console = service(plan, "workspaces", console_variables, port=auth.workspaces_port, stage=TOOLS, needs=needs)
     return [
+        console,
         service(plan, "library-search", search_variables, port=auth.library_search_port, stage=TOOLS, needs=needs),
         service(plan, "auth-resolver", resolver_variables, stage=TOOLS, needs=needs),
         service(plan, "team-lifecycle", lifecycle_variables, port=auth.team_lifecycle_port, stage=TOOLS, needs=needs),

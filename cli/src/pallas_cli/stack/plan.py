@@ -18,6 +18,7 @@ class AuthSide:
 
     team_lifecycle_port: int
     library_search_port: int
+    workspaces_port: int
     redis_url: str = field(repr=False)
     postgres_url: str = field(repr=False)
     accounts: Accounts
@@ -31,6 +32,11 @@ class AuthSide:
     def library_search_url(self) -> str:
         """Base address of library-search."""
         return f"http://{LOOPBACK}:{self.library_search_port}"
+
+    @property
+    def workspaces_url(self) -> str:
+        """Address of the console."""
+        return f"http://{LOOPBACK}:{self.workspaces_port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,7 @@ class Plan:
             "library_search": self.auth.library_search_url if self.auth else None,
             "pipelines": self.pipelines_url,
             "data_pool": self.data_pool_url,
+            "workspaces": self.auth.workspaces_url if self.auth else None,
         }
 
     def fixed_ports(self) -> dict[str, int]:
@@ -111,4 +118,5 @@ class Plan:
         if self.auth is not None:
             ports["team-lifecycle"] = self.auth.team_lifecycle_port
             ports["library-search"] = self.auth.library_search_port
+            ports["workspaces"] = self.auth.workspaces_port
         return ports

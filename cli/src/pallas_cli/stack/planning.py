@@ -96,4 +96,4 @@ def _auth_side(ports: Ports, data: Path, redis_url: str | None, postgres_url: st
     assert redis_url is not None, "the auth services need Redis"
     assert postgres_url is not None, "the auth services need Postgres"
     accounts = find_accounts(data, os.environ)
-    return AuthSide(ports.team_lifecycle, ports.library_search, redis_url, postgres_url, accounts)
+    return AuthSide(ports.team_lifecycle, ports.library_search, ports.workspaces, redis_url, postgres_url, accounts)

@@ -64,9 +64,13 @@ class Ports:
     def data_pool(self) -> int:
         return self.base + 39
 
+    @property
+    def workspaces(self) -> int:
+        return self.base + 42
+
     def all(self) -> frozenset[int]:
         """Every fixed port, even if its process is not started."""
-        return frozenset({self.registry, self.gateway, *range(self.nats, self.data_pool + 1)})
+        return frozenset({self.registry, self.gateway, *range(self.nats, self.workspaces + 1)})
 
     def gateways(self, count: int, taken: Collection[int] = ()) -> list[int]:
         """Return a port for each of `count` gateways: the fixed port, then the next free ports.

@@ -27,6 +27,7 @@ class Addresses:
     library_search: str | None
     pipelines: str
     data_pool: str
+    workspaces: str | None
     data: str
     log: str
 

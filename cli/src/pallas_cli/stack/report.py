@@ -69,6 +69,7 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
     if plan.auth is not None:
         yield "team-lifecycle", plan.auth.team_lifecycle_url
         yield "library-search", f"{plan.auth.library_search_url}/mcp"
+        yield "console", plan.auth.workspaces_url
     yield "nats", without_credentials(plan.nats_url)
     if plan.nats is not None:
         yield "nats monitoring", plan.nats.monitor_url

@@ -1,7 +1,5 @@
 """Plans the replay of a turn for the command, which prints why it is refused."""
 
-from typing import cast
-
 from pallas_bus.transport.connection import Bus
 from pallas_calls.replay_turn import Plan, plan_replay, submit_replay
 from pallas_cli.refused import Refused
@@ -30,8 +28,7 @@ async def confirmed_plan(bus: Bus, turn_id: str, *, agent: str | None, model: st
         plan = await plan_replay(bus, turn_id, agent=agent, model=model, caller=OPERATOR)
     except (Conflict, NotFound, Rejected) as error:
         code = f"{error.code}: " if error.code in _WITH_CODE else ""
-        faults = cast("list[str]", error.facts.get("faults", []))
-        raise Refused(*(faults or [f"{code}{error.message}"])) from error
+        raise Refused(*(f"{code}{line}" for line in error.message.splitlines())) from error
     try:
         plan.check(confirmed=confirmed)
     except Conflict as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeIs
 
 from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused
@@ -96,9 +96,9 @@ def _parsed(path: Path, text: str) -> Tree:
         raise Refused(f"{path}: {line}is not valid YAML") from None
     except YAMLError:
         raise Refused(f"{path}: is not valid YAML") from None
-    if not isinstance(tree, MutableMapping):
+    if not _is_tree(tree):
         raise Refused(f"{path}: is no mapping")
-    return cast("Tree", tree)
+    return tree
 
 
 def _has_content(text: str) -> bool:
@@ -112,19 +112,23 @@ def _check_places(path: Path, tree: Tree) -> None:
         found = tree.get(name)
         if found is None:
             return
-        if not isinstance(found, MutableMapping):
+        if not _is_tree(found):
             raise Refused(f"{path}: {'.'.join(place)} is no mapping")
-        tree = cast("Tree", found)
+        tree = found
+
+
+def _is_tree(value: object) -> TypeIs[Tree]:
+    return isinstance(value, MutableMapping)
 
 
 def _merge(into: Tree, new: Tree) -> None:
     for key, value in new.items():
         old = into.get(key)
-        if isinstance(old, MutableMapping) and isinstance(value, MutableMapping):
-            mapping = cast("Any", old)
-            if mapping.yaml_anchor() is not None:  # other servers share it, and must not get the JWT
-                into[key] = mapping = type(mapping)(mapping)
-            _merge(mapping, cast("Tree", value))
+        if _is_tree(old) and _is_tree(value):
+            own: Any = old
+            if own.yaml_anchor() is not None:  # other servers share it, and must not get the JWT
+                into[key] = own = type(own)(own)
+            _merge(own, value)
         else:
             into[key] = value
 

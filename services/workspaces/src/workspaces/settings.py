@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from pallas_credentials.settings import FernetKeys, PasswordHash
 from pallas_postgres.settings import PostgresUrl
 from pallas_runtime.settings import FILE_SUFFIX, Networks, Settings, variable
+from workspaces.origins import Origins
 
 NAMES_OF_THE_CONTRACTS: Mapping[str, str] = {
     "DAEDALUS_MCP_HEALTH_INTERVAL": "health_interval",
@@ -66,6 +67,9 @@ class WorkspacesSettings(Settings):
     agent_token: SecretStr | None = Field(None, description="bearer for agents whose instance has no token of its own")
     registry_networks: Networks = Field(
         (), description="networks in which registries may be; none: any that is not link-local"
+    )
+    origins: Origins = Field(
+        (), description="addresses that are reached elsewhere: `http://published=http://reached`, separated by commas"
     )
     health_interval: float = Field(60.0, ge=1, le=3600, description="seconds between two checks of an agent's health")
     reconcile_interval: float = Field(300.0, ge=1, le=86_400, description="seconds between two checks of all teams")

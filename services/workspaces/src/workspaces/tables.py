@@ -31,8 +31,8 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar = {
         str: Text(),
         datetime: DateTime(timezone=True),
-        dict[str, Any]: JSONB(),
-        list[Any]: JSONB(),
+        dict[str, Any]: JSONB(none_as_null=True),
+        list[Any]: JSONB(none_as_null=True),
         list[str]: ARRAY(Text()),
     }
 
@@ -196,8 +196,8 @@ class ChatMessage(Base):
 
     `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` is
     the replica that calls the agent; it holds the reply until `leased_until`. `progress` is the last status line,
-    `question` what the agent asks, `answers` what the person answered. `remembers_from` is the `seq` of the oldest
-    message that the agent was sent.
+    `question` what the agent asks, `answers` what the person answered, by question. `remembers_from` is the `seq` of
+    the oldest message that the agent was sent, `images_from` that of the oldest one that was sent with its images.
     """
 
     __tablename__ = "messages"
@@ -234,7 +234,7 @@ class ChatMessage(Base):
     question: Mapped[dict[str, Any] | None]
     answers: Mapped[dict[str, Any] | None]
     remembers_from: Mapped[int | None]
-    cancel_requested: Mapped[bool] = mapped_column(server_default=text("false"))
+    images_from: Mapped[int | None]
     owner: Mapped[str | None]
     leased_until: Mapped[datetime | None]
     attempt: Mapped[int] = mapped_column(server_default=text("0"))

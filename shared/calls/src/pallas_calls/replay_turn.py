@@ -55,15 +55,15 @@ class Plan:
             )
 
 
-async def find_stored_turn(bus: Bus, turn_id: str) -> TurnHistory:
-    """One turn, with everything that the log stores of it.
+async def find_stored_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) -> TurnHistory:
+    """One turn, with everything that the log stores of it (`most_content` as in `read_turn`).
 
     Raises:
         NotFound: the log has no such turn (`unknown_turn`).
         Rejected: `turn_id` is not a token (`bad_token`).
         Unavailable: the broker does not answer.
     """
-    turn = await read_turn(bus, turn_id)
+    turn = await read_turn(bus, turn_id, most_content=most_content)
     if turn is None:
         raise NotFound(f"the log has no turn {turn_id!r}", code="unknown_turn")
     return turn
@@ -84,7 +84,7 @@ async def plan_replay(bus: Bus, turn_id: str, *, agent: str | None, model: str |
     Raises:
         NotFound: the log has no such turn (`unknown_turn`).
         Conflict: it has not ended (`not_ended`), its request is no longer stored (`content_expired`), or does not fit
-            the agent's tool (`invalid_arguments`, with `faults`).
+            the agent's tool (`invalid_arguments`).
         Rejected: no such agent (`unknown_agent`), or it has no model to replace (`unknown_model`).
         Unavailable: the broker does not answer.
     """
@@ -149,14 +149,14 @@ def check_arguments(tool: ToolDefinition, arguments: dict[str, Any]) -> None:
     """Check arguments against the tool's schema.
 
     Raises:
-        Conflict: they are invalid (`invalid_arguments`). Each of `faults` names the field and the rule, not the value.
+        Conflict: they are invalid (`invalid_arguments`). Each line names the field and the rule, not the value.
     """
     head = f"the arguments of the turn do not fit the tool {tool.name!r}"
     try:
         faults = ToolSchema(tool.input_schema).faults(arguments)
     except Rejected as error:
         sentence = f"the schema of the tool {tool.name!r} cannot be used: {error.message}"
-        raise Conflict(sentence, code="invalid_arguments", faults=[sentence]) from error
+        raise Conflict(sentence, code="invalid_arguments") from error
     if faults:
-        lines = [f"{head}: {fault}" for fault in faults[:_MOST_FAULTS]]
-        raise Conflict("; ".join(lines), code="invalid_arguments", faults=lines)
+        lines = (f"{head}: {fault}" for fault in faults[:_MOST_FAULTS])
+        raise Conflict("\n".join(lines), code="invalid_arguments")

@@ -1,5 +1,5 @@
 // The start: who is logged in, which page is shown.
-import { Fragment, effect, html, render, signal, useEffect, useState } from "./lib.js";
+import { Fragment, asset, effect, html, render, signal, useEffect, useState } from "./lib.js";
 import { ApiError, get, sentence } from "./api.js";
 import { on, startEvents, stopEvents } from "./events.js";
 import { navigate, route, startRouter } from "./router.js";
@@ -13,17 +13,17 @@ import { Toaster } from "./parts/toast.js";
 const ROUTES = [
   { path: "/login", view: "login" },
   { path: "/", section: "workspaces", view: "workspaces" },
-  { path: "/workspaces/:ws", section: "workspaces", styles: ["chat.css"], view: "workspace" },
-  { path: "/workspaces/:ws/conversations/:c", section: "workspaces", styles: ["chat.css"], view: "workspace" },
+  { path: "/workspaces/:ws", section: "workspaces", styles: ["chat.css", "markdown.css"], view: "workspace" },
+  { path: "/workspaces/:ws/conversations/:c", section: "workspaces", styles: ["chat.css", "markdown.css"], view: "workspace" },
   { path: "/workspaces/:ws/settings", section: "workspaces", styles: ["admin.css"], view: "teams" },
   { path: "/instances", section: "instances", styles: ["admin.css"], view: "instances" },
   { path: "/instances/:id", section: "instances", styles: ["admin.css"], view: "instance" },
   { path: "/health", section: "health", styles: ["admin.css"], view: "health" },
   { path: "/deliveries", section: "deliveries", styles: ["admin.css"], view: "deliveries" },
   { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
-  { path: "/turns", section: "turns", styles: ["admin.css"], view: "turns" },
-  { path: "/turns/:id", section: "turns", styles: ["admin.css"], view: "turn" },
-  { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css"], view: "compare" },
+  { path: "/turns", section: "turns", styles: ["admin.css", "turns.css"], view: "turns" },
+  { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "turn" },
+  { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "compare" },
 ];
 
 /** Why the session could not be asked for. */
@@ -61,7 +61,7 @@ function Page() {
 
 /** Load one more style sheet, once. @param {string} name */
 function style(name) {
-  const href = `/assets/${name}`;
+  const href = asset(name);
   if (document.querySelector(`link[href="${href}"]`)) return undefined;
   return new Promise((resolve, reject) => {
     const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href, onload: resolve, onerror: reject });
@@ -70,7 +70,7 @@ function style(name) {
 }
 
 const loadWorkspaces = () =>
-  get("/workspaces").then((/** @type {import("./api").WorkspaceList} */ found) => (workspaces.value = found.workspaces), () => undefined);
+  get("/workspaces").then((/** @type {import("./answers").WorkspaceList} */ found) => (workspaces.value = found.workspaces), () => undefined);
 for (const kind of ["workspace", "resumed", "resync"]) on(kind, loadWorkspaces);
 
 // Whoever is not logged in goes to the login, and afterwards back to where they were.

@@ -1,8 +1,8 @@
 // What all views share: who is logged in, the theme, the list of workspaces.
 import { effect, signal } from "./lib.js";
 
-/** @typedef {import("./api").SessionView} SessionView */
-/** @typedef {import("./api").WorkspaceView} WorkspaceView */
+/** @typedef {import("./answers").SessionView} SessionView */
+/** @typedef {import("./answers").WorkspaceView} WorkspaceView */
 /** @typedef {"auto" | "light" | "dark"} Theme */
 
 /** The login; null: nobody is logged in; undefined: not yet known. @type {import("./lib.js").Signal<SessionView | null | undefined>} */

@@ -9,6 +9,7 @@ import httpx2
 from pydantic_core import from_json
 
 from pallas_contracts.errors import PallasError, Rejected
+from workspaces.origins import Origins, reached
 from workspaces.registries.guard import Forbidden, GuardedTransport
 from workspaces.registries.policy import Policy
 from workspaces.registries.urls import FIELD, document_url
@@ -39,6 +40,7 @@ class Fetcher:
 
     http: httpx2.AsyncClient
     policy: Policy
+    origins: Origins = ()
 
     async def fetch(self, base: str) -> Any:
         """The JSON document of the registry at `base`.
@@ -50,7 +52,7 @@ class Fetcher:
         """
         try:
             async with asyncio.timeout(SECONDS):
-                return _parse(await self._get(httpx2.URL(document_url(base))))
+                return _parse(await self._get(httpx2.URL(reached(document_url(base), self.origins))))
         except (TimeoutError, httpx2.TimeoutException) as error:
             raise RegistryUnreachable(f"the registry did not answer within {SECONDS:g} s") from error
         except httpx2.TransportError as error:

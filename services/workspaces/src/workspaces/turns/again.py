@@ -50,7 +50,9 @@ class Again:
             models=tuple(sorted(models)), agents=tuple(sorted(agents, key=lambda each: (each.team, each.agent)))
         )
 
-    async def execute(self, who: Who, turn_id: str, *, model: str | None, agent: str | None, confirmed: bool) -> Replayed:
+    async def execute(
+        self, who: Who, turn_id: str, *, model: str | None, agent: str | None, confirmed: bool
+    ) -> Replayed:
         """Submit a new turn that executes what this one was asked.
 
         Raises:

@@ -1,22 +1,21 @@
 """The connection to the broker, which the service can do without."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.errors import Unavailable
 
 
-@dataclass
 class Broker:
     """The connection, once there is one."""
 
-    _bus: Bus | None = None
+    def __init__(self) -> None:
+        self._bus: Bus | None = None
 
     @contextmanager
-    def using(self, bus: Bus) -> Iterator[None]:
-        """Use this connection inside the block."""
+    def using(self, bus: Bus) -> Generator[None]:
+        """Lend the connection to the block."""
         self._bus = bus
         try:
             yield

@@ -1,12 +1,12 @@
 """A turn of the log as the answers have it."""
 
 from collections import Counter
-from dataclasses import asdict
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
 
 from pallas_bus.history.contents import Content, arguments_of, content_of
-from pallas_bus.history.timeline import Times, beginning, times_of, timeline
+from pallas_bus.history.timeline import Times, beginning, timeline, times_of
 from pallas_bus.history.turns import TurnHistory
 from pallas_calls.replay_turn import why_no_replay
 from pallas_contracts.turns import Fault, ModelCalled
@@ -46,16 +46,17 @@ def line_of(turn: TurnHistory) -> TurnLine:
 def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
     """One turn as a waterfall. With `content`, also what was asked and answered."""
     entries, began = timeline(turn), beginning(turn)
-    found, refused = content_of(turn), why_no_replay(turn)
+    found, refused, request = content_of(turn), why_no_replay(turn), turn.request or turn.kept
     return TurnView(
         turn=line_of(turn),
+        parent_id=request.parent if request is not None else None,
         bars=bars_of(entries, began),
-        times=_times(times_of(entries)),
+        times=_times(times_of(entries), _so_far(turn)),
         trace=turn.trace,
         joins=len(turn.joins),
         content=_content(turn, found) if content else None,
         content_until=turn.outcome.content_until if turn.outcome is not None else None,
-        fault=shortened(found.end.message) if isinstance(found.end, Fault) else None,
+        fault=_cut(found.end.message) if isinstance(found.end, Fault) else None,
         can_replay=refused is None,
         why_not=refused[1] if refused is not None else None,
     )
@@ -64,21 +65,27 @@ def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
 def _content(turn: TurnHistory, found: Content) -> TurnContent:
     asked = arguments_of(turn)
     return TurnContent(
-        asked=shortened(asked), answer=shortened(found.answer), text=shortened(found.text), expired=found.expired
+        asked={name: shortened(value) for name, value in asked.items()} if asked is not None else None,
+        answer=shortened(found.answer),
+        text=_cut(found.text),
+        expired=found.expired,
     )
 
 
-def shortened(value: Any, longest: int = LONGEST_TEXT) -> Any:
+def shortened(value: JsonValue, longest: int = LONGEST_TEXT) -> JsonValue:
     """The same plain values, with long texts cut."""
-    match value:
-        case str() if len(value) > longest:
-            return f"{value[:longest]}… ({len(value) - longest:,} characters more)"
-        case dict():
-            return {name: shortened(each, longest) for name, each in value.items()}
-        case list() | tuple():
-            return [shortened(each, longest) for each in value]
-        case _:
-            return value
+    if isinstance(value, str):
+        return _cut(value, longest)
+    if isinstance(value, dict):
+        return {name: shortened(each, longest) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shortened(each, longest) for each in value]
+    return value
+
+
+def _cut(text: str, longest: int = LONGEST_TEXT) -> str:
+    left = len(text) - longest
+    return f"{text[:longest]}… ({left:,} characters more)" if left > 0 else text
 
 
 def _model(turn: TurnHistory) -> str | None:
@@ -91,9 +98,28 @@ def _model(turn: TurnHistory) -> str | None:
     return request.model if request is not None else None
 
 
-def _times(times: Times) -> TurnTimes:
-    return TurnTimes(**{name: round(each * 1000, 3) if isinstance(each, float) else each for name, each in asdict(times).items()})
+def _so_far(turn: TurnHistory) -> float:
+    """Seconds since the request, while the turn waits or runs."""
+    if turn.outcome is not None or turn.requested_at is None:
+        return 0.0
+    return (datetime.now(UTC) - turn.requested_at).total_seconds()
+
+
+def _times(times: Times, so_far: float) -> TurnTimes:
+    return TurnTimes(
+        total=_ms(max(times.total, so_far)),
+        queued=_ms(times.queued),
+        models=_ms(times.models),
+        model_calls=times.model_calls,
+        tools=_ms(times.tools),
+        tool_calls=times.tool_calls,
+        rest=_ms(times.rest),
+    )
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
 
 
 def _ms_between(begin: datetime | None, end: datetime | None) -> float | None:
-    return round((end - begin).total_seconds() * 1000, 3) if begin is not None and end is not None else None
+    return _ms((end - begin).total_seconds()) if begin is not None and end is not None else None

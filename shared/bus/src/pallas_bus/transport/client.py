@@ -54,6 +54,7 @@ class BusClient(Client):
     """A client whose `close` ends in bounded time. What cannot be written now stays pending, as in nats-py."""
 
     _writing: asyncio.Handle | None = None
+    _pongs: list[asyncio.Future[bool]]
 
     @override
     async def _send_publish(
@@ -96,6 +97,13 @@ class BusClient(Client):
     async def flush(self, timeout: int = DEFAULT_FLUSH_TIMEOUT) -> None:
         self._write()  # else the ping, which nats-py writes by itself, would come first
         await super().flush(timeout)
+
+    @override
+    async def _process_pong(self) -> None:
+        """Take a pong. That of a flush which was cancelled would end nats-py's reading, and so the connection."""
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
 
     @staticmethod
     @override

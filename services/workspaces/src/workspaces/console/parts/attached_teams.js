@@ -5,37 +5,37 @@ import { Banner, Button, Empty, HealthBadge, Icon } from "./basic.js";
 import { StatusPill, counted } from "./instance.js";
 import { Loading, useLoaded } from "./load.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
-/** @typedef {import("../api").WorkspaceView} Workspace */
-/** @typedef {import("../api").Attached} Attached */
-/** @typedef {import("../api").AttachedInstance} One */
+/** @typedef {import("../answers").InstanceView} Instance */
+/** @typedef {import("../answers").WorkspaceView} Workspace */
+/** @typedef {import("../answers").Attached} Attached */
+/** @typedef {import("../answers").AttachedInstance} One */
 
-/** @param {{workspace: Workspace}} props */
-export function AttachedTeams({ workspace }) {
-  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../api").Instances} */ found) => found.instances), [], ["instance", "health"]);
-  const [attached, setAttached] = useState(workspace.instance_ids);
-  const [toggled, setToggled] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
+/** @param {{workspace: Workspace, onSaved: (workspace: Workspace) => void}} props */
+export function AttachedTeams({ workspace, onSaved }) {
+  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance", "health"]);
+  const [wishes, setWishes] = useState(/** @type {ReadonlyMap<string, boolean>} */ (new Map()));
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
   const [done, setDone] = useState(/** @type {{text: string, warnings: One[]} | null} */ (null));
   const known = loaded.data ?? [];
-  const before = new Set(busy || toggled.size ? attached : workspace.instance_ids);
-  const chosen = known.filter((each) => before.has(each.id) !== toggled.has(each.id)).map((each) => each.id);
+  const before = new Set(workspace.instance_ids);
+  const chosen = new Set(known.map((each) => each.id).filter((id) => wishes.get(id) ?? before.has(id)));
+  const attach = known.filter((each) => chosen.has(each.id) && !before.has(each.id));
+  const detach = known.filter((each) => !chosen.has(each.id) && before.has(each.id));
+  const changed = attach.length + detach.length > 0;
   const toggle = (/** @type {string} */ id) => {
-    setAttached([...before]);
     setDone(null);
-    setToggled(new Set(toggled.has(id) ? [...toggled].filter((each) => each !== id) : [...toggled, id]));
+    setWishes(new Map(wishes).set(id, !chosen.has(id)));
   };
   const save = async () => {
     setBusy(true);
     setError("");
     try {
       /** @type {Attached} */
-      const after = await put(path`/workspaces/${workspace.id}/pallas`, { instance_ids: chosen });
-      setAttached(after.instances.map((each) => each.instance_id));
-      workspace.instance_ids = after.instances.map((each) => each.instance_id);
-      setToggled(new Set());
-      setDone(outcome(after, before, known));
+      const after = await put(path`/workspaces/${workspace.id}/pallas`, { instance_ids: [...chosen] });
+      onSaved({ ...workspace, instance_ids: after.instances.map((each) => each.instance_id) });
+      setWishes(new Map());
+      setDone(outcome(after, attach, detach));
     } catch (fault) {
       setError(sentence(fault));
     }
@@ -45,22 +45,25 @@ export function AttachedTeams({ workspace }) {
     <header><div class="grow"><h2 id="teams-title">Attached Teams</h2><p class="muted">All agents of an attached team can be picked in this workspace, and may read its libraries.</p></div></header>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />` : !known.length
       ? html`<${Empty} icon="server" title="No instance is registered" action=${html`<${Button} href="/instances">Pallas instances<//>`}>A team is a Pallas instance. Register one first.<//>`
-      : html`<${Choice} instances=${known} chosen=${new Set(chosen)} toggled=${toggled} onToggle=${toggle} />
+      : html`<${Choice} instances=${known} chosen=${chosen} before=${before} onToggle=${toggle} />
         ${done && html`<${Done} done=${done} />`}${error && html`<${Banner} tone="bad">${error}<//>`}
-        <footer class="row wrap"><${Button} kind="primary" busy=${busy} disabled=${!toggled.size} onClick=${save}>Save<//>
-          ${toggled.size > 0 && html`<${Button} kind="quiet" onClick=${() => setToggled(new Set())}>Discard<//><span class="muted">${changes(known, before, toggled)}</span>`}</footer>`}
+        <footer class="row wrap"><${Button} kind="primary" busy=${busy} disabled=${!changed} onClick=${save}>Save<//>
+          ${changed && html`<${Button} kind="quiet" onClick=${() => setWishes(new Map())}>Discard<//><span class="muted">Will ${[inWords("attach", attach), inWords("detach", detach)].filter(Boolean).join("; ")}.</span>`}</footer>`}
   </section>`;
 }
 
-/** @param {{instances: Instance[], chosen: ReadonlySet<string>, toggled: ReadonlySet<string>, onToggle: (id: string) => void}} props */
-function Choice({ instances, chosen, toggled, onToggle }) {
+/** @param {string} verb @param {readonly Instance[]} instances */
+const inWords = (verb, instances) => instances.length > 0 && `${verb} ${instances.map((each) => each.name).join(", ")}`;
+
+/** @param {{instances: Instance[], chosen: ReadonlySet<string>, before: ReadonlySet<string>, onToggle: (id: string) => void}} props */
+function Choice({ instances, chosen, before, onToggle }) {
   const [wanted, setWanted] = useState("");
   const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (/** @type {Instance} */ each) => [each.name, each.registry_url, ...each.agents.map((agent) => agent.title)].join(" ").toLowerCase();
   const found = instances.filter((each) => words.every((word) => text(each).includes(word)));
   return html`${instances.length > 5 && html`<div class="search"><${Icon} name="search" /><input type="search" placeholder="Find a team or an agent" aria-label="Find a team or an agent" value=${wanted}
       onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.target).value)} /></div>`}
-    <ul class="choice">${found.map((each) => html`<li key=${each.id} class=${toggled.has(each.id) ? "changed" : ""}><label>
+    <ul class="choice">${found.map((each) => html`<li key=${each.id} class=${chosen.has(each.id) !== before.has(each.id) ? "changed" : ""}><label>
       <input type="checkbox" checked=${chosen.has(each.id)} onChange=${() => onToggle(each.id)} />
       <span class="grow"><span class="agent-title" dir="auto">${each.name}</span>
         <span class="muted clamp">${each.agents.length ? each.agents.map((agent) => agent.title).join(", ") : "no agents known yet"}</span></span>
@@ -80,19 +83,11 @@ function Worst({ instance }) {
 const Done = ({ done }) => html`<${Banner} tone=${done.warnings.length ? "warn" : "ok"}>${done.text}
   ${done.warnings.length > 0 && html`<ul class="warnings">${done.warnings.map((each) => html`<li key=${each.instance_id}><b dir="auto">${each.name}</b>: ${each.warning}</li>`)}</ul>`}<//>`;
 
-/** @param {Attached} after @param {ReadonlySet<string>} before @param {Instance[]} known */
-function outcome(after, before, known) {
-  const now = new Set(after.instances.map((each) => each.instance_id));
-  const added = after.instances.filter((each) => !before.has(each.instance_id));
-  const gone = known.filter((each) => before.has(each.id) && !now.has(each.id));
+/** @param {Attached} after @param {Instance[]} attached @param {Instance[]} detached */
+function outcome(after, attached, detached) {
+  const agents = new Map(after.instances.map((each) => [each.instance_id, counted(each.agents, "agent")]));
   const parts = [];
-  if (added.length) parts.push(`Attached ${added.map((each) => `${each.name} (${counted(each.agents, "agent")})`).join(", ")}.`);
-  if (gone.length) parts.push(`Detached ${gone.map((each) => each.name).join(", ")}.`);
-  return { text: `${parts.join(" ")} Mnemosyne is told now.`.trim(), warnings: after.instances.filter((each) => each.warning) };
-}
-
-/** What Save would do. @param {Instance[]} known @param {ReadonlySet<string>} before @param {ReadonlySet<string>} toggled */
-function changes(known, before, toggled) {
-  const names = (/** @type {boolean} */ was) => known.filter((each) => toggled.has(each.id) && before.has(each.id) === was).map((each) => each.name).join(", ");
-  return [names(false) && `attach ${names(false)}`, names(true) && `detach ${names(true)}`].filter(Boolean).join("; ");
+  if (attached.length) parts.push(`Attached ${attached.map((each) => `${each.name} (${agents.get(each.id)})`).join(", ")}.`);
+  if (detached.length) parts.push(`Detached ${detached.map((each) => each.name).join(", ")}.`);
+  return { text: `${parts.join(" ")} Mnemosyne is told now.`, warnings: after.instances.filter((each) => each.warning) };
 }

@@ -1,13 +1,15 @@
 // The smallest parts: icons, buttons, pills, banners, empty states, skeletons, times.
-import { classes, html, useEffect, useState } from "../lib.js";
+import { asset, classes, html, useEffect, useState } from "../lib.js";
 
 /** @typedef {import("../lib.js").Children} Children */
 /** @typedef {"ok" | "warn" | "bad" | "busy" | "idle"} Tone */
 
+const SPRITE = asset("vendor/icons.svg");
+
 /** An icon of vendor/icons.svg. It says nothing to screen readers. @param {{name: string, size?: number, class?: string}} props */
 export const Icon = ({ name, size = 16, class: extra }) => html`
   <svg class=${classes("icon", extra)} width=${size} height=${size} aria-hidden="true">
-    <use href=${`/assets/vendor/icons.svg#${name}`} /></svg>`;
+    <use href=${`${SPRITE}#${name}`} /></svg>`;
 
 /** @param {{size?: number}} props */
 export const Spinner = ({ size = 16 }) => html`<svg class="spinner" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true">
@@ -38,10 +40,10 @@ const HEALTH = /** @type {Record<string, {tone: Tone, word: string}>} */ ({
   error: { tone: "bad", word: "Unhealthy" }, unknown: { tone: "idle", word: "Not yet checked" },
 });
 
-/** The word and colour of a health. @param {import("../api").HealthView | null | undefined} health */
+/** The word and colour of a health. @param {import("../answers").HealthView | null | undefined} health */
 export const healthOf = (health) => HEALTH[health?.status ?? "unknown"] ?? { tone: "idle", word: "Unknown" };
 
-/** A dot, with the reason as its tooltip. `word`: with the word beside it. @param {{health: import("../api").HealthView | null | undefined, word?: boolean}} props */
+/** A dot, with the reason as its tooltip. `word`: with the word beside it. @param {{health: import("../answers").HealthView | null | undefined, word?: boolean}} props */
 export function HealthBadge({ health, word = false }) {
   const { tone, word: text } = healthOf(health);
   const title = health?.message ? `${text}: ${health.message}` : text;

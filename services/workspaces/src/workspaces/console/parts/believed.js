@@ -6,7 +6,7 @@ import { Banner, Button, Icon } from "./basic.js";
 import { failed } from "./toast.js";
 import { Time } from "./time.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
+/** @typedef {import("../answers").InstanceView} Instance */
 
 /** @param {{instance: Instance, onChanged: (instance: Instance) => void}} props */
 export function BelievedCard({ instance, onChanged }) {
@@ -34,7 +34,7 @@ export function BelievedCard({ instance, onChanged }) {
   </section>`;
 }
 
-/** @param {import("../api").Believed} believed */
+/** @param {import("../answers").Believed} believed */
 const agreement = (believed) =>
   believed.active === false ? "Mnemosyne has retired this team, as it should." : "Mnemosyne believes exactly what is attached here.";
 

@@ -4,24 +4,24 @@ import { Copy, Pill } from "./basic.js";
 import { Table } from "./table.js";
 import { Time, duration } from "./time.js";
 
-/** @typedef {import("../api").HookRunView} Run */
+/** @typedef {import("../answers").HookRunView} Run */
 
 /** @type {Record<string, string>} */
 const WORDS = {
-  on_pallas_registered: "Team created",
-  on_pallas_deleted: "Team retired",
-  on_workspace_pallas_attached: "Workspaces pushed: attached",
-  on_workspace_pallas_detached: "Workspaces pushed: detached",
-  on_workspace_deleted: "Workspaces pushed: workspace deleted",
-  reconcile: "Reconciled",
-  rotate: "Token rotated",
+  on_pallas_registered: "Create the team",
+  on_pallas_deleted: "Retire the team",
+  on_workspace_pallas_attached: "Push workspaces: attached",
+  on_workspace_pallas_detached: "Push workspaces: detached",
+  on_workspace_deleted: "Push workspaces: workspace deleted",
+  reconcile: "Reconcile",
+  rotate: "Rotate the token",
 };
 
 /** A hook in words; an unknown one by its name. @param {string} hook */
 export const hookInWords = (hook) => WORDS[hook] ?? hook.replace(/^on_/, "").replaceAll("_", " ");
 
-/** @param {{runs: readonly Run[], named?: boolean}} props `named`: with the name of the instance */
-export function DeliveryTable({ runs, named = false }) {
+/** @param {{runs: readonly Run[], named?: boolean, label?: string}} props `named`: with the name of the instance */
+export function DeliveryTable({ runs, named = false, label = "Deliveries" }) {
   const instance = {
     title: "Instance",
     cell: (/** @type {Run} */ run) => html`<a href=${`/instances/${encodeURIComponent(run.instance_id)}`} dir="auto">${run.instance_name}</a>`,
@@ -35,7 +35,7 @@ export function DeliveryTable({ runs, named = false }) {
     { title: "When", cell: (/** @type {Run} */ run) => html`<${Time} at=${run.at} />` },
     { title: "Correlation", cell: (/** @type {Run} */ run) => html`<span class="correlation"><code title=${run.correlation}>${run.correlation.slice(0, 8)}</code><${Copy} text=${run.correlation} label="Copy the correlation id" /></span>` },
   ];
-  return html`<${Table} label="Deliveries" columns=${columns} rows=${runs} keyOf=${(/** @type {Run} */ run) => run.id} />`;
+  return html`<${Table} label=${label} columns=${columns} rows=${runs} keyOf=${(/** @type {Run} */ run) => run.id} />`;
 }
 
 /** @param {Run} run */

@@ -4,7 +4,7 @@ import { path, post } from "../api.js";
 import { Banner, Button, HealthBadge, Icon, Pill } from "./basic.js";
 import { failed, toast } from "./toast.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
+/** @typedef {import("../answers").InstanceView} Instance */
 /** @typedef {import("./basic.js").Tone} Tone */
 
 const STATES = /** @type {Record<string, {tone: Tone, word: string}>} */ ({
@@ -48,14 +48,14 @@ export function AgentIcon({ title, icon, size = 28 }) {
     <text x="14" y="14.5" dominant-baseline="central" text-anchor="middle">${[...title.trim()][0]?.toUpperCase() ?? "?"}</text></svg>`;
 }
 
-/** @param {{agents: readonly import("../api").DiscoveredAgent[], full?: boolean}} props */
+/** @param {{agents: readonly import("../answers").DiscoveredAgent[], full?: boolean}} props */
 export const Agents = ({ agents, full = false }) => html`<ul class="agents">${agents.map((agent) => html`
   <li key=${agent.server_id}><${AgentIcon} title=${agent.title} icon=${agent.icon} />
     <div class="grow"><div class="agent-title"><span dir="auto">${agent.title}</span>${agent.health && html`<${HealthBadge} health=${agent.health} />`}</div>
       ${agent.description && html`<p class=${classes("agent-text", !full && "clamp")} dir="auto">${agent.description}</p>`}
       ${full && html`<${Capabilities} agent=${agent} />`}</div></li>`)}</ul>`;
 
-/** @param {{agent: import("../api").DiscoveredAgent}} props */
+/** @param {{agent: import("../answers").DiscoveredAgent}} props */
 function Capabilities({ agent }) {
   const { model, vision, context_window: window, max_output_tokens: output } = agent.capabilities;
   const facts = [
@@ -65,7 +65,7 @@ function Capabilities({ agent }) {
   return html`<p class="facts">${facts.filter(Boolean).map((fact) => html`<span key=${fact}>${fact}</span>`)}</p>`;
 }
 
-/** Entries of the registry that cannot be used. @param {{entries: readonly import("../api").UnusableEntry[]}} props */
+/** Entries of the registry that cannot be used. @param {{entries: readonly import("../answers").UnusableEntry[]}} props */
 export function Unusable({ entries }) {
   if (!entries.length) return null;
   return html`<details class="unusable"><summary><${Icon} name="triangle-alert" size=${14} />${entries.length === 1 ? "1 entry" : `${entries.length} entries`} of the registry cannot be used</summary>

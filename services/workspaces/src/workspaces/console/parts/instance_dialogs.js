@@ -5,7 +5,7 @@ import { Banner, Button, Field } from "./basic.js";
 import { Dialog } from "./dialog.js";
 import { toast } from "./toast.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
+/** @typedef {import("../answers").InstanceView} Instance */
 /** @typedef {{instance: Instance, onClose: () => void, onDone: (after: Instance) => void}} Props */
 
 /** Runs an action of a dialog, and has its state. @param {() => Promise<unknown>} act @param {() => void} onClose */

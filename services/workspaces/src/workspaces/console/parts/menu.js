@@ -1,41 +1,64 @@
-// A button that opens a short list of actions.
-import { html, useEffect, useId, useRef, useState } from "../lib.js";
+// A button that opens a short list of actions, above everything else in the page.
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
 import { Icon } from "./basic.js";
+
+const GAP_PX = 4;
 
 /** @typedef {{label: string, icon?: string, danger?: boolean, checked?: boolean, act: () => void}} Action */
 
-/** @param {{label: string, icon?: string, actions: Action[], children?: import("../lib.js").Children, class?: string, up?: boolean}} props */
-export function Menu({ label, icon = "ellipsis", actions, children, class: extra, up = false }) {
+/** @param {{label: string, icon?: string, actions: Action[]}} props */
+export function Menu({ label, icon = "ellipsis", actions }) {
   const [open, setOpen] = useState(false);
-  const root = useRef(/** @type {HTMLElement | null} */ (null));
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
   const id = useId();
-  const items = () => /** @type {HTMLElement[]} */ ([...(root.current?.querySelectorAll('[role^="menuitem"]') ?? [])]);
+  const items = () => /** @type {HTMLElement[]} */ ([...(list.current?.children ?? [])]);
   const close = () => {
     setOpen(false);
-    root.current?.querySelector("button")?.focus();
+    button.current?.focus();
   };
+  useLayoutEffect(() => {
+    if (!open || !list.current || !button.current) return;
+    list.current.showPopover();
+    place(list.current, button.current.getBoundingClientRect());
+    (items().find((item) => item.getAttribute("aria-checked") === "true") ?? items()[0])?.focus();
+  }, [open]);
   useEffect(() => {
     if (!open) return undefined;
-    (items().find((item) => item.getAttribute("aria-checked") === "true") ?? items()[0])?.focus();
-    const away = (/** @type {Event} */ event) => root.current?.contains(/** @type {Node} */ (event.target)) || setOpen(false);
-    document.addEventListener("pointerdown", away);
-    return () => document.removeEventListener("pointerdown", away);
+    const ended = new AbortController();
+    const away = (/** @type {Event} */ event) => {
+      const target = /** @type {Node} */ (event.target);
+      if (!list.current?.contains(target) && !button.current?.contains(target)) setOpen(false);
+    };
+    document.addEventListener("pointerdown", away, { signal: ended.signal });
+    document.addEventListener("scroll", away, { signal: ended.signal, capture: true });
+    addEventListener("resize", () => setOpen(false), { signal: ended.signal });
+    return () => ended.abort();
   }, [open]);
   const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (!open) return;
     const all = items();
     const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 + all.length, Home: 0, End: all.length - 1 }[event.key];
     if (event.key === "Escape" || event.key === "Tab") close();
     else if (to !== undefined) all[to % all.length]?.focus();
-    if (event.key !== "Tab" && (to !== undefined || event.key === "Escape")) event.preventDefault();
+    if (event.key !== "Escape" && to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
   };
-  return html`<span class="menu ${extra ?? ""}" ref=${root} onKeyDown=${keys}>
-    <button type="button" class=${children ? "menu-button" : "icon-button"} aria-haspopup="menu" aria-expanded=${open} aria-controls=${open ? id : undefined}
-      aria-label=${label} title=${label} onClick=${() => setOpen(!open)}>${children ?? html`<${Icon} name=${icon} />`}</button>
-    ${open && html`<div class=${up ? "menu-list up" : "menu-list"} role="menu" id=${id} aria-label=${label}>${actions.map((action) => html`
-      <button type="button" tabindex="-1" role=${action.checked === undefined ? "menuitem" : "menuitemradio"} aria-checked=${action.checked}
+  return html`<span class="menu">
+    <button type="button" ref=${button} class="icon-button" aria-haspopup="menu" aria-expanded=${open} aria-controls=${open ? id : undefined}
+      aria-label=${label} title=${label} onClick=${() => setOpen(!open)}><${Icon} name=${icon} /></button>
+    ${open && html`<div class="menu-list" role="menu" popover="manual" ref=${list} id=${id} aria-label=${label} onKeyDown=${keys}>${actions.map((action) => html`
+      <button type="button" tabindex="-1" key=${action.label} role=${action.checked === undefined ? "menuitem" : "menuitemradio"} aria-checked=${action.checked}
         class=${action.danger ? "danger" : ""} onClick=${() => { close(); action.act(); }}>
         ${action.icon && html`<${Icon} name=${action.icon} />`}<span class="grow">${action.label}</span>${action.checked && html`<${Icon} name="check" />`}</button>`)}</div>`}
   </span>`;
+}
+
+/** Below the button, or above it where there is no room; never beyond the window. @param {HTMLElement} list @param {DOMRect} button */
+function place(list, button) {
+  const below = button.bottom + GAP_PX + list.offsetHeight <= innerHeight;
+  const left = Math.max(GAP_PX, Math.min(button.right - list.offsetWidth, innerWidth - list.offsetWidth - GAP_PX));
+  list.style.left = `${left}px`;
+  list.style.top = `${below ? button.bottom + GAP_PX : button.top - GAP_PX - list.offsetHeight}px`;
 }

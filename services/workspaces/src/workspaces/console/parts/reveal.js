@@ -5,8 +5,8 @@ import { Banner, Button, Copy, Icon } from "./basic.js";
 import { confirm } from "./dialog.js";
 import { toast } from "./toast.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
-/** @typedef {import("../api").Revealed} Revealed */
+/** @typedef {import("../answers").InstanceView} Instance */
+/** @typedef {import("../answers").Revealed} Revealed */
 
 const STATES = {
   none: ["lock", "There is no token yet. Mnemosyne makes one when it creates the team."],

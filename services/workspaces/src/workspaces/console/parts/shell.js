@@ -1,5 +1,5 @@
 // The frame of every page: navigation, skip link, the state of the event stream.
-import { html, useEffect, useRef, useSignal } from "../lib.js";
+import { asset, html, useEffect, useRef, useSignal } from "../lib.js";
 import { post } from "../api.js";
 import { streamState } from "../events.js";
 import { route } from "../router.js";
@@ -22,22 +22,32 @@ export function Shell({ children }) {
   const open = useSignal(false);
   const drawer = useRef(/** @type {HTMLElement | null} */ (null));
   const path = route.value?.path;
-  useEffect(() => void (open.value = false), [path]);
+  const button = useRef(/** @type {HTMLElement | null} */ (null));
+  const main = useRef(/** @type {HTMLElement | null} */ (null));
+  // A new page has the focus, unless it put it somewhere itself.
+  useEffect(() => {
+    open.value = false;
+    if (document.activeElement !== document.body && !main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true });
+  }, [path]);
   useEffect(() => {
     if (open.value) drawer.current?.querySelector("a")?.focus();
   }, [open.value]);
-  const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && (open.value = false);
+  const close = () => {
+    open.value = false;
+    button.current?.querySelector("button")?.focus();
+  };
+  const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && open.value && close();
   return html`<div class="shell ${open.value ? "drawer-open" : ""}">
     <a class="skip" href="#main">Skip to content</a>
-    <header class="topbar"><${IconButton} icon="menu" label="Navigation" aria-expanded=${open.value} onClick=${() => (open.value = true)} />
-      <${Brand} /></header>
-    <div class="scrim" onClick=${() => (open.value = false)} />
+    <header class="topbar" ref=${button} inert=${open.value}><${IconButton} icon="menu" label="Navigation" aria-expanded=${open.value} onClick=${() => (open.value = true)} />
+      <${Brand} /><span class="grow" /><${Stream} /></header>
+    <div class="scrim" onClick=${close} />
     <nav class="sidebar" aria-label="Main" ref=${drawer} onKeyDown=${keys}><${Brand} /><${Navigation} /><${Footer} /></nav>
-    <main id="main" tabindex="-1">${children}</main>
+    <main id="main" tabindex="-1" ref=${main} inert=${open.value}>${children}</main>
   </div>`;
 }
 
-export const Brand = () => html`<a class="brand" href="/"><img src="/assets/logo.svg" width="22" height="22" alt="" /><span>Pallas</span></a>`;
+export const Brand = () => html`<a class="brand" href="/"><img src=${asset("logo.svg")} width="22" height="22" alt="" /><span>Pallas</span></a>`;
 
 function Navigation() {
   const section = route.value?.definition.section;
@@ -60,7 +70,7 @@ function Footer() {
   const logout = () => post("/logout").then(() => (session.value = null), failed);
   return html`<div class="nav-foot"><${Stream} />
     <span class="account"><${Icon} name="user" /><span>${session.value?.account}</span></span>
-    <${Menu} up label=${`Theme: ${now[2]}`} icon=${now[1]} actions=${THEMES.map(([name, icon, label]) => ({
+    <${Menu} label=${`Theme: ${now[2]}`} icon=${now[1]} actions=${THEMES.map(([name, icon, label]) => ({
       label, icon, checked: theme.value === name, act: () => (theme.value = name) }))} />
     <${IconButton} icon="log-out" label="Log out" onClick=${logout} /></div>`;
 }

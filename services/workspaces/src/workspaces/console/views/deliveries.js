@@ -7,8 +7,8 @@ import { Loading, useLoaded } from "../parts/load.js";
 import { navigate } from "../router.js";
 import { failed, toast } from "../parts/toast.js";
 
-/** @typedef {import("../api").HookRunView} Run */
-/** @typedef {import("../api").HookRuns} Runs */
+/** @typedef {import("../answers").HookRunView} Run */
+/** @typedef {import("../answers").HookRuns} Runs */
 
 const PAGE = 50;
 
@@ -57,7 +57,7 @@ const Waiting = ({ due }) => html`<p class="waiting" role="status">${due === 0 ?
 
 /** @param {{chosen: string}} props */
 function Instances({ chosen }) {
-  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../api").Instances} */ found) => found.instances), [], ["instance"]);
+  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance"]);
   const choose = (/** @type {Event} */ event) => {
     const id = /** @type {HTMLSelectElement} */ (event.target).value;
     navigate(id ? `/deliveries?instance=${encodeURIComponent(id)}` : "/deliveries", { replace: true });

@@ -6,8 +6,8 @@ import { Empty, HealthBadge } from "../parts/basic.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { Time } from "../parts/time.js";
 
-/** @typedef {import("../api").AgentStatus} Status */
-/** @typedef {import("../api").AgentStatuses} Statuses */
+/** @typedef {import("../answers").AgentStatus} Status */
+/** @typedef {import("../answers").AgentStatuses} Statuses */
 
 const ORDER = ["error", "degraded", "unknown", "ok"];
 const WORDS = /** @type {Record<string, string>} */ ({ ok: "healthy", degraded: "degraded", error: "unhealthy", unknown: "not yet checked" });

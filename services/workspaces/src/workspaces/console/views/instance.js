@@ -13,7 +13,7 @@ import { TeamToken } from "../parts/reveal.js";
 import { Time } from "../parts/time.js";
 import { failed, toast } from "../parts/toast.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
+/** @typedef {import("../answers").InstanceView} Instance */
 /** @typedef {"rename" | "token" | "delete" | null} Open */
 
 /** @param {{params: {id: string}}} props */
@@ -83,9 +83,9 @@ const About = ({ instance, onToken }) => html`<section class="card" aria-labelle
 
 /** @param {{id: string}} props */
 function Runs({ id }) {
-  const loaded = useLoaded(() => /** @type {Promise<import("../api").HookRuns>} */ (get(`/hooks?instance_id=${encodeURIComponent(id)}&limit=10`)), [id], ["hooks"]);
+  const loaded = useLoaded(() => /** @type {Promise<import("../answers").HookRuns>} */ (get(`/hooks?instance_id=${encodeURIComponent(id)}&limit=10`)), [id], ["hooks"]);
   return html`<section aria-labelledby="runs-title" class="stack-small"><div class="row"><h2 id="runs-title" class="grow">Deliveries</h2>
       <a href=${`/deliveries?instance=${encodeURIComponent(id)}`}>All deliveries</a></div>
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />`
-      : loaded.data.runs.length ? html`<${DeliveryTable} runs=${loaded.data.runs} />` : html`<p class="muted">Mnemosyne was not told anything about this instance yet.</p>`}</section>`;
+      : loaded.data.runs.length ? html`<${DeliveryTable} runs=${loaded.data.runs} label="Deliveries of this instance" />` : html`<p class="muted">Mnemosyne was not told anything about this instance yet.</p>`}</section>`;
 }

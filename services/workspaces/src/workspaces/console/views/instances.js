@@ -8,10 +8,10 @@ import { Agents, StatusPill, Unprovisioned, Unusable, counted, shortUrl } from "
 import { Loading, useLoaded } from "../parts/load.js";
 import { Time } from "../parts/time.js";
 
-/** @typedef {import("../api").InstanceView} Instance */
+/** @typedef {import("../answers").InstanceView} Instance */
 
 export default function InstancesView() {
-  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../api").Instances} */ found) => found.instances), [], ["instance", "health"]);
+  const loaded = useLoaded(() => get("/pallas").then((/** @type {import("../answers").Instances} */ found) => found.instances), [], ["instance", "health"]);
   const [adding, setAdding] = useState(false);
   useEffect(() => void (document.title = "Pallas instances · Pallas"), []);
   const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setAdding(true)}>Add instance<//>`;

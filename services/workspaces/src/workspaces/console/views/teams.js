@@ -9,7 +9,7 @@ import { confirm } from "../parts/dialog.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { toast } from "../parts/toast.js";
 
-/** @typedef {import("../api").WorkspaceView} Workspace */
+/** @typedef {import("../answers").WorkspaceView} Workspace */
 
 /** @param {{params: {ws: string}}} props */
 export default function WorkspaceSettings({ params }) {
@@ -23,7 +23,7 @@ export default function WorkspaceSettings({ params }) {
   return html`<div class="page">
     <nav aria-label="Breadcrumb" class="crumbs"><a href=${`/workspaces/${ws}`} dir="auto"><${Icon} name="arrow-left" size=${14} />${workspace.name}</a></nav>
     <header><div><h1>Workspace settings</h1><p>The teams whose agents can be talked to here, and what they may read.</p></div></header>
-    <${AttachedTeams} key=${ws} workspace=${workspace} />
+    <${AttachedTeams} key=${ws} workspace=${workspace} onSaved=${loaded.set} />
     <${Name} key=${`name ${ws}`} workspace=${workspace} onSaved=${loaded.set} />
     <${End} workspace=${workspace} />
   </div>`;
@@ -64,10 +64,11 @@ function Name({ workspace, onSaved }) {
 
 /** @param {{workspace: Workspace}} props */
 function End({ workspace }) {
-  const conversations = workspace.conversations === 1 ? "its conversation" : `its ${workspace.conversations} conversations`;
+  const count = workspace.conversations;
+  const what = count === 0 ? "The workspace is" : `The workspace and its ${count === 1 ? "conversation" : `${count} conversations`} are`;
   const drop = () => confirm({
     title: `Delete ${workspace.name}?`,
-    text: `The workspace and ${workspace.conversations ? conversations : "everything in it"} are deleted for good. Attached teams can no longer read its libraries.`,
+    text: `${what} deleted for good. Attached teams can no longer read its libraries.`,
     action: "Delete workspace",
     danger: true,
     act: async () => {
@@ -78,5 +79,5 @@ function End({ workspace }) {
     },
   });
   return html`<section class="card" aria-labelledby="end-title"><header><div class="grow"><h2 id="end-title">Delete the workspace</h2>
-    <p class="muted">With ${conversations}. This cannot be undone.</p></div><${Button} kind="danger" icon="trash-2" onClick=${drop}>Delete<//></header></section>`;
+    <p class="muted">${what} deleted for good.</p></div><${Button} kind="danger" icon="trash-2" onClick=${drop}>Delete<//></header></section>`;
 }

@@ -1,1 +1,61 @@
-export default function V(){return null}
+// A workspace: its conversations, and the chat of one of them.
+import { asset, html, useEffect, useMemo, useSignal } from "../lib.js";
+import { path, post } from "../api.js";
+import { on } from "../events.js";
+import { navigate } from "../router.js";
+import { workspaces } from "../state.js";
+import { Button, Empty, Icon, IconButton } from "../parts/basic.js";
+import { Agents } from "../chat/agents.js";
+import { ChatPane } from "../chat/chat.js";
+import { Composer } from "../chat/composer.js";
+import { ConversationList, Conversations } from "../chat/conversations.js";
+import { firstMessages } from "../chat/drafts.js";
+
+/** @param {{params: {ws: string, c?: string}}} props */
+export default function Workspace({ params: { ws, c } }) {
+  const agents = useMemo(() => new Agents(ws), [ws]);
+  const conversations = useMemo(() => new Conversations(ws), [ws]);
+  const listed = useSignal(false);
+  useEffect(() => {
+    void agents.load();
+    void conversations.load();
+    return () => {
+      agents.close();
+      conversations.close();
+    };
+  }, [ws]);
+  useEffect(() => on("conversation_deleted", ({ id }) => id === c && navigate(`/workspaces/${ws}`, { replace: true })), [ws, c]);
+  const workspace = workspaces.value?.find((each) => each.id === ws);
+  const name = workspace?.name ?? "";
+  useEffect(() => {
+    if (!c) document.title = `${name || "Workspace"} · Pallas`;
+  }, [name, c]);
+  useEffect(() => void (listed.value = false), [c]);
+  if (workspaces.value && !workspace)
+    return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+
+  const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && (listed.value = false);
+  const toggle = html`<${IconButton} icon="panel-left" class="list-toggle" label="Conversations" aria-expanded=${listed.value} onClick=${() => (listed.value = !listed.value)} />`;
+  return html`<div class=${listed.value ? "workspace listed" : "workspace"} onKeyDown=${keys}>
+    <section class="conversations" aria-label="Conversations">
+      <header><h2 class="ellipsis" dir="auto" title=${name}>${name}</h2>
+        <a class="icon-button" href=${`/workspaces/${ws}/settings`} aria-label="Workspace settings" title="Workspace settings"><${Icon} name="settings" /></a></header>
+      <${Button} href=${`/workspaces/${ws}`} icon="plus" class="new" onClick=${() => (listed.value = false)}>New conversation<//>
+      <${ConversationList} conversations=${conversations} current=${c} onPick=${() => (listed.value = false)} /></section>
+    <div class="list-scrim" onClick=${() => (listed.value = false)} />
+    ${c ? html`<${ChatPane} key=${c} id=${c} agents=${agents} toggle=${toggle} />` : html`<${NewChat} key=${ws} ws=${ws} name=${name} agents=${agents} toggle=${toggle} />`}
+  </div>`;
+}
+
+/** A conversation begins with its first message. @param {{ws: string, name: string, agents: Agents, toggle: import("../lib.js").View}} props */
+function NewChat({ ws, name, agents, toggle }) {
+  const send = async (/** @type {{id: string, text: string, pictures: import("../chat/images.js").Picture[]}} */ { id, text, pictures }) => {
+    const made = /** @type {import("../answers").ConversationView} */ (await post(path`/workspaces/${ws}/conversations`, {}));
+    firstMessages.set(made.id, { draft: { id, text }, pictures });
+    navigate(`/workspaces/${ws}/conversations/${made.id}`);
+  };
+  const empty = agents.picker.value?.empty;
+  return html`<section class="chat new-chat" aria-label="New conversation"><header class="chat-head">${toggle}<h1 class="ellipsis">New conversation</h1></header>
+    <div class="greeting"><img src=${asset("logo.svg")} alt="" width="40" height="40" /><h2 dir="auto">${empty ? "Attach a team to begin" : `What should the agents of ${name || "this workspace"} do?`}</h2></div>
+    <${Composer} place=${`new.${ws}`} agents=${agents} send=${send} /></section>`;
+}

@@ -6,9 +6,8 @@ import { workspaces } from "../state.js";
 import { Button, Empty, Field, Icon, Skeleton } from "../parts/basic.js";
 import { Dialog, confirm } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
-import { Time } from "../parts/time.js";
 
-/** @typedef {import("../api").WorkspaceView} WorkspaceView */
+/** @typedef {import("../answers").WorkspaceView} WorkspaceView */
 
 export default function Workspaces() {
   const [dialog, setDialog] = useState(/** @type {"new" | WorkspaceView | null} */ (null));
@@ -26,7 +25,7 @@ export default function Workspaces() {
 
 /** @param {{workspace: WorkspaceView, rename: () => void}} props */
 function Card({ workspace, rename }) {
-  const { id, name, conversations, instance_ids: teams, created_at: at } = workspace;
+  const { id, name, conversations, instance_ids: teams } = workspace;
   const drop = () => confirm({
     title: `Delete “${name}”?`, action: "Delete workspace", danger: true,
     text: `Its ${conversations === 1 ? "conversation is" : `${conversations} conversations are`} deleted for good, and its teams lose access to its libraries.`,
@@ -42,7 +41,7 @@ function Card({ workspace, rename }) {
       { label: "Rename", icon: "pencil", act: rename },
       { label: "Delete", icon: "trash-2", danger: true, act: drop }]} />
     <p class="facts"><span><${Icon} name="users" size=${14} />${count(teams.length, "team")}</span>
-      <span><${Icon} name="message-square" size=${14} />${count(conversations, "conversation")}</span><span class="end"><${Time} at=${at} /></span></p></li>`;
+      <span><${Icon} name="message-square" size=${14} />${count(conversations, "conversation")}</span></p></li>`;
 }
 
 /** @param {number} n @param {string} what */

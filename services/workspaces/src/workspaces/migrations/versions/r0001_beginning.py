@@ -171,10 +171,10 @@ def _messages() -> None:
             sa.Column(name, sa.Text())
             for name in ("agent_instance_id", "agent_server_id", "agent_title", "key", "error_code", "error")
         ),
-        sa.Column("turn_id", sa.Text(), index=True),
+        sa.Column("turn_id", sa.Text()),
         *(sa.Column(name, JSONB()) for name in ("usage", "progress", "question", "answers")),
         sa.Column("remembers_from", sa.Integer()),
-        sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("images_from", sa.Integer()),
         sa.Column("owner", sa.Text()),
         sa.Column("leased_until", _TIME),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("0"), nullable=False),
@@ -187,6 +187,7 @@ def _messages() -> None:
     unfinished = sa.text("status in ('sending', 'asking')")
     op.create_index("one_reply_at_a_time", "messages", ["conversation_id"], unique=True, postgresql_where=unfinished)
     op.create_index("changed_messages", "messages", ["conversation_id", "revision"])
+    op.create_index("ix_messages_turn_id", "messages", ["turn_id"])
     op.create_table(
         "images",
         sa.Column("id", _UUID, primary_key=True),

@@ -2,7 +2,7 @@
  * @import { Bar } from "./tree.js"
  * @import { Range } from "./scale.js"
  * @import { Signal } from "../../lib.js" */
-import { html, useSignal } from "../../lib.js";
+import { classes, html, useSignal } from "../../lib.js";
 import { selected, ticks } from "./scale.js";
 import { stretches } from "./strip.js";
 import { tickText } from "./words.js";
@@ -45,7 +45,7 @@ const mark = (marked) =>
 export function Axis({ range, onMarked }) {
   const { marked, handlers } = useMarking(range.value, onMarked);
   return html`<div class="wf-axis" role="columnheader" aria-label="Time since the request" ...${handlers}>
-    ${ticks(range.value).map(({ at, x }) => html`<span key=${at} class=${x > 96 ? "wf-tick last" : "wf-tick"} style=${{ "--x": x }}>${tickText(at, range.value.to)}</span>`)}
+    ${ticks(range.value).map(({ at, x }) => html`<span key=${at} class=${classes("wf-tick", x < 3 && "first", x > 96 && "last")} style=${{ "--x": x }}>${tickText(at, range.value.to)}</span>`)}
     ${mark(marked)}
   </div>`;
 }

@@ -1,8 +1,8 @@
 /** The details of the bar under the pointer, else of the focused one, in a line that keeps its place.
  * @import { Bar } from "./tree.js" */
-import { html } from "../../lib.js";
-import { Icon } from "../icon.js";
-import { KINDS } from "./kinds.js";
+import { classes, html } from "../../lib.js";
+import { Icon } from "../basic.js";
+import { KINDS, NAMED } from "./kinds.js";
 import { duration, tokens } from "./words.js";
 
 /** @param {{bar: Bar | undefined, length: number}} props `length` is that of the turn, in milliseconds */
@@ -11,13 +11,13 @@ export function Inspector({ bar, length }) {
   const kind = KINDS[bar.kind];
   const share = bar.took_ms !== null && length > 0 ? Math.round((100 * bar.took_ms) / length) : 0;
   return html`<div class="wf-inspector">
-    <span class=${`wf-icon k-${bar.kind}`}><${Icon} name=${kind.icon} /></span>
-    <span class="wf-title"><b>${kind.name}</b> ${bar.what}</span>
+    <span class=${classes("wf-icon", `k-${bar.kind}`, bar.failed && "failed")}><${Icon} name=${kind.icon} /></span>
+    <span class="wf-title">${NAMED.has(bar.kind) && html`<b>${kind.name}</b> `}${bar.what}</span>
     <dl>
       <div><dt>at</dt><dd>${duration(bar.after_ms)}</dd></div>
       ${bar.took_ms !== null && html`<div><dt>took</dt><dd>${duration(bar.took_ms)}${share ? html` <span class="muted">${share} %</span>` : null}</dd></div>`}
       ${tokens(bar) && html`<div><dt>tokens</dt><dd>${tokens(bar)}</dd></div>`}
-      ${bar.attempt > 0 && bar.kind !== "attempt" && html`<div><dt>attempt</dt><dd>${bar.attempt}</dd></div>`}
+      ${bar.attempt > 0 && !["attempt", "queue"].includes(bar.kind) && html`<div><dt>attempt</dt><dd>${bar.attempt}</dd></div>`}
       ${bar.note && html`<div class=${bar.failed ? "failed" : ""}><dt class="hidden">note</dt><dd>${bar.note}</dd></div>`}
       ${bar.taken_over && html`<div><dt class="hidden">note</dt><dd>taken over by a later attempt</dd></div>`}
     </dl>

@@ -1,7 +1,6 @@
-/** What the kinds of bars are called and which icon they have.
- * @import { BarKind } from "./tree.js" */
+// What the kinds of bars are called and which icon they have.
 
-/** @type {Readonly<Record<BarKind, {name: string, icon: string}>>} */
+/** @type {Readonly<Record<import("./tree.js").BarKind, {name: string, icon: string}>>} */
 export const KINDS = {
   queue: { name: "Waiting", icon: "timer" },
   attempt: { name: "Attempt", icon: "server" },
@@ -18,3 +17,6 @@ export const KINDS = {
 
 /** Bars that contain others are drawn as thin lines, so that what takes the time stands out. */
 export const CONTAINERS = new Set(["attempt", "step"]);
+
+/** Bars whose text is a name, and no sentence of its own. */
+export const NAMED = new Set(["model", "tool", "agent"]);

@@ -166,6 +166,11 @@ export interface Instances {
 
 export type JwtState = "none" | "ready" | "revealed";
 
+export interface LinkView {
+  url: string;
+  expires_at: string;
+}
+
 export interface MessagePage {
   conversation: ConversationView;
   messages: MessageView[];
@@ -257,6 +262,13 @@ export interface SettingsView {
 
 export type TeamStatus = "pending" | "provisioned" | "failed";
 
+export interface TurnAgent {
+  team: string;
+  agent: string;
+  title: string;
+  model: string | null;
+}
+
 export interface TurnContent {
   asked: Record<string, unknown> | null;
   answer: unknown;
@@ -282,6 +294,11 @@ export interface TurnLine {
   replay_of: string | null;
 }
 
+export interface TurnModels {
+  models: string[];
+  agents: TurnAgent[];
+}
+
 export interface TurnPage {
   turns: TurnLine[];
   next: string | null;
@@ -299,6 +316,7 @@ export interface TurnTimes {
 
 export interface TurnView {
   turn: TurnLine;
+  parent_id: string | null;
   bars: Bar[];
   times: TurnTimes;
   trace: string | null;

@@ -1,0 +1,145 @@
+"""Conversations: list, create, rename, delete."""
+
+import re
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from sqlalchemy import exists, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_contracts.errors import Conflict, NotFound, Rejected
+from pallas_postgres.engine import reading
+from workspaces.answers import ConversationPage, ConversationView
+from workspaces.chat.locking import (
+    changing,
+    is_answering,
+    lock_conversation,
+    tell_conversation,
+    unknown_conversation,
+)
+from workspaces.chat.views import RUNNING, conversation_view
+from workspaces.live.hub import ALL, WORK, Hub
+from workspaces.tables import ChatMessage, Conversation, Workspace
+
+LONGEST_TITLE = 200
+LONGEST_MADE_TITLE = 80
+_CURSOR = re.compile(r"(.+)_([0-9a-f-]{36})")
+
+
+class Conversations:
+    """The conversations of all workspaces."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def page(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
+        """A page of a workspace's conversations, the latest first.
+
+        Raises:
+            NotFound: there is no such workspace.
+            Rejected: `before` is no `next` of a page.
+        """
+        running = exists().where(ChatMessage.conversation_id == Conversation.id, ChatMessage.status.in_(RUNNING))
+        latest = tuple_(Conversation.updated_at, Conversation.id)
+        wanted = select(Conversation, running).where(Conversation.workspace_id == workspace_id)
+        if before is not None:
+            wanted = wanted.where(latest < _cursor_of(before))
+        wanted = wanted.order_by(Conversation.updated_at.desc(), Conversation.id.desc()).limit(limit + 1)
+        async with reading(self._engine) as session:
+            if await session.get(Workspace, workspace_id) is None:
+                raise _unknown_workspace()
+            rows = (await session.execute(wanted)).all()
+        views = [conversation_view(row, answering=answering) for row, answering in rows[:limit]]
+        more = len(rows) > limit
+        return ConversationPage(conversations=tuple(views), next=_cursor(views[-1]) if more else None)
+
+    async def create(self, workspace_id: str, title: str, conversation_id: str | None) -> ConversationView:
+        """Create a conversation. The id may be chosen; the same id again is the same conversation.
+
+        Raises:
+            NotFound: there is no such workspace.
+            Conflict: the id is that of a conversation in another workspace.
+        """
+        conversation_id = conversation_id or str(uuid4())
+        new = insert(Conversation).values(id=conversation_id, workspace_id=workspace_id, title=title)
+        async with changing(self._engine) as session:
+            workspace = (
+                select(Workspace.id).where(Workspace.id == workspace_id).with_for_update(key_share=True, read=True)
+            )
+            if await session.scalar(workspace) is None:
+                raise _unknown_workspace()
+            is_new = (await session.execute(new.on_conflict_do_nothing().returning(Conversation.id))).one_or_none()
+            conversation = await lock_conversation(session, conversation_id)
+            if conversation.workspace_id != workspace_id:
+                raise Conflict("id: a conversation of another workspace has this id", code="id_taken", field="id")
+            answering = await is_answering(session, conversation_id)
+            if is_new:
+                await tell_conversation(session, conversation, answering=False)
+        return conversation_view(conversation, answering=answering)
+
+    async def rename(self, conversation_id: str, title: str) -> ConversationView:
+        """Give a conversation another title.
+
+        Raises:
+            NotFound: there is no such conversation.
+        """
+        async with changing(self._engine) as session:
+            conversation = await lock_conversation(session, conversation_id)
+            conversation.title = title
+            await session.flush()
+            answering = await is_answering(session, conversation_id)
+            await tell_conversation(session, conversation, answering=answering)
+        return conversation_view(conversation, answering=answering)
+
+    async def delete(self, conversation_id: str) -> None:
+        """Delete a conversation with its messages. A reply that an agent is called for is cancelled.
+
+        Raises:
+            NotFound: there is no such conversation.
+        """
+        async with changing(self._engine) as session:
+            conversation = await lock_conversation(session, conversation_id)
+            await session.delete(conversation)
+            await session.flush()
+            await Hub.tell_in(session, ALL, "conversation_deleted", {"id": conversation_id})
+            await Hub.tell_in(session, WORK, "replies", {})
+
+    async def must_exist(self, conversation_id: str) -> None:
+        """Check that there is such a conversation.
+
+        Raises:
+            NotFound: there is none.
+        """
+        async with reading(self._engine) as session:
+            if await session.get(Conversation, conversation_id) is None:
+                raise unknown_conversation()
+
+
+def title_of(text: str) -> str:
+    """The title that a conversation gets from its first message: the beginning of its first line."""
+    line = " ".join(next((line for line in text.splitlines() if line.strip()), "Image").split())
+    if len(line) <= LONGEST_MADE_TITLE:
+        return line
+    cut = line[:LONGEST_MADE_TITLE]
+    whole_words = cut.rpartition(" ")[0]
+    return f"{whole_words if len(whole_words) > LONGEST_MADE_TITLE // 2 else cut}…"
+
+
+def _cursor(last: ConversationView) -> str:
+    return f"{last.updated_at.isoformat().replace('+00:00', 'Z')}_{last.id}"
+
+
+def _cursor_of(text: str) -> tuple[datetime, str]:
+    try:
+        moment, conversation_id = _CURSOR.fullmatch(text).groups()  # pyright: ignore[reportOptionalMemberAccess]
+        at = datetime.fromisoformat(moment)
+        if at.tzinfo is None:
+            raise ValueError("no time zone")
+        return at, str(UUID(conversation_id))
+    except (AttributeError, ValueError) as error:
+        raise Rejected("before: must be the `next` of a page", field="before") from error
+
+
+def _unknown_workspace() -> NotFound:
+    return NotFound("there is no such workspace", code="unknown_workspace")

@@ -1,0 +1,130 @@
+"""Ends and begins replies on behalf of the person: cancel, retry, answer a question."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+from uuid import uuid4
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from pallas_contracts.errors import Conflict
+from workspaces.answers import MessageView, Sent, SettingsView
+from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
+from workspaces.chat.history import Plan, plan_history
+from workspaces.chat.locking import change_reply, changing, is_answering, lock_reply, touch_conversation
+from workspaces.chat.model import Claim
+from workspaces.chat.sending import answering, begun, sent_as
+from workspaces.chat.stored import read_entries, read_limits
+from workspaces.chat.views import RUNNING, message_view
+from workspaces.live.hub import WORK, Hub
+from workspaces.tables import ChatMessage, Image
+
+_NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "usage", "progress", "question", "answers"))
+_NO_ANSWER = ("unreachable", "connection_lost", "unavailable")
+"""How a call has failed that may have an answer after all: it is repeated, under the same key."""
+
+
+class Deciding:
+    """What the person decides about replies. `start` begins with a reply."""
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        owner: str,
+        wellness: Wellness,
+        defaults: SettingsView,
+        start: Callable[[Claim], None],
+    ) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._wellness = wellness
+        self._defaults = defaults
+        self._start = start
+
+    async def cancel(self, reply_id: str) -> MessageView:
+        """End a reply. The replica that calls the agent hears of it and ends the call.
+
+        Raises:
+            NotFound: there is no such reply.
+            Conflict: it has ended (`not_running`).
+        """
+        ended = {
+            "status": "cancelled", "ended_at": func.now(), "owner": None, "leased_until": None,
+            "progress": None, "question": None,
+        }  # fmt: skip
+        async with changing(self._engine) as session:
+            conversation, _ = await lock_reply(session, reply_id)
+            reply = await change_reply(session, reply_id, ended, ChatMessage.status.in_(RUNNING))
+            if reply is None:
+                raise Conflict("this reply has ended", code="not_running")
+            await touch_conversation(session, conversation.id, answering=False)
+            await Hub.tell_in(session, WORK, "replies", {})
+        return message_view(reply)
+
+    async def answer(
+        self,
+        reply_id: str,
+        question_id: str | None,
+        action: Literal["accept", "decline", "cancel"],
+        content: dict[str, Any] | None,
+    ) -> MessageView:
+        """Answer what the agent asks. The first answer counts.
+
+        Raises:
+            NotFound: there is no such reply.
+            Conflict: the agent asks nothing (`not_asking`), or something else by now (`answered`).
+        """
+        async with changing(self._engine) as session:
+            _, reply = await lock_reply(session, reply_id)
+            if reply.status != "asking" or reply.question is None:
+                raise Conflict("the agent asks nothing, or has an answer", code="not_asking")
+            asked = reply.question["id"]
+            if question_id not in (None, asked):
+                raise Conflict("this question has an answer, and there is another one", code="answered")
+            answers = {**(reply.answers or {}), asked: {"action": action, "content": content}}
+            values = {"status": "sending", "question": None, "answers": answers}
+            changed = await change_reply(session, reply_id, values)
+            assert changed is not None, "its conversation is locked"
+            await Hub.tell_in(session, WORK, "replies", {})
+        return message_view(changed)
+
+    async def retry(self, reply_id: str, wanted: Wanted | None) -> Sent:
+        """Call an agent again for a reply that failed or was cancelled: the same agent, or another one.
+
+        Raises:
+            NotFound: there is no such reply.
+            Conflict: it has not failed (`not_failed`), or an agent is answering (`answering`).
+            Denied, Rejected, Unavailable: as for a message.
+        """
+        try:
+            async with changing(self._engine) as session:
+                message_id, claim = await self._begin_again(session, reply_id, wanted)
+        except IntegrityError as error:
+            raise answering() from error
+        self._start(claim)
+        return sent_as(claim.conversation_id, message_id, reply_id)
+
+    async def _begin_again(self, session: AsyncSession, reply_id: str, wanted: Wanted | None) -> tuple[str, Claim]:
+        conversation, reply = await lock_reply(session, reply_id)
+        if await is_answering(session, conversation.id):
+            raise answering()
+        if reply.status not in ("failed", "cancelled"):
+            raise Conflict("this reply has not failed", code="not_failed")
+        named = reply.agent_instance_id, reply.agent_server_id or ""
+        chosen = await choose_agent(session, conversation.workspace_id, wanted or Wanted(named[1], named[0]))
+        asked = ChatMessage.conversation_id == conversation.id, ChatMessage.seq == reply.seq - 1
+        message_id = (await session.execute(select(ChatMessage.id).where(*asked))).scalar_one()
+        images = select(func.count()).select_from(Image).where(Image.message_id == message_id)
+        must_see(chosen, await session.scalar(images) or 0)
+        self._wellness.check(chosen)
+        key, plan = reply.key or "", Plan(reply.remembers_from or reply.seq - 1, reply.images_from)
+        if reply.error_code not in _NO_ANSWER or (chosen.instance_id, chosen.server_id) != named:
+            *before, entry = await read_entries(session, conversation.id, reply.seq, images=chosen.model.vision)
+            plan = plan_history(before, entry, chosen.model, await read_limits(session, self._defaults))
+            key = str(uuid4())
+        values = begun(self._owner, chosen, key, reply.attempt + 1, plan)
+        again = await change_reply(session, reply_id, {**_NOTHING, "content": "", **values})
+        assert again is not None, "its conversation is locked"
+        await touch_conversation(session, conversation.id, answering=True)
+        return message_id, Claim.of(again, taken_over=False)

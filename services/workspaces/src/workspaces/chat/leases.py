@@ -1,0 +1,121 @@
+"""Who calls agents for which replies: leases in the rows of the replies.
+
+A replica renews the leases of its replies twice a second, all in one statement. That neither waits for locked rows nor
+locks any for long; a row that is locked just then is renewed the next time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Text, bindparam, cast, func, or_, select, update
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from workspaces.chat.locking import changing, tell_message
+from workspaces.chat.model import LEASE, Claim
+from workspaces.chat.views import RUNNING
+from workspaces.live.hub import WORK, Hub
+from workspaces.tables import REVISIONS, ChatMessage, Conversation
+
+MOST_CLAIMED = 50
+INTERRUPTED = "interrupted"
+"""The code of a reply whose caller was lost, of an agent that cannot be asked for the same answer again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """What became of the replies of this replica: `answers` of those it still has, and those that it has `lost`."""
+
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    lost: frozenset[str] = frozenset()
+
+
+class Leases:
+    """The leases of one replica, `owner`."""
+
+    def __init__(self, engine: AsyncEngine, owner: str) -> None:
+        self._engine = engine
+        self.owner = owner
+
+    async def renew(self, held: Mapping[str, Claim], progress: Mapping[str, dict[str, Any]]) -> Renewed:
+        """Renew the leases, and store the last progress of the replies.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        if not held:
+            return Renewed()
+        mine = ChatMessage.owner == self.owner, ChatMessage.status.in_(RUNNING)
+        free = (
+            select(ChatMessage.id)
+            .where(ChatMessage.id.in_(held), *mine)
+            .with_for_update(skip_locked=True, key_share=True)
+        )
+        values: dict[str, Any] = {"leased_until": func.now() + LEASE}
+        if progress:
+            new = cast(bindparam("progress", {str(name): line for name, line in progress.items()}), JSONB)
+            values["progress"] = func.coalesce(new[cast(ChatMessage.id, Text)], ChatMessage.progress)
+        renewed = update(ChatMessage).where(ChatMessage.id.in_(free)).values(**values)
+        renewed = renewed.returning(ChatMessage.id, ChatMessage.attempt, ChatMessage.answers)
+        async with changing(self._engine) as session:
+            rows = (await session.execute(renewed, execution_options={"synchronize_session": False})).all()
+            still = dict[str, dict[str, Any]](
+                (row.id, row.answers or {}) for row in rows if row.attempt == held[row.id].attempt
+            )
+            lost = set(held) - set(still)
+            if lost:
+                now = (await session.scalars(select(ChatMessage).where(ChatMessage.id.in_(lost)))).all()
+                lost -= {row.id for row in now if self._still_of(held[row.id], row)}
+        return Renewed(still, frozenset(lost))
+
+    def _still_of(self, claim: Claim, row: ChatMessage) -> bool:
+        """Whether the row was only locked, or would still take the answer of a replica that was believed dead."""
+        if row.status in RUNNING:
+            return row.owner == self.owner and row.attempt == claim.attempt
+        return row.error_code == INTERRUPTED and row.key == claim.key
+
+    async def take_over(self) -> list[Claim]:
+        """Claim replies that nobody holds any more.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        left = (
+            ChatMessage.status.in_(RUNNING),
+            or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now()),
+        )
+        async with changing(self._engine) as session:
+            of_those = select(ChatMessage.conversation_id).where(*left).limit(MOST_CLAIMED)
+            conversations = select(Conversation.id).where(Conversation.id.in_(of_those))
+            locked = conversations.with_for_update(skip_locked=True, key_share=True)
+            names = (await session.scalars(locked)).all()
+            if not names:
+                return []
+            claimed = (
+                update(ChatMessage)
+                .where(ChatMessage.conversation_id.in_(names), *left)
+                .values(
+                    owner=self.owner,
+                    leased_until=func.now() + LEASE,
+                    attempt=ChatMessage.attempt + 1,
+                    revision=REVISIONS.next_value(),
+                )
+                .returning(ChatMessage)
+            )
+            rows = (await session.scalars(claimed)).all()
+            for row in rows:
+                await tell_message(session, row)
+        return [Claim.of(row, taken_over=True) for row in rows]
+
+    async def release(self, reply_ids: Sequence[str]) -> None:
+        """Let other replicas have these replies at once.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        mine = ChatMessage.owner == self.owner, ChatMessage.status.in_(RUNNING)
+        released = update(ChatMessage).where(ChatMessage.id.in_(reply_ids), *mine).values(owner=None, leased_until=None)
+        async with changing(self._engine) as session:
+            await session.execute(released, execution_options={"synchronize_session": False})
+            await Hub.tell_in(session, WORK, "replies", {})

@@ -1,0 +1,105 @@
+"""Reads what a conversation holds: sizes of messages for planning, and contents for a call."""
+
+import asyncio
+import base64
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import case, func, null, select
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from pallas_postgres.engine import reading
+from workspaces.answers import SettingsView
+from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
+from workspaces.chat.model import Claim
+from workspaces.stored_settings import stored_settings
+from workspaces.tables import ChatMessage, Image
+
+NO_IMAGE = "[image]"
+"""What stands for an image that is not sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A stored message. The data of a picture is None if it is not to be sent again."""
+
+    seq: int
+    role: str
+    status: str
+    content: str
+    pictures: list[tuple[str, bytes | None]] = field(default_factory=list[tuple[str, bytes | None]])
+
+
+async def read_limits(session: AsyncSession, defaults: SettingsView) -> Limits:
+    """The limits of history in the global settings."""
+    settings = await stored_settings(session, defaults)
+    return Limits(settings.history_share, settings.history_messages, settings.history_bytes)
+
+
+async def read_entries(
+    session: AsyncSession, conversation_id: str, before: int | None = None, *, images: bool
+) -> list[Entry]:
+    """The newest messages before a `seq`, the oldest first. Without `images` their images are left out."""
+    of_conversation = ChatMessage.conversation_id == conversation_id
+    size = func.octet_length(ChatMessage.content).label("size")
+    wanted = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, size).where(of_conversation)
+    if before is not None:
+        wanted = wanted.where(ChatMessage.seq < before)
+    rows = (await session.execute(wanted.order_by(ChatMessage.seq.desc()).limit(MOST_ENTRIES))).all()[::-1]
+    sizes = defaultdict[str, list[int]](list)
+    if images and rows:
+        with_images = select(Image.message_id, func.octet_length(Image.data)).join(ChatMessage)
+        for message_id, bytes_ in await session.execute(with_images.where(of_conversation)):
+            sizes[message_id].append(bytes_)
+    return [Entry(row.seq, row.role, row.status, row.size, tuple(sizes[row.id])) for row in rows]
+
+
+async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
+    """The arguments of the call for a reply (interface contract, section 2)."""
+    asked = claim.seq - 1
+    wanted = ChatMessage.conversation_id == claim.conversation_id, ChatMessage.seq.between(claim.plan.first, asked)
+    with_data = ChatMessage.seq >= (asked if claim.plan.images is None else min(claim.plan.images, asked))
+    picture = select(Image.message_id, Image.mime_type, case((with_data, Image.data), else_=null()).label("data"))
+    async with reading(engine) as session:
+        named = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, ChatMessage.content)
+        rows = (await session.execute(named.where(*wanted).order_by(ChatMessage.seq))).all()
+        lines = {row.id: Line(row.seq, row.role, row.status, row.content) for row in rows}
+        for row in await session.execute(picture.join(ChatMessage).where(*wanted).order_by(Image.position)):
+            lines[row.message_id].pictures.append((row.mime_type, row.data))
+    found = list(lines.values())
+    if any(line.pictures for line in found):
+        return await asyncio.to_thread(arguments_of, found, claim)
+    return arguments_of(found, claim)
+
+
+def arguments_of(lines: Sequence[Line], claim: Claim) -> dict[str, Any]:
+    """The arguments, from the messages that are sent: the last one is to be answered."""
+    *before, asked = lines
+    history = list[dict[str, Any]]()
+    for line, reply in pairwise(before):
+        if line.role == "user" and reply.role == "assistant" and reply.status == "answered":
+            history += (_said(line), _said(reply))
+    arguments: dict[str, Any] = {"message": asked.content, "conversation_id": claim.conversation_id}
+    if history:
+        arguments["history"] = history
+    if asked.pictures:
+        arguments["images"] = _encoded(asked)
+    return arguments
+
+
+def _said(line: Line) -> dict[str, Any]:
+    left_out = [NO_IMAGE for _, data in line.pictures if data is None]
+    content = "\n".join([line.content, *left_out] if line.content else left_out)
+    said: dict[str, Any] = {"role": line.role, "content": content}
+    return {**said, "images": images} if (images := _encoded(line)) else said
+
+
+def _encoded(line: Line) -> list[dict[str, str]]:
+    return [
+        {"data": base64.b64encode(data).decode(), "mime_type": mime_type}
+        for mime_type, data in line.pictures
+        if data is not None
+    ]

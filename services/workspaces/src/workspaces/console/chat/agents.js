@@ -1,0 +1,64 @@
+// The agents that can be picked in a workspace, with their health as it changes, and which one is picked.
+import { computed, signal } from "../lib.js";
+import { get, path } from "../api.js";
+import { on } from "../events.js";
+import { keep, read } from "../state.js";
+
+/** @typedef {import("../answers").AgentView} AgentView */
+
+/** @param {{instance_id: string, server_id: string}} agent */
+export const keyOf = (agent) => `${agent.instance_id}/${agent.server_id}`;
+
+export class Agents {
+  /** null until it is loaded. @type {import("../lib.js").Signal<import("../answers").Picker | null>} */
+  picker = signal(null);
+  picked = signal("");
+  wanted = "";
+  agent = computed(() => this.picker.value?.agents.find((each) => keyOf(each) === this.picked.value) ?? null);
+
+  /** @param {string} workspace */
+  constructor(workspace) {
+    this.workspace = workspace;
+    this.ends = [
+      ...["agents", "resumed", "resync"].map((kind) => on(kind, () => void this.load())),
+      on("workspace", ({ id }) => id === workspace && void this.load()),
+      on("health", (status) => this.changeHealth(status)),
+    ];
+  }
+
+  close() {
+    for (const end of this.ends) end();
+  }
+
+  async load() {
+    try {
+      const picker = /** @type {import("../answers").Picker} */ (await get(path`/workspaces/${this.workspace}/agents`));
+      this.picker.value = picker;
+      if (!this.agent.value) this.choose(this.wanted || (read(`agent.${this.workspace}`) ?? ""));
+    } catch {
+      // shown by the view, which loads the workspace too; the next event tries again
+    }
+  }
+
+  /** Pick this agent, or one that is well if it is not there. @param {string} key */
+  choose(key) {
+    this.wanted = key;
+    const all = this.picker.value?.agents ?? [];
+    const found = all.find((each) => keyOf(each) === key) ?? all.find((each) => each.health.status === "ok") ?? all[0];
+    this.picked.value = found ? keyOf(found) : "";
+  }
+
+  /** Pick it, now and when the workspace is opened again. @param {AgentView} agent */
+  pick(agent) {
+    this.picked.value = keyOf(agent);
+    keep(`agent.${this.workspace}`, keyOf(agent));
+  }
+
+  /** @param {import("../answers").AgentStatus} status */
+  changeHealth(status) {
+    const picker = this.picker.value;
+    if (!picker) return;
+    const agents = picker.agents.map((each) => (keyOf(each) === keyOf(status) ? { ...each, health: status.health } : each));
+    this.picker.value = { ...picker, agents };
+  }
+}

@@ -1,0 +1,60 @@
+// The chat of one conversation.
+import { html, useEffect, useMemo, useState } from "../lib.js";
+import { failed } from "../parts/toast.js";
+import { Banner, Button, Skeleton } from "../parts/basic.js";
+import { keyOf } from "./agents.js";
+import { Composer } from "./composer.js";
+import { ConversationMenu } from "./conversations.js";
+import { firstMessages } from "./drafts.js";
+import { Chat } from "./model.js";
+import { Transcript } from "./transcript.js";
+
+/** @param {{id: string, agents: import("./agents.js").Agents, toggle: import("../lib.js").View}} props */
+export function ChatPane({ id, agents, toggle }) {
+  const chat = useMemo(() => new Chat(id), [id]);
+  const [refused, setRefused] = useState(0);
+  // Before the composer is there, which would take it for a draft.
+  const first = useMemo(() => {
+    const found = firstMessages.get(id);
+    firstMessages.delete(id);
+    return found;
+  }, [id]);
+  useEffect(() => {
+    open(chat, agents, first).catch((error) => {
+      failed(error);
+      if (first) firstMessages.set(id, first);
+      setRefused((count) => count + 1);
+    });
+    return () => chat.close();
+  }, [chat]);
+  const view = chat.conversation.value;
+  const title = view?.title ?? "";
+  useEffect(() => void (title && (document.title = `${title} · Pallas`)), [title]);
+
+  /** @param {{id: string, text: string, pictures: import("./images.js").Picture[]}} message */
+  const send = async (message) => {
+    const agent = agents.agent.value;
+    if (agent) await chat.send({ ...message, agent });
+  };
+  return html`<section class="chat" aria-label="Chat">
+    <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title}</h1>${view && html`<${ConversationMenu} view=${view} current />`}</header>
+    ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<div class="transcript-frame"><div class="messages">
+      ${chat.error.value ? html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${() => chat.load()}>Try again<//>`}>${chat.error.value}<//>` : html`<${Skeleton} lines=${6} />`}</div></div>`}
+    <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value} cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
+}
+
+/**
+ * Load it, pick its latest agent, and send the message it was made for.
+ * @param {Chat} chat
+ * @param {import("./agents.js").Agents} agents
+ * @param {import("./drafts.js").FirstMessage | undefined} first
+ */
+async function open(chat, agents, first) {
+  await chat.load();
+  if (chat.closed) return;
+  const reply = chat.items.value.findLast((item) => item.view.value.role === "assistant")?.view.value;
+  if (reply?.agent_instance_id && reply.agent_server_id)
+    agents.choose(keyOf({ instance_id: reply.agent_instance_id, server_id: reply.agent_server_id }));
+  const agent = agents.agent.value;
+  if (first && agent) await chat.send({ ...first.draft, pictures: first.pictures, agent });
+}

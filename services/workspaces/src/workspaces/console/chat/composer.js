@@ -1,0 +1,136 @@
+// Where a message is written: text, images, the agent, and what stands in the way.
+import { classes, html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
+import { sentence } from "../api.js";
+import { Banner, Icon, IconButton } from "../parts/basic.js";
+import { draftOf, firstMessages, keepDraft, newDraft } from "./drafts.js";
+import { TYPES, Thumbnails, readPictures } from "./images.js";
+import { AgentPicker, NoAgents } from "./picker.js";
+
+/** @typedef {import("./images.js").Picture} Picture */
+
+/**
+ * `place` is where the draft belongs; `running` the reply that `cancel` would end; `send` throws why it was refused.
+ * @param {{place: string, agents: import("./agents.js").Agents, running?: string, cancel?: () => void,
+ *   send: (message: {id: string, text: string, pictures: Picture[]}) => Promise<unknown>}} props
+ */
+export function Composer({ place, agents, running = "", cancel, send }) {
+  const [first] = useState(() => firstMessages.get(place)); // of a conversation that was made, but whose message was refused
+  const [draft, setDraft] = useState(() => first?.draft ?? draftOf(place));
+  const [pictures, setPictures] = useState(first?.pictures ?? []);
+  const [faults, setFaults] = useState(/** @type {string[]} */ ([]));
+  const [sending, setSending] = useState(false);
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const files = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const agent = agents.agent.value;
+  const barred = !agent || agent.health.status === "error";
+  const blind = pictures.length > 0 && agent && !agent.capabilities.vision;
+  const ready = !barred && !running && !sending && !blind && (draft.text.trim() !== "" || pictures.length > 0);
+
+  useEffect(() => {
+    if (matchMedia("(pointer: fine)").matches) box.current?.focus();
+  }, [place]);
+  useLayoutEffect(() => {
+    if (!box.current || CSS.supports("field-sizing", "content")) return;
+    box.current.style.height = "auto";
+    box.current.style.height = `${box.current.scrollHeight}px`;
+  }, [draft.text]);
+
+  const type = (/** @type {string} */ text) => {
+    const next = { ...draft, text };
+    setDraft(next);
+    keepDraft(place, next);
+  };
+  const add = async (/** @type {File[]} */ chosen) => {
+    const read = await readPictures(chosen, pictures);
+    setPictures(read.pictures);
+    setFaults(read.faults);
+  };
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (!ready) return;
+    const [message, images] = [draft, pictures];
+    setSending(true);
+    setFaults([]);
+    setDraft(newDraft());
+    setPictures([]);
+    try {
+      await send({ id: message.id, text: message.text.trim(), pictures: images });
+      keepDraft(place, newDraft());
+    } catch (error) {
+      // With the same id, so that it becomes one message even if the server has it already.
+      setDraft((typed) => (typed.text ? typed : message));
+      setPictures(images);
+      setFaults([sentence(error)]);
+      void agents.load(); // its health or its team may have changed
+    }
+    setSending(false);
+    box.current?.focus();
+  };
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && matchMedia("(pointer: fine)").matches) void submit(event);
+  };
+  const drop = useDrop(box, add);
+  const paste = (/** @type {ClipboardEvent} */ event) => {
+    const images = [...(event.clipboardData?.files ?? [])];
+    if (!images.length) return;
+    event.preventDefault();
+    void add(images);
+  };
+  return html`<form class="composer" onSubmit=${submit}>
+    <${Obstacle} agents=${agents} />
+    ${blind && html`<${Banner} tone="warn">${agent.title} cannot see images. Pick an agent with the sign of an eye, or remove them.<//>`}
+    ${faults.map((fault) => html`<${Banner} tone="bad" key=${fault}>${fault}<//>`)}
+    <div class=${classes("composer-box", barred && "barred", drop && "dropping")}>
+      ${pictures.length > 0 && html`<${Thumbnails} pictures=${pictures} onDrop=${(/** @type {Picture} */ gone) => setPictures(pictures.filter((each) => each !== gone))} />`}
+      <textarea ref=${box} rows="1" dir="auto" aria-label="Message" placeholder=${placeholder(agents)} value=${draft.text} disabled=${barred}
+        onInput=${(/** @type {any} */ event) => type(event.target.value)} onKeyDown=${keys} onPaste=${paste} enterkeyhint="send" />
+      <div class="composer-foot"><${AgentPicker} agents=${agents} /><span class="grow" />
+        <input ref=${files} type="file" accept=${TYPES.join(",")} multiple hidden onChange=${(/** @type {any} */ event) => { void add([...event.target.files]); event.target.value = ""; }} />
+        <${IconButton} icon="image" label="Add images" disabled=${barred} onClick=${() => files.current?.click()} />
+        ${running ? html`<button type="button" class="send stop" aria-label="Cancel the answer" title="Cancel the answer" onClick=${cancel}><${Icon} name="square" size=${12} /></button>`
+          : html`<button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!ready}><${Icon} name="arrow-up" /></button>`}</div>
+      ${drop && html`<p class="drop-here">Drop images here</p>`}</div></form>`;
+}
+
+/** @param {import("./agents.js").Agents} agents */
+function placeholder(agents) {
+  const agent = agents.agent.value;
+  if (!agent) return agents.picker.value ? "No agent to talk to" : "";
+  return agent.health.status === "error" ? `${agent.title} is unhealthy${agent.health.message ? `: ${agent.health.message}` : ""}` : `Message ${agent.title}`;
+}
+
+/** Why the agent cannot be used, or not well. @param {{agents: import("./agents.js").Agents}} props */
+function Obstacle({ agents }) {
+  const { empty } = agents.picker.value ?? {};
+  const agent = agents.agent.value;
+  if (empty) return html`<${Banner} icon="users"><${NoAgents} empty=${empty} /><//>`;
+  const { status, message } = agent?.health ?? {};
+  if (status === "degraded") return html`<${Banner} tone="warn"><span dir="auto"><strong>${agent?.title} is degraded.</strong> ${message}</span><//>`;
+  if (status === "error") return html`<${Banner} tone="bad"><span dir="auto"><strong>${agent?.title} is unhealthy.</strong> ${message}</span><//>`;
+  return null;
+}
+
+/** True while images are dragged over the chat; `take` gets what is dropped. @param {{current: HTMLElement | null}} inside @param {(files: File[]) => unknown} take */
+function useDrop(inside, take) {
+  const [over, setOver] = useState(false);
+  const latest = useRef(take);
+  latest.current = take;
+  useEffect(() => {
+    const place = /** @type {HTMLElement} */ (inside.current?.closest(".chat"));
+    const ended = new AbortController();
+    const listen = (/** @type {string} */ kind, /** @type {(event: any) => void} */ act) => place?.addEventListener(kind, act, { signal: ended.signal });
+    listen("dragover", (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      setOver(true);
+    });
+    listen("dragleave", (event) => event.relatedTarget && place.contains(event.relatedTarget) || setOver(false));
+    listen("drop", (event) => {
+      event.preventDefault();
+      setOver(false);
+      latest.current([...(event.dataTransfer?.files ?? [])]);
+    });
+    return () => ended.abort();
+  }, []);
+  return over;
+}

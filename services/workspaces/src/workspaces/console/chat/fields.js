@@ -1,0 +1,70 @@
+// Fields of a form for a flat JSON Schema, as agents send it with a question.
+
+/**
+ * @typedef {object} FieldSpec
+ * @property {string} name
+ * @property {string} title
+ * @property {string} hint
+ * @property {boolean} required
+ * @property {"text" | "email" | "url" | "date" | "datetime-local" | "number" | "checkbox" | "choice" | "choices"} kind
+ * @property {{value: string | number, title: string}[]} options of choices
+ * @property {any} start what the field has in the beginning
+ * @property {Record<string, unknown>} limits attributes of the control
+ * @property {boolean} whole numbers only
+ */
+
+const FORMATS = /** @type {Record<string, FieldSpec["kind"]>} */ ({ email: "email", uri: "url", date: "date", "date-time": "datetime-local" });
+
+/** @param {Record<string, any> | null} schema @returns {FieldSpec[]} */
+export function fieldsOf(schema) {
+  const required = new Set(schema?.required ?? []);
+  return Object.entries(schema?.properties ?? {}).map(([name, property]) => fieldOf(name, property ?? {}, required.has(name)));
+}
+
+/** @param {string} name @param {Record<string, any>} property @param {boolean} required @returns {FieldSpec} */
+function fieldOf(name, property, required) {
+  const list = property.type === "array" ? (property.items ?? {}) : property;
+  const options = optionsOf(list);
+  const number = property.type === "number" || property.type === "integer";
+  const kind = options.length ? (property.type === "array" ? "choices" : "choice") : property.type === "boolean" ? "checkbox" : number ? "number" : (FORMATS[property.format] ?? "text");
+  const whole = property.type === "integer";
+  const limits = number
+    ? { min: property.minimum, max: property.maximum, step: whole ? 1 : "any" }
+    : { minlength: property.minLength, maxlength: property.maxLength, pattern: property.pattern };
+  const start = property.default ?? (kind === "checkbox" ? false : kind === "choices" ? [] : "");
+  return { name, title: property.title ?? name, hint: property.description ?? "", required, kind, options, start, limits, whole };
+}
+
+/** @param {Record<string, any>} property */
+function optionsOf(property) {
+  if (Array.isArray(property.enum))
+    return property.enum.map((value, i) => ({ value, title: String(property.enumNames?.[i] ?? value) }));
+  const named = property.oneOf ?? property.anyOf;
+  return Array.isArray(named) ? named.filter((each) => "const" in each).map((each) => ({ value: each.const, title: String(each.title ?? each.const) })) : [];
+}
+
+/**
+ * What is wrong with a value, or "".
+ * @param {FieldSpec} field
+ * @param {any} value
+ * @param {HTMLInputElement | null} control whose own checks count as well
+ */
+export function faultOf(field, value, control) {
+  const empty = value === "" || value === undefined || (field.kind === "choices" && !value.length);
+  if (field.required && empty) return "This is needed.";
+  if (control && !control.validity.valid) return control.validationMessage;
+  if (!empty && field.whole && !Number.isInteger(Number(value))) return "A whole number is needed.";
+  return "";
+}
+
+/** The values as the schema wants them; what was left empty is left out. @param {FieldSpec[]} fields @param {Record<string, any>} values */
+export function contentOf(fields, values) {
+  /** @type {Record<string, unknown>} */
+  const content = {};
+  for (const { name, kind, required } of fields) {
+    const value = values[name];
+    if (value === "" || (kind === "choices" && !value.length && !required)) continue;
+    content[name] = kind === "number" ? Number(value) : kind === "datetime-local" ? new Date(value).toISOString() : value;
+  }
+  return content;
+}

@@ -1,0 +1,168 @@
+// One conversation as it is shown: its messages, the pages before them, and what the event stream brings.
+import { batch, computed, signal } from "../lib.js";
+import { get, path, post, sentence } from "../api.js";
+import { follow, on } from "../events.js";
+import { Streamed } from "./streamed.js";
+
+/** @typedef {import("../answers").MessageView} MessageView */
+/** @typedef {import("../answers").MessagePage} MessagePage */
+/** `since`: when it was seen to begin, in milliseconds. @typedef {{id: string, view: import("../lib.js").Signal<MessageView>, text: Streamed, since: number}} Item */
+
+export const PAGE = 50;
+
+/** An agent is at work on it. @param {MessageView} view */
+export const running = (view) => view.role === "assistant" && (view.status === "sending" || view.status === "asking");
+
+export class Chat {
+  /** In order. Their array changes only when messages come or go. @type {import("../lib.js").Signal<Item[]>} */
+  items = signal([]);
+  /** @type {import("../lib.js").Signal<import("../answers").ConversationView | null>} */
+  conversation = signal(null);
+  /** Asks for the page of older ones; null: there is none. @type {import("../lib.js").Signal<number | null>} */
+  before = signal(null);
+  error = signal("");
+  last = computed(() => this.items.value.at(-1)?.view.value ?? null);
+  /** The reply that an agent is at work on. */
+  running = computed(() => (this.last.value && running(this.last.value) ? this.last.value.id : ""));
+  /** `seq` of the message where the memory of the latest reply begins; 0: it has everything. */
+  remembersFrom = computed(() => {
+    const reply = this.items.value.findLast((item) => item.view.peek().role === "assistant");
+    return reply?.view.value.remembers_from ?? 0;
+  });
+  /** @type {Map<string, Item>} */
+  byId = new Map();
+  loadingOlder = false;
+  closed = false;
+
+  /** @param {string} id */
+  constructor(id) {
+    this.id = id;
+    this.ends = [
+      on("message", (view) => view.conversation_id === id && this.put([view])),
+      on("progress", ({ message_id, ...progress }) => this.change(message_id, { progress })),
+      on("text", (piece) => this.byId.get(piece.message_id)?.text.add(piece)),
+      on("conversation", (view) => view.id === id && (this.conversation.value = view)),
+      on("resync", () => void this.load()),
+    ];
+  }
+
+  close() {
+    this.closed = true;
+    for (const end of this.ends) end();
+    follow("");
+  }
+
+  /** Load the last page, and follow what comes. */
+  async load() {
+    try {
+      const page = /** @type {MessagePage} */ (await get(`${path`/conversations/${this.id}`}?limit=${PAGE}`));
+      if (this.closed) return;
+      const [first] = this.items.value;
+      const gap = first && page.messages[0] && page.messages[0].seq > (this.items.value.at(-1)?.view.value.seq ?? 0) + 1;
+      batch(() => {
+        if (gap) this.clear();
+        if (gap || !first) this.before.value = page.before;
+        this.conversation.value = page.conversation;
+        this.error.value = "";
+        this.put(page.messages);
+      });
+      follow(this.id, Math.max(0, ...page.messages.map((view) => view.revision)));
+    } catch (fault) {
+      if (!this.closed) this.error.value = sentence(fault);
+    }
+  }
+
+  clear() {
+    this.byId.clear();
+    this.items.value = [];
+  }
+
+  /** Load the page before the first message. Its failure is thrown. */
+  async loadOlder() {
+    if (this.before.value === null || this.loadingOlder) return;
+    this.loadingOlder = true;
+    try {
+      const page = /** @type {MessagePage} */ (await get(`${path`/conversations/${this.id}`}?before=${this.before.value}&limit=${PAGE}`));
+      if (this.closed) return;
+      batch(() => {
+        this.put(page.messages);
+        this.before.value = page.before;
+      });
+    } finally {
+      this.loadingOlder = false;
+    }
+  }
+
+  /** Take these messages, unless newer states of them are there. @param {MessageView[]} views */
+  put(views) {
+    /** @type {Item[]} */
+    const fresh = [];
+    let moved = false;
+    for (const view of views) {
+      const item = this.byId.get(view.id);
+      if (!item) {
+        const begun = { id: view.id, view: signal(view), text: new Streamed(), since: Date.parse(view.created_at) };
+        this.byId.set(view.id, begun);
+        fresh.push(begun);
+      } else if (view.revision >= item.view.value.revision) {
+        if (running(view) && !running(item.view.value)) item.since = Date.now();
+        moved ||= view.seq !== item.view.value.seq;
+        item.view.value = view;
+        if (!running(view)) item.text.clear();
+      }
+    }
+    if (!fresh.length && !moved) return;
+    this.items.value = [...this.items.value, ...fresh].sort((a, b) => a.view.value.seq - b.view.value.seq);
+  }
+
+  /** Change some fields, without a new revision. @param {string} id @param {Partial<MessageView>} fields */
+  change(id, fields) {
+    const item = this.byId.get(id);
+    if (item) item.view.value = { ...item.view.value, ...fields };
+  }
+
+  /**
+   * Send a message. It is shown at once, and not any more if it was refused, which is thrown.
+   * @param {{id: string, text: string, pictures: import("./images.js").Picture[], agent: import("../answers").AgentView}} message
+   */
+  async send({ id, text, pictures, agent }) {
+    const seq = (this.items.value.at(-1)?.view.value.seq ?? 0) + 1;
+    const images = pictures.map(({ url, mime_type, bytes }) => ({ id: url, mime_type, bytes }));
+    this.put([draftOf(this.id, agent, { id, seq, role: "user", status: "answered", content: text, images })]);
+    try {
+      const sent = /** @type {import("../answers").Sent} */ (await post(path`/conversations/${this.id}/messages`, {
+        id, text, agent_instance_id: agent.instance_id, agent_server_id: agent.server_id,
+        images: pictures.map(({ data, mime_type }) => ({ data, mime_type })),
+      }));
+      if (!this.byId.has(sent.reply_id)) this.put([draftOf(this.id, agent, { id: sent.reply_id, seq: seq + 1 })]);
+    } catch (error) {
+      if (this.byId.get(id)?.view.value.revision === 0) this.drop(id);
+      throw error;
+    }
+  }
+
+  /** Cancel the answer that an agent is at work on. */
+  async cancel() {
+    const view = /** @type {MessageView | undefined} */ (await post(path`/messages/${this.running.value}/cancel`));
+    if (view) this.put([view]);
+  }
+
+  /** @param {string} id */
+  drop(id) {
+    this.byId.delete(id);
+    this.items.value = this.items.value.filter((item) => item.id !== id);
+  }
+}
+
+/**
+ * A message that the server has not sent yet: revision 0.
+ * @param {string} conversation
+ * @param {import("../answers").AgentView} agent
+ * @param {Pick<MessageView, "id" | "seq"> & Partial<MessageView>} fields
+ * @returns {MessageView}
+ */
+const draftOf = (conversation, agent, fields) => ({
+  conversation_id: conversation, revision: 0, role: "assistant", content: "", status: "sending", created_at: new Date().toISOString(),
+  ended_at: null, images: [], agent_instance_id: agent.instance_id, agent_server_id: agent.server_id, agent_title: agent.label,
+  error_code: null, error: null, turn_id: null, usage: null, progress: null, question: null, remembers_from: null, attempt: 0, ...fields,
+});

@@ -1,0 +1,50 @@
+// Executing a turn again, with another model or another agent of its team.
+import { html, useId, useState } from "../../lib.js";
+import { ApiError, path, post, sentence } from "../../api.js";
+import { navigate } from "../../router.js";
+import { Banner, Button, Field } from "../basic.js";
+import { Dialog } from "../dialog.js";
+import { useCallable } from "./filters.js";
+
+/** @typedef {import("../../answers").TurnView} TurnView */
+
+/** @param {{view: TurnView, onClose: () => void}} props */
+export function RunAgain({ view, onClose }) {
+  const id = useId();
+  const { turn } = view;
+  const { models, agents } = useCallable();
+  const [agent, setAgent] = useState(turn.agent);
+  const [model, setModel] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [fault, setFault] = useState(/** @type {ApiError | null} */ (null));
+  const sure = fault?.code === "needs_confirmation";
+  const run = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      /** @type {import("../../answers").Replayed} */
+      const made = await post(path`/turns/${turn.id}/again`, {
+        ...(model && { model }), ...(agent !== turn.agent && { agent }), ...(sure && { confirmed: true }),
+      });
+      navigate(`/turns/${encodeURIComponent(turn.id)}/compare/${encodeURIComponent(made.turn_id)}`);
+    } catch (error) {
+      setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
+      setBusy(false);
+    }
+  };
+  const change = (/** @type {(value: string) => void} */ set) => (/** @type {Event} */ event) => {
+    set(/** @type {HTMLSelectElement} */ (event.target).value);
+    setFault(null);
+  };
+  const faultOf = (/** @type {string} */ name) => (fault?.field === name ? sentence(fault) : null);
+  const others = agents.filter((each) => each.team === turn.team && each.agent !== turn.agent);
+  return html`<${Dialog} title="Run again" onClose=${onClose}><form onSubmit=${run}>
+    <div class="dialog-body"><p class="muted">The same request becomes a turn of its own. Afterwards both are shown side by side.</p>
+      <${Field} label="Agent" for=${`${id}-agent`} error=${faultOf("agent")}><select id=${`${id}-agent`} value=${agent} onChange=${change(setAgent)}>
+        <option value=${turn.agent}>${turn.agent}</option>${others.map((each) => html`<option key=${each.agent} value=${each.agent}>${each.agent}</option>`)}</select><//>
+      <${Field} label="Model" for=${`${id}-model`} error=${faultOf("model")}><select id=${`${id}-model`} value=${model} onChange=${change(setModel)}>
+        <option value="">The agent's own</option>${models.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
+      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${sentence(fault)}<//>`}</div>
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind=${sure ? "danger" : "primary"} type="submit" busy=${busy}>${sure ? "Run anyway" : "Run again"}<//></footer>
+  </form><//>`;
+}

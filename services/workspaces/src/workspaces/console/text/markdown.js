@@ -1,0 +1,78 @@
+// Markdown of agents and people as clean HTML, in blocks. Nobody who writes it is trusted.
+import DOMPurify from "../vendor/dompurify.js";
+import { Marked } from "../vendor/marked.js";
+import { highlighted } from "./highlight.js";
+
+const INLINE_HTML = /^<\/?(br|sub|sup|kbd)\s*\/?>$/i; // models write these, in tables above all
+
+const markdown = new Marked({
+  gfm: true,
+  breaks: true,
+  renderer: {
+    // Other HTML is shown as what it is.
+    html: ({ text }) => (INLINE_HTML.test(text.trim()) ? text : escaped(text)),
+    // Foreign images are not loaded: their hosts would learn who reads.
+    image: ({ href, text }) => `<a href="${escaped(href)}" class="image-link">${escaped(text || "Image")}</a>`,
+    code: ({ text, lang }) => {
+      const name = escaped((lang ?? "").split(/\s/, 1)[0] ?? "");
+      return `<div class="code"><div class="code-head"><span>${name || "text"}</span><button type="button" class="copy-code">Copy</button></div>`
+        + `<pre tabindex="0"><code>${highlighted(text, name, escaped)}</code></pre></div>`;
+    },
+    table(token) {
+      const row = (/** @type {string} */ tag, /** @type {import("../vendor/marked.js").Tokens.TableCell[]} */ cells) =>
+        `<tr>${cells.map((cell) => `<${tag}${cell.align ? ` align="${cell.align}"` : ""}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join("")}</tr>`;
+      return `<div class="md-table" tabindex="0"><table><thead>${row("th", token.header)}</thead><tbody>${token.rows.map((cells) => row("td", cells)).join("")}</tbody></table></div>`;
+    },
+    checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+  },
+});
+
+const ALLOWED = {
+  ALLOWED_TAGS: ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li",
+    "a", "table", "thead", "tbody", "tr", "th", "td", "div", "span", "button", "sub", "sup", "kbd"],
+  ALLOWED_ATTR: ["href", "title", "class", "align", "start", "tabindex", "type"],
+  ADD_URI_SAFE_ATTR: ["align", "start", "tabindex", "type"], // which the next line would check as addresses
+  ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+};
+
+DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.tagName !== "A") return;
+  node.setAttribute("rel", "noopener noreferrer");
+  node.setAttribute("target", "_blank");
+});
+
+/** @param {string} text */
+const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+
+/** @param {import("../vendor/marked.js").Token} token */
+const rendered = (token) => DOMPurify.sanitize(markdown.parser([token]), ALLOWED);
+
+/** @typedef {{html: string[], rest: string}} Blocks the blocks that are final, and the text behind them */
+
+/**
+ * The whole text, one string of HTML for each block.
+ * @param {string} text
+ * @returns {string[]}
+ */
+export function blocksOf(text) {
+  return markdown.lexer(text).filter((token) => token.type !== "space" && token.type !== "def").map(rendered);
+}
+
+/**
+ * What `known` becomes with more text behind it. Only the last block may still change, so only it is rendered again.
+ * @param {Blocks} known
+ * @param {string} more
+ * @returns {{known: Blocks, html: string[]}} `html` has the unfinished block as well
+ */
+export function continued(known, more) {
+  const rest = known.rest + more;
+  const tokens = markdown.lexer(rest);
+  const last = tokens.findLastIndex((token) => token.type !== "space");
+  const final = tokens.slice(0, Math.max(0, last)).filter((token) => token.type !== "space" && token.type !== "def").map(rendered);
+  const behind = tokens.slice(0, Math.max(0, last)).reduce((sum, token) => sum + token.raw.length, 0);
+  const html = final.length ? [...known.html, ...final] : known.html;
+  const open = tokens[last];
+  return { known: { html, rest: rest.slice(behind) }, html: open ? [...html, rendered(open)] : html };
+}

@@ -1,0 +1,92 @@
+// All turns of the platform, live: who called which agent, how long it waited and ran, and how it ended.
+import { html, useEffect, useRef, useState } from "../lib.js";
+import { get, sentence } from "../api.js";
+import { openStream } from "../events.js";
+import { session } from "../state.js";
+import { Banner, Button, Empty, Skeleton } from "../parts/basic.js";
+import { Filters } from "../parts/turns/filters.js";
+import { apiQuery, filterOf, merged, pageQuery, streamQuery } from "../parts/turns/lines.js";
+import { NoTurns } from "../parts/turns/no_turns.js";
+import { TurnTable } from "../parts/turns/turn_table.js";
+
+/** @typedef {import("../answers").TurnLine} TurnLine */
+/** @typedef {import("../answers").TurnPage} TurnPage */
+
+const PAGE = 50;
+const MOST = 500;
+
+/** @param {{query: URLSearchParams}} props */
+export default function TurnsView({ query }) {
+  useEffect(() => void (document.title = "Turns · Pallas"), []);
+  if (session.value && !session.value.turns) return html`<${NoTurns} />`;
+  return html`<${Turns} query=${query} />`;
+}
+
+/** @param {{query: URLSearchParams}} props */
+function Turns({ query }) {
+  const filter = filterOf(query);
+  const key = pageQuery(filter);
+  const list = useTurns(filter, key);
+  return html`<div class="page wide">
+    <header><div><h1>Turns</h1><p>Each call of an agent is a turn. The log has them as long as it is kept.</p></div><${Live} list=${list} /></header>
+    <${Filters} filter=${filter} />
+    ${list.error && html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${list.reload}>Try again<//>`}>${list.error}<//>`}
+    ${!list.lines ? !list.error && html`<${Skeleton} lines=${10} />` : !list.lines.length
+      ? html`<${Empty} icon="activity" title=${key ? "No turn matches" : "No turns yet"} action=${key && html`<${Button} href="/turns">Show all<//>`}>${key ? "" : "They appear here as agents are called."}<//>`
+      : html`<${TurnTable} lines=${list.lines} />${list.next && html`<div class="more"><${Button} busy=${list.busy} onClick=${list.more}>Load older<//></div>`}`}
+  </div>`;
+}
+
+/** @param {{list: ReturnType<typeof useTurns>}} props */
+const Live = ({ list }) => html`<${Button} icon=${list.paused ? "play" : "pause"} onClick=${list.toggle} aria-pressed=${list.paused}>
+  ${list.paused ? (list.waiting ? `Resume, ${list.waiting} changed` : "Resume") : "Pause"}<//>`;
+
+/** The turns that match, kept up to date unless paused. @param {import("../parts/turns/lines.js").Filter} filter @param {string} key */
+function useTurns(filter, key) {
+  const [page, setPage] = useState(/** @type {{lines: TurnLine[], next: string | null} | null} */ (null));
+  const [error, setError] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [paused, setPaused] = useState(false);
+  const held = useRef(/** @type {Map<string, TurnLine>} */ (new Map()));
+  const [waiting, setWaiting] = useState(0);
+  const stopped = useRef(paused);
+  stopped.current = paused;
+  const load = async (/** @type {string | null} */ until) => {
+    const asked = apiQuery(filter, Date.now());
+    asked.set("limit", String(PAGE));
+    if (until) asked.set("until", until);
+    return /** @type {Promise<TurnPage>} */ (get(`/turns?${asked}`));
+  };
+  const reload = () => load(null).then((found) => { setPage({ lines: found.turns, next: found.next }); setError(""); }, (fault) => setError(sentence(fault)));
+  const take = (/** @type {Iterable<TurnLine>} */ lines) => setPage((now) => now && { ...now, lines: [...lines].reduce((all, line) => merged(all, line, filter.state, MOST), now.lines) });
+  useEffect(() => {
+    setPage(null);
+    held.current.clear();
+    setWaiting(0);
+    void reload();
+    if (filter.until) return undefined; // what happens now is not in that time
+    return openStream(`/turns/events?${streamQuery(filter)}`, {
+      turn: (/** @type {TurnLine} */ line) => {
+        if (!stopped.current) return take([line]);
+        held.current.set(line.id, line);
+        setWaiting(held.current.size);
+      },
+      resync: () => stopped.current || void reload(),
+    });
+  }, [key]);
+  const toggle = () => {
+    take(held.current.values());
+    held.current = new Map();
+    setWaiting(0);
+    setPaused(!paused);
+  };
+  const more = async () => {
+    setBusy(true);
+    await load(page?.next ?? null).then(
+      (found) => setPage((now) => now && { lines: [...now.lines, ...found.turns.filter((line) => now.lines.every((each) => each.id !== line.id))], next: found.next }),
+      (fault) => setError(sentence(fault)),
+    );
+    setBusy(false);
+  };
+  return { lines: page?.lines ?? null, next: page?.next ?? null, error, busy, paused, waiting, reload, toggle, more };
+}

@@ -1,0 +1,68 @@
+"""The files of the console, as far as they are checked without a browser: libraries, types, imports, icons, sizes."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+from tests.browser.chromium import PACKAGES
+from tests.browser.typed import TYPES, typed
+from tests.browser.vendored import CONSOLE, VENDOR, sha256, vendored
+
+
+def test_libraries_have_the_checksums_of_the_manifest() -> None:
+    manifest = json.loads((VENDOR / "manifest.json").read_text("utf-8"))
+    sums = {each["file"]: each["sha256"] for package in manifest["packages"] for each in package["files"]}
+    assert sums == {file: sha256((VENDOR / file).read_text("utf-8")) for file in sums}
+    assert set(sums) == {file.name for file in VENDOR.iterdir() if file.suffix in {".js", ".svg"}}
+
+
+def test_libraries_are_those_of_npm() -> None:
+    for path, text in vendored().items():
+        assert (VENDOR / path).read_text("utf-8") == text, f"{path}: run python -m tests.browser.vendored"
+
+
+def test_the_types_are_those_of_the_api() -> None:
+    assert TYPES.read_text("utf-8") == typed(), "run python -m tests.browser.typed"
+
+
+def test_the_type_checker_finds_nothing() -> None:
+    PACKAGES.install()
+    checked = PACKAGES.run(PACKAGES.modules / "typescript" / "bin" / "tsc", "-p", ".")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_modules_import_each_other_relatively_and_every_file_exists() -> None:
+    for file in CONSOLE.rglob("*.js"):
+        for specifier in re.findall(
+            r'(?:^|[;}\n])(?:im|ex)port\b[^"\';()=]*?["\']([^"\']+)["\']', file.read_text("utf-8")
+        ):
+            assert specifier.startswith("."), f"{file.name} imports {specifier}"
+            assert (file.parent / specifier).is_file(), f"{file.name} imports {specifier}"
+
+
+def test_nothing_needs_what_the_policy_forbids() -> None:
+    page = (CONSOLE / "index.html").read_text("utf-8")
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*src=)", page)
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert all((CONSOLE / each.removeprefix("/assets/")).is_file() for each in addresses)
+
+
+def test_every_icon_that_is_used_is_there() -> None:
+    sprite = (VENDOR / "icons.svg").read_text("utf-8")
+    for file in _ours():
+        for name in re.findall(r"(?:icon|Icon name)[:=] ?\"([a-z-]+)\"", file.read_text("utf-8")):
+            assert f'id="{name}"' in sprite, f"{file.name}: {name}"
+
+
+def test_the_first_page_is_small() -> None:
+    """With gzip, of everything that the list of workspaces needs."""
+    page = CONSOLE / "index.html"
+    named = re.findall(r'(?:src|href)="/assets/([^"]+)"', page.read_text("utf-8"))
+    files = [page, *(CONSOLE / each for each in (*named, "views/workspaces.js", "parts/menu.js", "vendor/icons.svg"))]
+    assert len(files) <= 25
+    assert sum(len(gzip.compress(file.read_bytes())) for file in files) < 60_000
+
+
+def _ours() -> list[Path]:
+    return [file for file in CONSOLE.rglob("*.js") if VENDOR not in file.parents]

@@ -1,0 +1,53 @@
+// The list of turns: filters, order and bars. Run by node --test, and by test_console_functions.py.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const parts = new URL("../../../../services/workspaces/src/workspaces/console/parts/turns/", import.meta.url);
+const { apiQuery, filterOf, merged, pageQuery, partsOf, streamQuery, wholeOf, widest } = await import(`${parts}lines.js`);
+
+const line = (id, state, at, more = {}) => ({
+  id, team: "demo", agent: "harper", tool: null, caller: null, state, code: null, requested_at: `2026-11-23T10:00:${at}Z`,
+  ended_at: null, queued_ms: null, took_ms: null, attempts: 0, worker: null, model: null, replay_of: null, ...more,
+});
+
+test("a filter survives the URL, and empty parts leave no trace there", () => {
+  const filter = filterOf(new URLSearchParams("team=demo&state=failed&caller=peer%3A10&nonsense=1"));
+  assert.equal(pageQuery(filter), "?team=demo&state=failed&caller=peer%3A10");
+  assert.deepEqual(filterOf(new URLSearchParams(pageQuery(filter))), filter);
+  assert.equal(pageQuery(filterOf(new URLSearchParams())), "");
+});
+
+test("a range becomes a time, and a time that cannot be read is left out", () => {
+  const now = Date.parse("2026-11-23T10:00:00Z");
+  const filter = filterOf(new URLSearchParams("range=1h&agent=harper"));
+  assert.equal(String(apiQuery(filter, now)), "agent=harper&since=2026-11-23T09%3A00%3A00.000Z");
+  assert.equal(String(streamQuery(filter)), "agent=harper");
+  const between = filterOf(new URLSearchParams("range=between&since=2026-11-23T10:00&until=yesterday"));
+  assert.deepEqual([...apiQuery(between, now).keys()], ["since"]);
+});
+
+test("a new state of a turn replaces the old one, in the order of the list", () => {
+  const lines = [line("c", "running", "03"), line("b", "running", "02"), line("a", "running", "01")];
+  const ended = line("a", "completed", "01", { ended_at: "2026-11-23T10:00:09Z" });
+  assert.deepEqual(merged(lines, ended, "", 9).map((each) => each.id), ["a", "c", "b"]);
+  assert.deepEqual(merged(lines, ended, "running", 9).map((each) => each.id), ["c", "b"]);
+  assert.deepEqual(merged(lines, line("d", "waiting", "04"), "", 3).map((each) => each.id), ["d", "c", "b"]);
+  assert.deepEqual(merged([], ended, "", 9), [ended]);
+});
+
+test("a bar has what waited and what ran; a running one grows", () => {
+  const over = line("a", "completed", "00", { queued_ms: 100, took_ms: 400, attempts: 1 });
+  assert.deepEqual(partsOf(over, 800, 0), { queued: 12.5, ran: 37.5, cut: false });
+  assert.deepEqual(partsOf(over, 200, 0), { queued: 50, ran: 50, cut: true });
+  const runs = line("b", "running", "00", { queued_ms: 100, attempts: 1 });
+  assert.equal(wholeOf(runs, Date.parse("2026-11-23T10:00:02Z")), 2000);
+  const waits = line("c", "waiting", "00");
+  assert.deepEqual(partsOf(waits, 1000, Date.parse("2026-11-23T10:00:01Z")), { queued: 100, ran: 0, cut: false });
+  assert.equal(partsOf(line("d", "failed", "00"), 1000, 0), null);
+});
+
+test("one very long turn does not make all other bars vanish", () => {
+  const many = Array.from({ length: 20 }, (_, n) => line(`${n}`, "completed", "00", { took_ms: n === 7 ? 600_000 : 1000 + n }));
+  assert.ok(widest(many, 0) < 1100);
+  assert.equal(widest([], 0), 1);
+});

@@ -75,8 +75,7 @@ class HealthBook:
 
     def update(self, agents: list[Agent]) -> None:
         """Keep a book of these agents, and no others. New ones, and those with another address or bearer, are due."""
-        now, before = time.monotonic(), self._entries
-        self._entries = {}
+        now, before, self._entries = time.monotonic(), self._entries, dict[tuple[str, str], Entry]()
         for agent in agents:
             entry = before.get(agent.key)
             if entry is None or entry.agent.target != agent.target:
@@ -129,8 +128,8 @@ class HealthBook:
 
     def _measure(self, entry: Entry) -> None:
         """Set the series of an agent. Instances of the same name share it; then it has the worst of them."""
-        same = [one.view.status for one in self._entries.values() if one.labels == entry.labels]
-        self._gauge.labels(*entry.labels).set(min(_LEVELS.get(status, 1.0) for status in same))
+        same = (one.view for one in self._entries.values() if one.labels == entry.labels)
+        self._gauge.labels(*entry.labels).set(min(_LEVELS.get(view.status, 1.0) for view in same))
         self._series.add(entry.labels)
 
     def _view(self, entry: Entry) -> HealthView:

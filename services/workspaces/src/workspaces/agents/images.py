@@ -2,6 +2,10 @@
 
 import re
 
+_SVG = (
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?"
+    rb"(?:<!--.{0,1000}?-->\s*|<!DOCTYPE svg[^>\[]{0,300}>\s*){0,5}<svg[\s>]"
+)
 _SIGNATURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
@@ -10,10 +14,7 @@ _SIGNATURES = (
     (re.compile(rb"....ftypavi[fs]", re.DOTALL), "image/avif"),
     (re.compile(rb"\x00\x00\x01\x00"), "image/x-icon"),
     (re.compile(rb"BM....\x00\x00\x00\x00", re.DOTALL), "image/bmp"),
-    (
-        re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--.{0,1000}?-->\s*|<!DOCTYPE svg[^>\[]{0,300}>\s*)*<svg[\s>]", re.DOTALL),
-        "image/svg+xml",
-    ),
+    (re.compile(_SVG, re.DOTALL), "image/svg+xml"),
 )  # fmt: skip
 
 

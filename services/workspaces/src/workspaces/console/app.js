@@ -54,7 +54,7 @@ function Page() {
     return () => void (current = false);
   }, [definition?.view]);
   if (error) return html`<div class="page"><${Banner} tone="bad" action=${html`<${Button} small onClick=${() => location.reload()}>Load again<//>`}>${error}<//></div>`;
-  if (!shown) return html`<div class="page"><${Empty} icon="circle-help" title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+  if (!shown) return html`<div class="page"><${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
   if (view?.name !== shown.definition.view) return html`<div class="page"><${Skeleton} /></div>`;
   return html`<${view.View} params=${shown.params} query=${shown.query} />`;
 }

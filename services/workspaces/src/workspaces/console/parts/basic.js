@@ -57,10 +57,10 @@ export const Banner = ({ tone = "idle", icon, children, action }) => html`
     <${Icon} name=${icon ?? (tone === "ok" ? "circle-check" : tone === "idle" ? "info" : tone === "bad" ? "circle-alert" : "triangle-alert")} />
     <div class="grow">${children}</div>${action}</div>`;
 
-/** What to show where there is nothing yet. @param {{icon: string, title: string, children?: Children, action?: Children}} props */
-export const Empty = ({ icon, title, children, action }) => html`
+/** What to show where there is nothing yet. `whole`: it is all of the page. @param {{icon: string, title: string, whole?: boolean, children?: Children, action?: Children}} props */
+export const Empty = ({ icon, title, whole = false, children, action }) => html`
   <div class="empty"><span class="empty-icon"><${Icon} name=${icon} size=${20} /></span>
-    <h2>${title}</h2>${children && html`<p>${children}</p>`}${action}</div>`;
+    ${whole ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}${children && html`<p>${children}</p>`}${action}</div>`;
 
 /** Grey lines while something loads. @param {{lines?: number}} props */
 export const Skeleton = ({ lines = 3 }) => html`

@@ -32,7 +32,7 @@ export default function Workspace({ params: { ws, c } }) {
   }, [name, c]);
   useEffect(() => void (listed.value = false), [c]);
   if (workspaces.value && !workspace)
-    return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+    return html`<div class="page"><${Empty} icon="layout-grid" whole title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
 
   const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && (listed.value = false);
   const toggle = html`<${IconButton} icon="panel-left" class="list-toggle" label="Conversations" aria-expanded=${listed.value} onClick=${() => (listed.value = !listed.value)} />`;

@@ -4,11 +4,13 @@ from collections.abc import AsyncGenerator, Awaitable, Generator
 from typing import Protocol
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 from tests.browser.conftest import OpenPage, Scheme
 from tests.integration.workspaces.control.world import World, a_world
 from tests.integration.workspaces.lab import API, PASSWORD
 from tests.postgres import PostgresServer
+
+expect.set_options(timeout=15_000)
 
 
 class Show(Protocol):
@@ -43,7 +45,7 @@ def show(world: World, open_page: OpenPage) -> Show:
     async def show_one(
         path: str, *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
     ) -> Page:
-        page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", "404", *allowed))
+        page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *allowed))
         answer = await page.request.post(f"{base}{API}/login", data={"password": PASSWORD})
         assert answer.ok, await answer.text()
         await page.goto(f"{base}{path}")

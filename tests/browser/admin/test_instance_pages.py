@@ -42,7 +42,9 @@ async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Sho
     assert jwt not in await kept(page)
     await page.get_by_role("dialog").get_by_role("button", name="Reveal once").click()
     await expect(page.get_by_label("Team JWT", exact=True)).to_have_text(jwt)
-    await expect(page.get_by_label("For fastagent.secrets.yaml")).to_contain_text(f"Bearer {jwt}")
+    await expect(page.get_by_label("For fastagent.secrets.yaml of the team", exact=True)).to_contain_text(
+        f"Bearer {jwt}"
+    )
     assert jwt not in await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
     await page.get_by_role("link", name="Health").click()
     await expect(page.get_by_role("heading", name="Health")).to_be_visible()
@@ -148,14 +150,7 @@ async def test_settings_are_checked_and_kept(show: Show, world: World) -> None:
     assert (await world.http.get(f"{API}/settings")).json()["health_interval"] == 30
 
 
-PAGES = (
-    "/instances",
-    "/instances/{instance}",
-    "/workspaces/{workspace}/settings",
-    "/health",
-    "/deliveries",
-    "/settings",
-)
+PAGES = "/instances /instances/{instance} /workspaces/{workspace}/settings /health /deliveries /settings"
 OVERFLOW = "(main => main.scrollWidth - main.clientWidth)(document.querySelector('main'))"
 
 
@@ -166,7 +161,7 @@ async def test_pages_have_no_barriers_and_fit_their_window(
     instance = await world.provisioned()
     workspace = await world.workspace(instance)
     page = await show("/turns", scheme=scheme, width=width)
-    for path in ("/turns", *(each.format(instance=instance, workspace=workspace) for each in PAGES)):
+    for path in PAGES.format(instance=instance, workspace=workspace).split():
         await page.goto(f"{world.lab.base}{path}")
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
         await expect(page.get_by_role("status", name="Loading")).to_have_count(0)

@@ -84,6 +84,11 @@ class World:
         async with reading(self.lab.service.parts.engine) as session:
             return [tuple(row) for row in await session.execute(text(statement), values)]
 
+    async def execute(self, statement: str, **values: Any) -> None:
+        """Run a statement in the service's database."""
+        async with self.lab.service.parts.engine.begin() as connection:
+            await connection.execute(text(statement), values)
+
     async def reconcile(self) -> None:
         """Make a cycle of the reconciler, and wait until its work is done."""
         answer = await self.http.post(f"{API}/hooks/reconcile")

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from pallas_contracts.errors import Conflict
 from pallas_postgres.engine import reading
 from workspaces.answers import InstanceView
 from workspaces.changes.make import Decision, Event, Hook
@@ -36,13 +37,15 @@ async def get_instance(control: Control, instance_id: str) -> InstanceView:
 
 
 async def register(
-    control: Control, who: Who, registry_url: str, name: str | None, agent_token: str | None
+    control: Control, who: Who, registry_url: str, name: str | None, agent_token: str | None, wanted: str | None = None
 ) -> tuple[InstanceView, bool]:
     """Register a registry, which is fetched first. Its team is provisioned afterwards, by a hook.
 
-    Returns the instance, and whether it is new: the same address again is the same instance.
+    Returns the instance, and whether it is new: the same address again is the same instance. `wanted` is the id of a
+    team that Mnemosyne has already.
 
     Raises:
+        Conflict: the address is that of another instance, or the id is or was.
         Rejected: the address is bad, or what it has is no document of a registry (`field`).
         RegistryUnreachable: it does not answer.
     """
@@ -54,20 +57,24 @@ async def register(
         given = name or suggested_name(base, listing.namespace)
         sealed = control.vault.seal(agent_token) if agent_token else None
         instance_id, new = await control.changes.make(
-            who, lambda session: _insert(session, base, given, listing, sealed)
+            who, lambda session: _insert(session, base, given, listing, sealed, wanted)
         )
     else:
         instance_id, new = known, False
+    if wanted not in (None, instance_id):
+        raise Conflict(f"id: the address is registered as {instance_id}", code="registered_already")
     return await get_instance(control, instance_id), new
 
 
 async def _insert(
-    session: AsyncSession, base: str, name: str, listing: Listing, sealed: str | None
+    session: AsyncSession, base: str, name: str, listing: Listing, sealed: str | None, wanted: str | None
 ) -> Decision[tuple[str, bool]]:
     known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
     if known is not None:
         return Decision((known, False))
-    instance_id = str(uuid.uuid4())
+    if wanted and (await session.get(PallasInstance, wanted) or await session.get(RetiredTeam, wanted)):
+        raise Conflict("id: it is that of another instance, or of one that was deleted", code="id_taken")
+    instance_id = wanted or str(uuid.uuid4())
     values: dict[str, Any] = {
         "id": instance_id,
         "name": name,

@@ -44,7 +44,7 @@ async def open_control(
         registries = await enter(open_client(policy))
         mnemosyne = await enter(open_teams_client(settings.teams_password))
         teams, defaults = HttpTeams(mnemosyne, settings.teams_url), default_settings(settings)
-        refresher = Refresher(engine, changes, Fetcher(registries, policy))
+        refresher = Refresher(engine, changes, Fetcher(registries, policy, settings.origins))
         reconciler = Reconciler(engine, defaults, refresher, metrics)
         leases = Leases(engine)
         runner = HookRunner(engine, hub, leases, Settler(teams, vault, Writer(engine, leases)), metrics)

@@ -22,7 +22,8 @@ def instances_router(parts: Parts) -> APIRouter:
     @router.post("", status_code=201, responses={200: {"model": InstanceView, "description": "It existed already"}})
     async def register(body: NewInstance, who: Sender, response: Response) -> InstanceView:
         """Register the registry at an address. Its team is provisioned in Mnemosyne afterwards."""
-        view, new = await instances.register(control, who, body.registry_url, body.name, body.agent_token)
+        wanted = str(body.id) if body.id else None
+        view, new = await instances.register(control, who, body.registry_url, body.name, body.agent_token, wanted)
         response.status_code = 201 if new else 200
         return view
 

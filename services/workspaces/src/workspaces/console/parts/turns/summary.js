@@ -38,6 +38,7 @@ export function Facts({ view }) {
     <div><dt>Requested</dt><dd><${Time} at=${turn.requested_at} none="not known" /></dd></div>
     <div><dt>Turn</dt><dd class="mono">${turn.id}<${Copy} text=${turn.id} label="Copy the turn's id" /></dd></div>
     ${view.trace && html`<div><dt>Trace</dt><dd class="mono">${view.trace}<${Copy} text=${view.trace} label="Copy the trace id" /></dd></div>`}
+    ${view.parent_id && html`<div><dt>Called by</dt><dd><a class="mono" href=${`/turns/${encodeURIComponent(view.parent_id)}`}>${view.parent_id.slice(0, 13)}…</a></dd></div>`}
     ${turn.replay_of && html`<div><dt>Again of</dt><dd><a class="mono" href=${`/turns/${encodeURIComponent(turn.replay_of)}`}>${turn.replay_of.slice(0, 13)}…</a>
       <a href=${`/turns/${encodeURIComponent(turn.replay_of)}/compare/${encodeURIComponent(turn.id)}`}><${Icon} name="git-compare" size=${14} />Compare</a></dd></div>`}
   </dl>`;

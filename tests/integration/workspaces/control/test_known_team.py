@@ -32,3 +32,19 @@ async def test_an_id_that_another_instance_has_or_had_is_refused(world: World) -
     assert (await world.http.post(f"{API}/pallas", json={"registry_url": url, "id": living})).status_code == 200
     answer = await world.http.post(f"{API}/pallas", json={"registry_url": url, "id": "kottos"})
     assert (answer.status_code, answer.json()["field"]) == (422, "id")
+
+
+async def test_an_instance_that_is_hosted_elsewhere_stays_the_same_team(world: World) -> None:
+    instance, other = await world.provisioned("Kottos"), await world.provisioned("Mentor")
+    workspace = await world.workspace(instance)
+    url = f"{world.registry.base}/teams/moved"
+    moved = await world.http.patch(f"{API}/pallas/{instance}", json={"registry_url": f"{url}/"})
+    assert moved.status_code == 200, moved.text
+    assert (moved.json()["id"], moved.json()["registry_url"], moved.json()["jwt"]) == (instance, url, "ready")
+    assert len((await world.http.get(f"{API}/workspaces/{workspace}/agents")).json()["agents"]) == 2
+    taken = await world.http.patch(f"{API}/pallas/{other}", json={"registry_url": url})
+    assert (taken.status_code, taken.json()["code"]) == (409, "registered_already")
+    world.registry.mode = "status"
+    away = await world.http.patch(f"{API}/pallas/{instance}", json={"registry_url": f"{url}/again"})
+    assert away.status_code == 502
+    assert (await world.instance(instance))["registry_url"] == url

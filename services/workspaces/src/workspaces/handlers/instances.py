@@ -1,6 +1,7 @@
 """Registered instances: each is a registry here, and a team in Mnemosyne (auth contract, section 9)."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
@@ -15,7 +16,7 @@ from workspaces.handlers.views import no_instance, show_instance, show_instances
 from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who
 from workspaces.registries.read import Listing
-from workspaces.registries.store import listing_values
+from workspaces.registries.store import listing_values, store_listing
 from workspaces.registries.urls import normal_url, suggested_name
 from workspaces.tables import Assignment, PallasInstance, RetiredTeam
 
@@ -92,21 +93,35 @@ async def _insert(
     return Decision((instance_id, True), (registered,), (Hook("on_pallas_registered", instance_id),))
 
 
-async def change_instance(
-    control: Control, who: Who, instance_id: str, name: str | None, agent_token: str | None
-) -> InstanceView:
-    """Rename an instance, or replace the token that its agents are sent; an empty token removes it.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to change; None: as it is. An empty token removes it."""
 
-    The contract has no way to rename a team: Mnemosyne keeps the name that it was made with.
+    name: str | None = None
+    agent_token: str | None = None
+    registry_url: str | None = None
+
+
+async def change_instance(control: Control, who: Who, instance_id: str, wanted: Change) -> InstanceView:
+    """Rename an instance, move it to another registry, or replace the token that its agents are sent.
+
+    It stays the same team wherever it is hosted (auth contract, section 4.1). The contract has no way to rename a team:
+    Mnemosyne keeps the name that it was made with.
 
     Raises:
         NotFound: there is no such instance.
+        Conflict: another instance has this registry.
+        Rejected, RegistryUnreachable: as for `register`.
     """
     values: dict[str, Any] = {}
-    if name is not None:
-        values["name"] = name
-    if agent_token is not None:
-        values["agent_token_encrypted"] = control.vault.seal(agent_token) if agent_token else None
+    if wanted.name is not None:
+        values["name"] = wanted.name
+    if wanted.agent_token is not None:
+        values["agent_token_encrypted"] = control.vault.seal(wanted.agent_token) if wanted.agent_token else None
+    listing: Listing | None = None
+    if wanted.registry_url is not None:
+        values["registry_url"] = normal_url(wanted.registry_url)
+        listing = await control.refresher.fetch(values["registry_url"])
 
     async def change(session: AsyncSession) -> Decision[None]:
         where = PallasInstance.id == instance_id
@@ -114,10 +129,15 @@ async def change_instance(
             raise no_instance(instance_id)
         if not values:
             return Decision(None)
+        if listing is not None:
+            same = PallasInstance.registry_url == values["registry_url"], PallasInstance.id != instance_id
+            if other := await session.scalar(select(PallasInstance.id).where(*same)):
+                raise Conflict(f"registry_url: it is registered as {other}", code="registered_already")
+            await store_listing(session, instance_id, listing)
         await session.execute(update(PallasInstance).where(where).values(**values))
         for kind in ("instance", "agents"):
             await Hub.tell_in(session, ALL, kind, {"id": instance_id} if kind == "instance" else {})
-        data = {"fields": sorted(values), **({"name": name} if name is not None else {})}
+        data = {"fields": sorted(values), **{key: values[key] for key in ("name", "registry_url") if key in values}}
         return Decision(None, (Event("instance", "updated", instance_id, data),))
 
     await control.changes.make(who, change)

@@ -54,6 +54,7 @@ class InstanceChange(Body):
     """What to change of an instance. An empty `agent_token` removes it."""
 
     name: Name | None = None
+    registry_url: Annotated[str, Field(max_length=4096)] | None = None
     agent_token: Token | None = None
 
 

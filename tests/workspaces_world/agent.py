@@ -5,6 +5,7 @@ really done.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -112,8 +113,8 @@ class Work:
                 if len(self._ends) > round_:
                     return self._ends[round_]
                 async with self._changed:
-                    enough = told
-                    await self._changed.wait_for(lambda: len(self._said) > enough or len(self._ends) > round_)
+                    while len(self._said) == told and len(self._ends) == round_:
+                        await self._changed.wait()
         finally:
             self.followers -= 1
             if not self.followers and len(self._ends) <= round_:
@@ -129,7 +130,7 @@ class Work:
 
 
 class Agent:
-    """A running agent. `works` are its calls in the order in which they came; `executed` is how often it did something."""
+    """A running agent. `works` is what it was called for, in the order in which that came."""
 
     def __init__(self, name: str, *, keeps_keys: bool, text: bool) -> None:
         self.name = name
@@ -186,8 +187,6 @@ class Agent:
 
     async def _call(self, context: Context, params: types.CallToolRequestParams) -> Result:
         if params.name == "get_health":
-            import json
-
             return types.CallToolResult(content=[types.TextContent(type="text", text=json.dumps(self.health))])
         meta: dict[str, Any] = dict(params.meta or {})  # pyright: ignore[reportArgumentType]
         key = meta.get(KEY_META) if self._keeps_keys else None

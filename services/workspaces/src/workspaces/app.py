@@ -6,21 +6,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.types import ASGIApp
 
 from pallas_bus.transport.access import Access
 from pallas_bus.transport.connection import connect_when_possible
 from pallas_contracts.catalog import WORKSPACES
-from pallas_contracts.errors import NotFound
-from pallas_mcp_calls.calls import AgentCalls
-from pallas_mcp_calls.model import Target
 from pallas_outbox.relay import Relay, watch_lag
-from pallas_postgres.engine import open_engine, ping, reading
+from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
 from workspaces.access.login import Access as Logins
-from workspaces.answers import HealthView
+from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
 from workspaces.chat.room import open_chat
 from workspaces.handlers.start import open_control
@@ -32,7 +28,6 @@ from workspaces.metrics import make_metrics
 from workspaces.migrate import MIGRATIONS
 from workspaces.mnemosyne.vault import Vault
 from workspaces.settings import WorkspacesSettings
-from workspaces.tables import PallasInstance
 from workspaces.turns.broker import Broker
 
 IDLE_SECONDS = 4
@@ -76,55 +71,36 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Logins(engine, metrics, kept.get_secret_value() if kept else None)
-        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, _unknown))
+        agents = await enter(open_agents(settings, process, vault, engine, hub, metrics))
+        health = agents.health.of
+        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, health))
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
-        calls = await enter(AgentCalls())
-        agents = _Agents(engine, vault, settings.agent_token)
         chat = await enter(
             open_chat(
-                process, engine, hub, metrics, caller=calls, places=agents, healths=agents, defaults=control.defaults
+                process,
+                engine,
+                hub,
+                metrics,
+                caller=agents.calls,
+                places=agents.targets,
+                healths=agents.health,
+                defaults=control.defaults,
             )
         )
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, chat, broker)
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, agents, chat, broker)
         yield Workspaces(make_http(parts), parts)
-
-
-@dataclass(frozen=True)
-class _Agents:
-    engine: AsyncEngine
-    vault: Vault
-    token: SecretStr | None
-
-    async def target_of(self, instance_id: str, server_id: str) -> Target:
-        async with reading(self.engine) as session:
-            row = await session.get(PallasInstance, instance_id)
-        url = next((one["url"] for one in row.agents if one["server_id"] == server_id), None) if row else None
-        if row is None or url is None:
-            raise NotFound("there is no such agent")
-        sealed, token = row.agent_token_encrypted, self.token.get_secret_value() if self.token else None
-        return Target(url, self.vault.open(sealed) if sealed else token)
-
-    def of(self, instance_id: str, server_id: str) -> HealthView:
-        return HealthView(status="unknown")
-
-    async def check_now(self, instance_id: str, server_id: str) -> HealthView:
-        return HealthView(status="unknown")
-
-
-def _unknown(_instance_id: str, _server_id: str) -> HealthView:
-    return HealthView(status="unknown")
 
 
 async def _use_broker(
     settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, broker: Broker
 ) -> None:
-    """Relay events and hear of teams once the broker is there. The process is ready without it, and ends if its
-    connection is lost for good, since it could not be made again.
+    """Relay events and hear of teams once the broker is there.
+
+    The process is ready without it. It ends if the connection is closed for good, since it could not be made again.
     """
-    access = Access.of(settings)
-    connecting = connect_when_possible(access, WORKSPACES, instance=process.instance)
+    connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
         with broker.using(bus):
             async with process.running(TeamEvents(engine).run(bus), "changes of teams"):

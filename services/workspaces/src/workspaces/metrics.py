@@ -20,6 +20,7 @@ class Metrics:
     taken_over: Counter
     answering: Gauge
     streams: Gauge
+    agent_health: Gauge
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
@@ -47,4 +48,10 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
         ),
         Gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for", registry=registry),
         Gauge("pallas_workspaces_event_streams", "Open event streams of browsers", registry=registry),
+        Gauge(
+            "daedalus_agent_health",
+            "Health of an agent as this replica has seen it last: 1 ok, 0.5 degraded, 0 error",
+            ["instance", "agent"],
+            registry=registry,
+        ),
     )

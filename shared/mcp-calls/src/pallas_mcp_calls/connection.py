@@ -14,6 +14,7 @@ from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    PARSE_ERROR,
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
@@ -25,7 +26,7 @@ from mcp_types import (
 )
 
 from pallas_mcp_calls.exchange import LARGEST_ANSWER, Exchange, current
-from pallas_mcp_calls.http import BoundedClient
+from pallas_mcp_calls.http import NO_MCP, BoundedClient
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 from pallas_mcp_calls.questions import CANCELLED, ask
 
@@ -172,10 +173,10 @@ def _why_not_open(error: Exception, opening: Exchange) -> CallFailed:
         case MCPError() if opening.fault is not None:
             fault = opening.fault
             return CallFailed(str(fault), code=fault.code, lost=fault.lost, sent=False)
-        case MCPError():
+        case MCPError() if inner.code != PARSE_ERROR:
             return CallFailed(f"the agent refuses the connection: {one_line(inner)}", code="protocol", sent=False)
         case _:
-            return CallFailed("what answers at the agent's address does not speak MCP", code="not_mcp", sent=False)
+            return CallFailed(NO_MCP, code="not_mcp", sent=False)
 
 
 def innermost(error: BaseException) -> BaseException:

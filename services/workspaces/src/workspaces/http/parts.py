@@ -7,6 +7,7 @@ from importlib.metadata import version
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from workspaces.access.login import Access
+from workspaces.agents.start import Agents
 from workspaces.changes.make import Changes
 from workspaces.chat.room import Chat
 from workspaces.handlers.parts import Control
@@ -31,6 +32,7 @@ class Parts:
     metrics: Metrics
     access: Access
     control: Control
+    agents: Agents
     chat: Chat
     broker: Broker
     version: str = field(default_factory=lambda: version("pallas-workspaces"))

@@ -6,10 +6,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pallas_runtime.api_errors import add_error_handlers, refusals
 from pallas_runtime.front import Front
 from workspaces.http.admit import Admission
+from workspaces.http.agents import agents_router
 from workspaces.http.console import Console, with_security_headers
 from workspaces.http.conversations import conversations_router
 from workspaces.http.events import events_router
 from workspaces.http.hooks import hooks_router
+from workspaces.http.icons import icons_router
 from workspaces.http.images import images_router
 from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
@@ -21,9 +23,19 @@ from workspaces.http.turns import turns_router
 from workspaces.http.workspaces import workspaces_router
 
 ROUTERS = (
-    login_router, instances_router, workspaces_router, conversations_router, messages_router, images_router,
-    events_router, hooks_router, settings_router, turns_router,
-)  # fmt: skip
+    login_router,
+    instances_router,
+    workspaces_router,
+    agents_router,
+    icons_router,
+    conversations_router,
+    messages_router,
+    images_router,
+    events_router,
+    hooks_router,
+    settings_router,
+    turns_router,
+)
 """The routes of each subject."""
 
 REFUSALS = refusals(

@@ -1,0 +1,54 @@
+"""The service between a Mnemosyne and a registry that are not ours, on a broker, and pages of it that are logged in."""
+
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from typing import Protocol
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.conftest import OpenPage, Scheme
+from tests.integration.workspaces.control.world import World, a_world
+from tests.integration.workspaces.lab import API, PASSWORD
+from tests.postgres import PostgresServer
+
+expect.set_options(timeout=15_000)
+
+
+class Show(Protocol):
+    """Opens a page of the console, logged in."""
+
+    def __call__(
+        self, path: str, *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+    ) -> Awaitable[Page]:
+        """Return the page. `allowed` are parts of error messages of the browser that the test expects."""
+        ...
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServer]:
+    """The Postgres of the module's tests."""
+    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture
+async def world(postgres: PostgresServer, nats_url: str) -> AsyncGenerator[World]:
+    """A world without content."""
+    async with a_world(await postgres.new_database(), nats_url=nats_url) as world:
+        yield world
+
+
+@pytest.fixture
+def show(world: World, open_page: OpenPage) -> Show:
+    """Opens pages of `world`."""
+    base = world.lab.base
+
+    async def show_one(
+        path: str, *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
+    ) -> Page:
+        page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *allowed))
+        answer = await page.request.post(f"{base}{API}/login", data={"password": PASSWORD})
+        assert answer.ok, await answer.text()
+        await page.goto(f"{base}{path}")
+        return page
+
+    return show_one

@@ -1,7 +1,6 @@
 """What an agent is sent of a conversation."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +18,6 @@ from workspaces.chat.history import (
     plan_history,
 )
 
-type End = Literal["answered", "failed", "cancelled"]
-
 SIZES = st.one_of(st.integers(0, 2000), st.integers(0, 2_000_000))
 IMAGES = st.lists(st.integers(1, 5 * 2**20), max_size=4).map(tuple)
 TALKS = st.lists(st.tuples(SIZES, SIZES, IMAGES, st.sampled_from(["answered", "answered", "failed", "cancelled"])))
@@ -33,7 +30,7 @@ MODELS = st.builds(
 LIMITS = st.builds(Limits, share=st.floats(0.05, 0.95), messages=st.integers(0, 100), bytes=st.integers(0, 1_000_000))
 
 
-def talk(ends: Sequence[tuple[int, int, tuple[int, ...], End]]) -> list[Entry]:
+def talk(ends: Sequence[tuple[int, int, tuple[int, ...], str]]) -> list[Entry]:
     """A conversation of these exchanges."""
     entries = list[Entry]()
     for number, (asked, answered, images, end) in enumerate(ends):
@@ -59,7 +56,7 @@ def sent(entries: Sequence[Entry], plan: Plan) -> list[Entry]:
 
 @given(TALKS, SIZES, MODELS, LIMITS)
 def test_the_newest_exchanges_are_kept_whole_and_fit(
-    ends: list[tuple[int, int, tuple[int, ...], End]], size: int, model: Model, limits: Limits
+    ends: list[tuple[int, int, tuple[int, ...], str]], size: int, model: Model, limits: Limits
 ) -> None:
     entries = talk(ends)
     asked = asked_after(entries, size)
@@ -80,7 +77,7 @@ def test_the_newest_exchanges_are_kept_whole_and_fit(
 
 
 @given(TALKS, MODELS, LIMITS)
-def test_halving_ends(ends: list[tuple[int, int, tuple[int, ...], End]], model: Model, limits: Limits) -> None:
+def test_halving_ends(ends: list[tuple[int, int, tuple[int, ...], str]], model: Model, limits: Limits) -> None:
     entries = talk(ends)
     plan: Plan | None = plan_history(entries, asked_after(entries), model, limits)
     while plan is not None:

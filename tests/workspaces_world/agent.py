@@ -72,13 +72,13 @@ class Work:
     async def answer(self, text: str, usage: dict[str, Any] | None = None) -> None:
         """End with this answer."""
         meta: dict[str, Any] = {TURN_META: f"turn-{self.key}", **({USAGE_META: usage} if usage else {})}
-        content = [types.TextContent(type="text", text=text)]
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
         await self._end(types.CallToolResult(content=content, _meta=meta))  # pyright: ignore[reportCallIssue]
 
     async def fail(self, text: str, code: str | None = None) -> None:
         """End with an error."""
         meta = {ERROR_META: {"code": code, "retryable": False}} if code else None
-        content = [types.TextContent(type="text", text=text)]
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
         await self._end(types.CallToolResult(content=content, is_error=True, _meta=meta))  # pyright: ignore[reportCallIssue]
 
     async def ask(self, message: str, *fields: str) -> dict[str, Any]:
@@ -158,8 +158,8 @@ class Agent:
 
     async def start(self) -> None:
         """Listen. What it was called for before is remembered."""
-        experimental = {KEY_META: {}} if self._keeps_keys else {}
-        experimental |= {TEXT_META: {}} if self._text else {}
+        able = {KEY_META: self._keeps_keys, TEXT_META: self._text}
+        experimental: dict[str, dict[str, Any]] = {name: {} for name, is_able in able.items() if is_able}
 
         class Peer(Server[Any]):
             @override

@@ -104,6 +104,26 @@ def test_every_command_of_an_admin_is_in_the_document_for_admins(group: str) -> 
     assert set(commands_of.commands) - shown == set()
 
 
+@requirement("A-15.1")
+@pytest.mark.parametrize("group", ["workspaces", "instances"])
+def test_every_command_of_the_console_is_in_its_document(group: str) -> None:
+    assert isinstance(COMMANDS, TyperGroup)
+    commands_of = COMMANDS.commands[group]
+    assert isinstance(commands_of, TyperGroup)
+    shown = {words[1] for words in commands_in(ROOT / "docs" / "console.md") if words[0] == group and len(words) > 1}
+    assert set(commands_of.commands) - shown == set()
+
+
+@requirement("A-11.3.1")
+def test_every_phase_of_the_migration_says_when_it_is_done_and_how_to_go_back() -> None:
+    text = (ROOT / "docs" / "auth-migration.md").read_text("utf-8")
+    phases = text.split("\n## ")[1:]
+    assert [phase[:2] for phase in phases] == [f"{number}." for number in range(1, 7)]
+    for phase in phases:
+        assert re.findall(r"^- \*\*(.+)\*\*: ", phase, re.MULTILINE) == ["Done when", "Way back"]
+        assert f"\n| {phase.partition('. ')[0]}. " in text, "the table has it, too"
+
+
 def test_an_unknown_command_or_option_is_found() -> None:
     assert fault_of(["teams", "list|shew"]) == "shew"
     assert fault_of(["teams", "create", "Kottos", "--uuid", "x"]) == "--uuid"

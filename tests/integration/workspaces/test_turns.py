@@ -17,6 +17,7 @@ from tests.integration.real_parts import OWNED, until
 from tests.integration.workspaces.lab import API, Lab
 from tests.integration.workspaces.turns_lab import Stage, a_console, a_team
 
+from pallas_bus.transport.connection import connect
 from pallas_bus.transport.streams import declare
 from pallas_bus.turnlog.content.removal import erase_content
 from pallas_bus.turnlog.queue import nak
@@ -232,6 +233,16 @@ async def test_turns_are_listed_and_filtered(stage: Stage) -> None:
     assert one["next"] is None
 
 
+async def test_of_a_turn_with_very_much_content_the_end_is_shown(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stage.worker()
+    request = await stage.turn("chief", message='/tool plain {"message": "/say inside"}\n/say outside')
+    whole = await stage.get(f"/{request.turn_id}", content=True)
+    monkeypatch.setattr("workspaces.turns.log.MOST_CONTENT", 100)
+    less = await stage.get(f"/{request.turn_id}", content=True)
+    assert less["content"] == whole["content"]
+    assert (less["bars"], less["times"]) == (whole["bars"], whole["times"])
+
+
 HOSTILE = ["a.b", "*", ">", "a b", "x" * 65, "..", "é", "%00"]
 
 
@@ -360,6 +371,18 @@ async def test_a_lost_broker_is_said_and_readers_load_their_lists_again_when_it_
             await events.until("resync")
             request = await stage.ask(message="hello")
             await events.until("turn", id=request.turn_id)
+
+
+async def test_the_live_list_ends_with_its_connection_to_the_broker(lab: Lab, nats_url: str, bus: Connecting) -> None:
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *OWNED)
+    async with AsyncExitStack() as stack:
+        closing = await stack.enter_async_context(AsyncExitStack())
+        first = await closing.enter_async_context(connect(nats_url, "workspaces"))
+        http = await stack.enter_async_context(a_console(lab, first))
+        async with Stage(gateway, "", "", Path(), stack, http).events() as events:
+            await closing.aclose()
+            assert await events.next() == ("bye", {})
 
 
 async def test_the_live_list_ends_when_the_service_drains(lab: Lab, bus: Connecting) -> None:

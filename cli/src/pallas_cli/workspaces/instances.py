@@ -30,14 +30,26 @@ def show_instance(api: AdminApi, given: str, *, as_json: bool) -> None:
     print_answer(row, "\n".join(map(plain_line, _lines(row))), as_json=as_json)
 
 
-def register_instance(api: AdminApi, url: str, *, name: str | None, token: str | None, as_json: bool) -> None:
+def register_instance(
+    api: AdminApi, url: str, *, name: str | None, team: str | None, token: str | None, as_json: bool
+) -> None:
     """Register the registry at `url`, and wait a little until its team is provisioned."""
-    body = {"registry_url": url, "name": name, "agent_token": token}
+    body = {"registry_url": url, "name": name, "id": team, "agent_token": token}
     row = api.make("POST", "pallas", body={key: value for key, value in body.items() if value is not None})
     new, row = row["new"], _settled(api, row["id"])
     done = "Registered" if new else "Already registered:"
     text = f"{done} {row['name']} ({row['id']}) with {len(row['agents'])} agents. Its team is {_team(row)}."
     print_answer({**row, "new": new}, plain_line(text), as_json=as_json)
+
+
+def change_instance(
+    api: AdminApi, given: str, *, name: str | None, registry: str | None, token: str | None, as_json: bool
+) -> None:
+    """Rename an instance, move it to another registry, or replace the token for its agents."""
+    wanted = {"name": name, "registry_url": registry, "agent_token": token}
+    body = {key: value for key, value in wanted.items() if value is not None}
+    row = api.change("PATCH", "pallas", find_instance(api, given)["id"], body=body)
+    print_answer(row, "\n".join(map(plain_line, _lines(row))), as_json=as_json)
 
 
 def refresh_instance(api: AdminApi, given: str, *, as_json: bool) -> None:

@@ -1,4 +1,10 @@
-"""Starts the service: `python -m workspaces`."""
+"""Starts the service: `python -m workspaces`.
+
+`--accept-lost-jwts` is the same as `PALLAS_ACCEPT_LOST_JWTS=true`.
+"""
+
+import os
+import sys
 
 from pallas_runtime.run import run
 from workspaces.app import build
@@ -7,6 +13,8 @@ from workspaces.settings import WorkspacesSettings
 
 def main() -> None:
     """Run until SIGTERM."""
+    if "--accept-lost-jwts" in sys.argv[1:]:
+        os.environ["PALLAS_ACCEPT_LOST_JWTS"] = "true"
     run("workspaces", WorkspacesSettings, build)
 
 

@@ -395,9 +395,13 @@ class TurnContent(Shape):
 
 
 class TurnView(Shape):
-    """One turn as a waterfall. `message_id` and `conversation_id` are set if a conversation here has its answer."""
+    """One turn as a waterfall. `message_id` and `conversation_id` are set if a conversation here has its answer.
+
+    `parent_id` is the turn that made this one, as far as its request is stored.
+    """
 
     turn: TurnLine
+    parent_id: str | None = None
     bars: tuple[Bar, ...]
     times: TurnTimes
     trace: str | None = None

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from pallas_contracts.errors import Rejected
 from pallas_credentials.settings import FernetKeys, PasswordHash
 from pallas_postgres.settings import PostgresUrl
 from pallas_runtime.settings import FILE_SUFFIX, Networks, Settings, variable
@@ -57,6 +58,9 @@ class WorkspacesSettings(Settings):
     secret_key: SecretStr | None = Field(
         None, min_length=32, description="the Fernet key is derived from this one if there is none; 32 characters"
     )
+    accept_lost_jwts: bool = Field(
+        False, description="start although secrets in the database cannot be opened, and give them up"
+    )
     teams_url: Url = Field("http://127.0.0.1:23066", description="address of Mnemosyne, whose teams are managed")
     teams_password: SecretStr | None = Field(None, description="password of `daedalus-service` at Mnemosyne")
     library_url: ExactUrl | None = Field(None, description="MCP address of Mnemosyne, as teams are told to use it")
@@ -74,14 +78,22 @@ class WorkspacesSettings(Settings):
     @override
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
-        given = dict(environ)
-        for name, field in NAMES_OF_THE_CONTRACTS.items():
-            for suffix in ("", FILE_SUFFIX):
-                if environ.get(name + suffix):
-                    given.pop(variable(field), None)
-                    given.pop(variable(field) + FILE_SUFFIX, None)
-        for name, field in NAMES_OF_THE_CONTRACTS.items():
-            for suffix in ("", FILE_SUFFIX):
-                if environ.get(name + suffix):
-                    given[variable(field) + suffix] = environ[name + suffix]
-        return super().from_env(given)
+        named = {
+            name: field for name, field in NAMES_OF_THE_CONTRACTS.items() if any(map(environ.get, _with_file(name)))
+        }
+        own = {each for field in named.values() for each in _with_file(variable(field))}
+        given = {name: value for name, value in environ.items() if name not in own}
+        for name, field in named.items():
+            for there, here in zip(_with_file(name), _with_file(variable(field)), strict=True):
+                given[here] = environ.get(there, "")
+        try:
+            return super().from_env(given)
+        except Rejected as error:
+            message = error.message
+            for name, field in named.items():
+                message = message.replace(variable(field), name)
+            raise Rejected(message, code=error.code) from error
+
+
+def _with_file(name: str) -> tuple[str, str]:
+    return name, f"{name}{FILE_SUFFIX}"

@@ -55,15 +55,15 @@ class Plan:
             )
 
 
-async def find_stored_turn(bus: Bus, turn_id: str) -> TurnHistory:
-    """One turn, with everything that the log stores of it.
+async def find_stored_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) -> TurnHistory:
+    """One turn, with everything that the log stores of it (`most_content` as in `read_turn`).
 
     Raises:
         NotFound: the log has no such turn (`unknown_turn`).
         Rejected: `turn_id` is not a token (`bad_token`).
         Unavailable: the broker does not answer.
     """
-    turn = await read_turn(bus, turn_id)
+    turn = await read_turn(bus, turn_id, most_content=most_content)
     if turn is None:
         raise NotFound(f"the log has no turn {turn_id!r}", code="unknown_turn")
     return turn

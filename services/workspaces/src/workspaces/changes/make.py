@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import func, literal_column
+from sqlalchemy import func, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
@@ -118,9 +118,6 @@ class Changes:
         log.info(f"{event.kind}_{event.action}", extra=facts)
 
 
-_BOTH: Any = literal_column("array(select distinct unnest(due_hooks.hooks || excluded.hooks))")
-
-
 async def make_due(session: AsyncSession, who: Who, hooks: Sequence[Hook]) -> None:
     """Make hooks due, with the transaction of the session; their runners hear of it when it is committed."""
     if not hooks:
@@ -136,7 +133,7 @@ async def make_due(session: AsyncSession, who: Who, hooks: Sequence[Hook]) -> No
             rows.on_conflict_do_update(
                 index_elements=[DueHook.instance_id],
                 set_={
-                    "hooks": _BOTH,
+                    "hooks": text("array(select distinct unnest(due_hooks.hooks || excluded.hooks) order by 1)"),
                     "version": DueHook.version + 1,
                     "correlation": rows.excluded.correlation,
                     "actor": rows.excluded.actor,

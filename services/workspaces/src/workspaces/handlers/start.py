@@ -16,6 +16,7 @@ from workspaces.hooks.settle import Settler
 from workspaces.hooks.state import Writer
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
+from workspaces.mnemosyne.sealed_rows import check_sealed_rows
 from workspaces.mnemosyne.teams import HttpTeams, open_teams_client
 from workspaces.mnemosyne.vault import Vault
 from workspaces.registries.fetch import Fetcher, open_client
@@ -43,14 +44,13 @@ async def open_control(
         registries = await enter(open_client(policy))
         mnemosyne = await enter(open_teams_client(settings.teams_password))
         teams, defaults = HttpTeams(mnemosyne, settings.teams_url), default_settings(settings)
-        refresher = Refresher(engine, changes, Fetcher(registries, policy))
-        reconciler = Reconciler(engine, defaults, refresher)
-        leases = Leases(engine)
-        runner = HookRunner(engine, hub, leases, Settler(teams, vault, Writer(engine, leases)), metrics)
+        refresher = Refresher(engine, changes, Fetcher(registries, policy, settings.origins))
+        reconciler = Reconciler(engine, defaults, refresher, metrics)
+        leases, settler = Leases(engine), Settler(teams, vault, Writer(engine))
+        runner = HookRunner(engine, hub, leases, settler, metrics)
+        await check_sealed_rows(engine, vault, accept_lost=settings.accept_lost_jwts)
         await enter(process.running(runner.run(), "hooks"))
         await enter(process.running(reconciler.run(), "reconciler"))
-        waited = Leases(engine)
-        now = Now(engine, changes, waited, Settler(teams, vault, Writer(engine, waited)))
-        await enter(process.running(waited.keep_renewing(), "leases of requests"))
+        now = Now(engine, changes, leases, settler)
         library = settings.library_server, settings.library_url
         yield Control(engine, changes, vault, refresher, now, reconciler, health, defaults, library)

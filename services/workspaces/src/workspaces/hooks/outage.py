@@ -4,7 +4,9 @@ While Mnemosyne cannot be reached it is asked about one team, once a second. Hoo
 they would learn of its return that much later.
 """
 
+import logging
 import time
+import uuid
 from contextlib import suppress
 
 from sqlalchemy import func, select, update
@@ -12,11 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_postgres.engine import postgres_errors
-from workspaces.hooks.leases import LONGEST_DELAY
-from workspaces.live.hub import WORK, Hub
+from workspaces.hooks.due import LONGEST_DELAY
+from workspaces.hooks.reconciler import make_due_for_reconciler
 from workspaces.mnemosyne.errors import MnemosyneAway
 from workspaces.mnemosyne.teams import Teams
+from workspaces.model import Who
 from workspaces.tables import DueHook
+
+log = logging.getLogger(__name__)
 
 ASK_SECONDS = 1.0
 
@@ -35,6 +40,7 @@ class Outage:
         """A hook has failed, and will be tried again."""
         if self._team is None:
             self._team, self._ask_at = team_id, time.monotonic() + self._pause
+            log.warning("Mnemosyne fails, and is asked until it answers again")
 
     def end(self) -> None:
         """A hook went well."""
@@ -45,7 +51,7 @@ class Outage:
         return self._team is not None and time.monotonic() >= self._ask_at
 
     async def ask(self) -> None:
-        """Ask about a team. If Mnemosyne answers, all hooks that wait for their next try are due now.
+        """Ask about a team. If Mnemosyne answers, all hooks are due now, and all teams are compared.
 
         If they fail again all the same, the next question waits longer.
         """
@@ -58,10 +64,11 @@ class Outage:
         except PallasError:
             pass
         self._team, self._pause = None, min(LONGEST_DELAY, 2 * self._pause)
+        log.info("Mnemosyne answers again")
         with suppress(Unavailable):
             async with postgres_errors(), AsyncSession(self._engine) as session:
+                await make_due_for_reconciler(session, Who("reconciler", uuid.uuid4().hex))
                 waiting = select(DueHook.instance_id).where(DueHook.attempt > 0, DueHook.owner.is_(None))
                 due = update(DueHook).where(DueHook.instance_id.in_(waiting.with_for_update(skip_locked=True)))
                 await session.execute(due.values(due_at=func.clock_timestamp()))
-                await Hub.tell_in(session, WORK, "hooks", {})
                 await session.commit()

@@ -17,8 +17,9 @@ from sqlalchemy.types import Text
 from pallas_contracts.errors import Unavailable
 from pallas_postgres.engine import postgres_errors, reading
 from workspaces.answers import SettingsView
-from workspaces.hooks.leases import RECONCILE
+from workspaces.hooks.due import RECONCILE
 from workspaces.live.hub import WORK, Hub
+from workspaces.metrics import Metrics
 from workspaces.model import Who
 from workspaces.registries.refresh import Refresher
 from workspaces.stored_settings import stored_settings
@@ -35,7 +36,7 @@ LOOKED_AFTER = timedelta(days=7)
 """How long a deleted team is looked after, in case Mnemosyne loses that it was deleted."""
 
 
-async def make_all_due(session: AsyncSession, who: Who, *, only: str | None = None) -> None:
+async def make_due_for_reconciler(session: AsyncSession, who: Who, *, only: str | None = None) -> None:
     """Make all instances due, or one, with the transaction of the session. What is due already keeps its time."""
     recent = RetiredTeam.retired_at > func.now() - LOOKED_AFTER
     for table, further in ((PallasInstance, literal(True)), (RetiredTeam, or_(RetiredTeam.done_at.is_(None), recent))):
@@ -58,7 +59,8 @@ async def make_all_due(session: AsyncSession, who: Who, *, only: str | None = No
 class Reconciler:
     """Makes cycles. Run `run` in a task."""
 
-    def __init__(self, engine: AsyncEngine, defaults: SettingsView, refresher: Refresher) -> None:
+    def __init__(self, engine: AsyncEngine, defaults: SettingsView, refresher: Refresher, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._engine = engine
         self._defaults = defaults
         self._refresher = refresher
@@ -67,6 +69,7 @@ class Reconciler:
         """Make cycles until cancelled: the replicas together make one in each interval of the settings."""
         while True:
             with suppress(Unavailable):
+                await self._count()
                 if await self.cycle(early=False):
                     await self.refresh_attached()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -78,16 +81,21 @@ class Reconciler:
             Unavailable: Postgres cannot be used right now.
         """
         async with postgres_errors(), AsyncSession(self._engine) as session:
-            if not await session.scalar(text("select pg_try_advisory_xact_lock(:lock)"), {"lock": LOCK}):
+            lock = func.pg_advisory_xact_lock if early else func.pg_try_advisory_xact_lock
+            locked = await session.scalar(select(lock(LOCK)))
+            if not early and not (locked and await self._is_time(session)):
                 return False
-            if not early and not await self._is_time(session):
-                return False
-            await make_all_due(session, Who(ACCOUNT, uuid.uuid4().hex))
+            await make_due_for_reconciler(session, Who(ACCOUNT, uuid.uuid4().hex))
             at = func.jsonb_build_object("at", func.clock_timestamp())
             last = insert(Setting).values(key=_LAST, value=at)
             await session.execute(last.on_conflict_do_update(index_elements=[Setting.key], set_={"value": at}))
             await session.commit()
         return True
+
+    async def _count(self) -> None:
+        async with reading(self._engine) as session:
+            waiting = select(func.count()).select_from(DueHook).where(DueHook.hooks != [RECONCILE])
+            self._metrics.due_hooks.set(await session.scalar(waiting) or 0)
 
     async def _is_time(self, session: AsyncSession) -> bool:
         interval = (await stored_settings(session, self._defaults)).reconcile_interval

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import func
 
-from workspaces.hooks.leases import RECONCILE, Due
+from workspaces.hooks.due import RECONCILE, Due
 from workspaces.hooks.state import State, Writer, believed_of, jwt_values, status_values
 from workspaces.mnemosyne.claims import jti_of
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
@@ -29,7 +29,7 @@ GONE = "the team was deleted in Mnemosyne, which cannot be undone; register the 
 class Ended:
     """How telling about one instance has ended. `values` are to be written into its row, `data` tells what was done.
 
-    `again`: it failed, and is to be tried again soon, not only by the reconciler.
+    `away`: Mnemosyne has failed, and may not the next time.
     """
 
     due: Due
@@ -37,10 +37,15 @@ class Ended:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     data: dict[str, Any] = field(default_factory=dict[str, Any])
     error: str | None = None
-    again: bool = False
+    away: bool = False
     deleted: bool = False
     provisioning: bool = False
     started: float = field(default_factory=time.monotonic)
+
+    @property
+    def again(self) -> bool:
+        """Whether it is to be tried again soon. The reconciler has its next cycle."""
+        return self.away and self.due.hooks != (RECONCILE,)
 
     @property
     def steady(self) -> bool:
@@ -72,7 +77,7 @@ class Settler:
         except MnemosyneRefused as error:
             ended.error = error.message
         except MnemosyneAway as error:
-            ended.error, ended.again = error.message, True
+            ended.error, ended.away = error.message, True
         if ended.error is not None and ended.provisioning:
             ended.values |= status_values("failed", ended.error)
         return ended
@@ -89,7 +94,7 @@ class Settler:
         except MnemosyneRefused as error:
             ended.error = error.message
         except MnemosyneAway as error:
-            ended.error, ended.again = error.message, True
+            ended.error, ended.away = error.message, True
         else:
             ended.data["changed"] = True
             log_action("deleted", due.who, due.instance_id, name)
@@ -137,7 +142,7 @@ class Settler:
         """
         who = ended.due.who
         ended.provisioning = True
-        await self.writer.write(state.id, status_values("pending"))
+        await self.writer.write(ended.due, status_values("pending"))
         jwt = await self.teams.post(state.id, state.name, correlation=who.correlation)
         new = jwt is not None
         if jwt is None:
@@ -146,11 +151,11 @@ class Settler:
                 ended.values["believed"] = believed_of(team)
                 raise TeamGone(GONE)
             if self.is_current(state, team):
-                await self.writer.write(state.id, status_values("provisioned"))
+                await self.writer.write(ended.due, status_values("provisioned"))
                 ended.provisioning = False
                 return False
             jwt = await self.teams.rotate(state.id, correlation=who.correlation)
-        await self.writer.write(state.id, jwt_values(self.vault.seal(jwt)))
+        await self.writer.write(ended.due, jwt_values(self.vault.seal(jwt)))
         ended.provisioning = False
         ended.data |= {"jwt": "new", "changed": True}
         log_action("provisioned", who, state.id, state.name)

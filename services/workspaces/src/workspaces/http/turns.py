@@ -16,7 +16,6 @@ from workspaces.answers import Comparison, Replayed, TurnModels, TurnPage, TurnV
 from workspaces.http.parts import Parts
 from workspaces.http.senders import Sender
 from workspaces.turns.again import Again
-from workspaces.turns.broker import Broker
 from workspaces.turns.live import LiveTurns
 from workspaces.turns.log import TurnLog
 
@@ -85,7 +84,7 @@ class Changes(BaseModel):
 def turns_router(parts: Parts) -> APIRouter:
     """The routes. Without a broker all answer 503 (`no_broker`)."""
     router = APIRouter(prefix="/turns", tags=["turns"])
-    broker = Broker(parts.broker)
+    broker = parts.broker
     log, again, live = TurnLog(broker, parts.engine), Again(broker), LiveTurns(broker)
 
     async def at_hand() -> None:
@@ -98,8 +97,9 @@ def turns_router(parts: Parts) -> APIRouter:
 
     @router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(at_hand)])
     async def follow_turns(wanted: Annotated[Wanted, Query()]) -> AsyncIterator[ServerSentEvent]:
-        """Turns as they change (`turn`). `resync`: load the list again. `bye`: the server stops; connect again."""
+        """Turns as they change (`turn`), from `ready` on. `resync`: load the list again. `bye`: connect again."""
         async with live.follow(wanted.filter(), parts.stopping) as lines:
+            yield ServerSentEvent(event="ready", data={})
             async for line in lines:
                 yield ServerSentEvent(event="turn", data=line) if line is not None else _RESYNC
         yield ServerSentEvent(event="bye", data={})

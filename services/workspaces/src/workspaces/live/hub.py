@@ -110,7 +110,7 @@ class Hub:
     async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Live]]:
         """Iterate over what is told about these topics from now on."""
         reader = Subscription(topics)
-        if self._closed:
+        if self._closed and WORK not in topics:
             reader.close()
         for topic in topics:
             self._readers.setdefault(topic, set()).add(reader)
@@ -127,9 +127,9 @@ class Hub:
         await self.listening.wait()
 
     def close(self) -> None:
-        """End all subscriptions, and those to come."""
+        """End all subscriptions, and those to come, but those of work."""
         self._closed = True
-        for reader in self._all_readers():
+        for reader in self._all_readers() - self._readers.get(WORK, set()):
             reader.close()
 
     async def run(self) -> None:

@@ -1,19 +1,20 @@
 """Fetches the registry of an instance again, and stores what it offers now."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from pallas_contracts.errors import PallasError, Unavailable
-from pallas_postgres.engine import reading
+from pallas_contracts.errors import PallasError
+from pallas_postgres.engine import postgres_errors, reading
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.model import Who
 from workspaces.registries.fetch import Fetcher
 from workspaces.registries.read import Listing, read_document
-from workspaces.registries.store import store_failure, store_listing
+from workspaces.registries.store import listing_values, store_fetches, store_listing
 from workspaces.tables import PallasInstance
 
 AT_ONCE = 10
@@ -36,42 +37,54 @@ class Refresher:
         """
         return read_document(await self.fetcher.fetch(base), self.fetcher.policy)
 
-    async def refresh(self, who: Who, instance_ids: Iterable[str]) -> dict[str, str | None]:
-        """Fetch the registries of these instances, ten at once. Returns a warning for each, None if it went well."""
+    async def refresh(self, who: Who, instance_ids: Collection[str]) -> dict[str, str | None]:
+        """Fetch the registries of these instances, ten at once. Returns a warning for each, None if it went well.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        columns = PallasInstance.registry_url, PallasInstance.agents, PallasInstance.unusable, PallasInstance.namespace
         async with reading(self.engine) as session:
-            found = select(PallasInstance.id, PallasInstance.registry_url).where(PallasInstance.id.in_(instance_ids))
-            addresses = [(one, base) for one, base in await session.execute(found)]
-        warnings = dict[str, str | None]()
+            found = select(PallasInstance.id, PallasInstance.last_fetch_error, *columns)
+            known = [_Known(*row) for row in await session.execute(found.where(PallasInstance.id.in_(instance_ids)))]
         slots = anyio.CapacityLimiter(AT_ONCE)
-
-        async def refresh_one(instance_id: str, base: str) -> None:
-            async with slots:
-                warnings[instance_id] = await self._refresh(who, instance_id, base)
-
         async with anyio.create_task_group() as tasks:
-            for instance_id, base in addresses:
-                tasks.start_soon(refresh_one, instance_id, base)
-        return warnings
+            for one in known:
+                tasks.start_soon(self._refresh, who, one, slots)
+        failed = {one.id: one.warning for one in known if one.warning is not None and one.warning != one.before}
+        async with postgres_errors(), AsyncSession(self.engine) as session:
+            await store_fetches(session, [one.id for one in known if one.same], failed)
+            await session.commit()
+        return {one.id: one.warning for one in known}
 
-    async def _refresh(self, who: Who, instance_id: str, base: str) -> str | None:
-        try:
-            listing = await self.fetch(base)
-        except Unavailable:
-            raise
-        except PallasError as error:
-            reason = error.message
-
-            async def fail(session: AsyncSession) -> Decision[None]:
-                await store_failure(session, instance_id, reason)
-                return Decision(None)
-
-            await self.changes.make(who, fail)
-            return reason
+    async def _refresh(self, who: Who, one: "_Known", slots: anyio.CapacityLimiter) -> None:
+        async with slots:
+            try:
+                listing = await self.fetch(one.base)
+            except PallasError as error:
+                one.warning = error.message
+                return
+        if listing_values(listing) == {"agents": one.agents, "unusable": one.unusable, "namespace": one.namespace}:
+            one.same = True
+            return
 
         async def store(session: AsyncSession) -> Decision[None]:
-            changed = await store_listing(session, instance_id, listing)
+            known = await store_listing(session, one.id, listing)
             agents = [agent.server_id for agent in listing.agents]
-            return Decision(None, (Event("instance", "refreshed", instance_id, {"agents": agents}),) if changed else ())
+            return Decision(None, (Event("instance", "refreshed", one.id, {"agents": agents}),) if known else ())
 
         await self.changes.make(who, store)
-        return None
+
+
+@dataclass
+class _Known:
+    """An instance before it is fetched, and how that went: `same` as before, or with a `warning`."""
+
+    id: str
+    before: str | None
+    base: str
+    agents: list[Any]
+    unusable: list[Any]
+    namespace: str | None
+    same: bool = False
+    warning: str | None = None

@@ -1,6 +1,6 @@
 """Stores what a registry offers: in the instance's row, and as the connections of all workspaces it is attached to."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
@@ -22,28 +22,26 @@ def listing_values(listing: Listing) -> dict[str, Any]:
 
 
 async def store_listing(session: AsyncSession, instance_id: str, listing: Listing) -> bool:
-    """Store a listing and replace the connections. Returns whether something has changed, or None of it is known."""
+    """Store a listing and replace the connections. Returns whether the instance is still there."""
     values = listing_values(listing)
-    columns = [getattr(PallasInstance, name) for name in values]
-    before = (await session.execute(select(*columns).where(PallasInstance.id == instance_id))).one_or_none()
-    if before is None:
-        return False
-    changed = dict(before._mapping) != values  # pyright: ignore[reportPrivateUsage]
     fetched = {"last_fetched_at": func.clock_timestamp(), "last_fetch_error": None}
-    row = update(PallasInstance).where(PallasInstance.id == instance_id)
-    await session.execute(row.values(**fetched, **(values if changed else {})))
+    row = update(PallasInstance).where(PallasInstance.id == instance_id).values(**values, **fetched)
+    if await session.scalar(row.returning(PallasInstance.id)) is None:
+        return False
+    await connect(session, instance_id, values["agents"])
     await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
-    if changed:
-        await connect(session, instance_id, values["agents"])
-    return changed
+    return True
 
 
-async def store_failure(session: AsyncSession, instance_id: str, reason: str) -> None:
-    """Store that the registry could not be fetched. Its agents stay as they were."""
-    await session.execute(
-        update(PallasInstance).where(PallasInstance.id == instance_id).values(last_fetch_error=reason)
-    )
-    await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
+async def store_fetches(session: AsyncSession, unchanged: Collection[str], failed: Mapping[str, str]) -> None:
+    """Store that these registries have the same agents as before, and that these could not be fetched, with why."""
+    if unchanged:
+        same = update(PallasInstance).where(PallasInstance.id.in_(unchanged))
+        await session.execute(same.values(last_fetched_at=func.clock_timestamp(), last_fetch_error=None))
+    for instance_id, reason in sorted(failed.items()):
+        row = update(PallasInstance).where(PallasInstance.id == instance_id)
+        await session.execute(row.values(last_fetch_error=reason))
+        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
 
 
 async def connect(session: AsyncSession, instance_id: str, agents: list[Mapping[str, Any]]) -> None:

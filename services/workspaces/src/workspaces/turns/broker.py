@@ -1,17 +1,31 @@
 """The connection to the broker, which the service can do without."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from pallas_bus.transport.connection import Bus
 from pallas_contracts.errors import Unavailable
 
 
-@dataclass(frozen=True)
 class Broker:
-    """The connection: `bus()` is None as long as there was none."""
+    """The connection, once there is one."""
 
-    bus: Callable[[], Bus | None]
+    def __init__(self) -> None:
+        self._bus: Bus | None = None
+
+    @contextmanager
+    def using(self, bus: Bus) -> Generator[None]:
+        """Lend the connection to the block."""
+        self._bus = bus
+        try:
+            yield
+        finally:
+            self._bus = None
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether there is a connection now."""
+        return self._bus is not None and self._bus.connected
 
     def need(self) -> Bus:
         """The connection.
@@ -19,7 +33,6 @@ class Broker:
         Raises:
             Unavailable: there is none now (`no_broker`).
         """
-        bus = self.bus()
-        if bus is None or not bus.connected:
+        if self._bus is None or not self._bus.connected:
             raise Unavailable("turns cannot be shown now: the broker cannot be reached", code="no_broker")
-        return bus
+        return self._bus

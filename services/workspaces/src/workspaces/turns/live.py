@@ -95,20 +95,20 @@ class LiveTurns:
     _changed: dict[str, TurnHistory] = field(default_factory=dict[str, TurnHistory])
     _lost: bool = False
     _some: asyncio.Event = field(default_factory=asyncio.Event)
-    _watching: AsyncExitStack | None = None
+    _bus: Bus | None = None
+    _watching: AsyncExitStack = field(default_factory=AsyncExitStack)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def follow(self, wanted: TurnFilter, stopping: asyncio.Event) -> AsyncGenerator[Reader]:
-        """Read what changes inside the block, until `stopping`.
+        """Read what changes inside the block, until `stopping` or until the connection to the broker is closed.
 
         Raises:
             Unavailable: there is no broker (`no_broker`).
         """
         reader = Reader(wanted)
         async with self._starting:
-            if self._watching is None:
-                self._watching = await self._watch(self.broker.need())
+            await self._watch(self.broker.need())
             self._readers.add(reader)
         closing = asyncio.create_task(_close(reader, stopping))
         try:
@@ -117,20 +117,19 @@ class LiveTurns:
             closing.cancel()
             self._readers.discard(reader)
             async with self._starting:
-                await self._end_if_nobody_reads()
+                if not self._readers:
+                    self._bus = None
+                    await self._watching.aclose()
 
-    async def _end_if_nobody_reads(self) -> None:
-        watching = self._watching
-        if watching is not None and not self._readers:
-            self._watching = None
-            await watching.aclose()
-
-    async def _watch(self, bus: Bus) -> AsyncExitStack:
+    async def _watch(self, bus: Bus) -> None:
+        if bus is self._bus:
+            return
+        await self._watching.aclose()
         async with AsyncExitStack() as stack:
             stack.callback(self._forget)
             await stack.enter_async_context(watch_turns(bus, self._take, self._on_lost))
-            stack.callback(bus.spawn(self._tell(bus)).cancel)
-            return stack.pop_all()
+            stack.callback(bus.spawn(self._tell(bus), at_once=True).cancel)
+            self._watching, self._bus = stack.pop_all(), bus
 
     def _forget(self) -> None:
         self._known.clear()
@@ -156,22 +155,30 @@ class LiveTurns:
         self._some.set()
 
     async def _tell(self, bus: Bus) -> None:
-        while True:
-            await self._some.wait()
-            await asyncio.sleep(PAUSE)
-            self._some.clear()
-            lost, self._lost = self._lost, False
-            changed, self._changed = self._changed, {}
-            if not lost:
-                lost = not await self._completed(bus, changed)
+        try:
+            while True:
+                await self._some.wait()
+                await asyncio.sleep(PAUSE)
+                await self._flush(bus)
+        finally:
+            if self._bus is bus:
+                self._bus = None
             for reader in self._readers:
-                if lost:
-                    reader.resync()
-                else:
-                    for turn in changed.values():
-                        reader.put(turn, line_of(turn))
-            if lost:
-                await asyncio.sleep(RESYNC_PAUSE)
+                reader.close()
+
+    async def _flush(self, bus: Bus) -> None:
+        self._some.clear()
+        lost, self._lost = self._lost, False
+        changed, self._changed = self._changed, {}
+        if lost or not await self._completed(bus, changed):
+            for reader in self._readers:
+                reader.resync()
+            await asyncio.sleep(RESYNC_PAUSE)
+            return
+        lines = [(turn, line_of(turn)) for turn in changed.values()]
+        for reader in self._readers:
+            for turn, line in lines:
+                reader.put(turn, line)
 
     async def _completed(self, bus: Bus, turns: dict[str, TurnHistory]) -> bool:
         """Read what turns that began before the first reader lack. False: that is not possible."""

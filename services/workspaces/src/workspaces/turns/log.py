@@ -1,5 +1,6 @@
 """Reads the log of turns: a page of them, one as a waterfall, two side by side."""
 
+import asyncio
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -16,6 +17,13 @@ from workspaces.tables import ChatMessage, Conversation
 from workspaces.turns.broker import Broker
 from workspaces.turns.views import line_of, view_of
 
+MOST_CONTENT = 32 * 1024 * 1024
+"""Bytes of content that are read of one turn. Of a turn with more, only how it ended is shown."""
+
+
+MOST_SECONDS = 1.5
+"""Seconds of searching for one page. What a filter seldom finds is found page by page."""
+
 
 @dataclass(frozen=True)
 class TurnLog:
@@ -30,7 +38,7 @@ class TurnLog:
         Raises:
             Unavailable: there is no broker (`no_broker`), or it does not answer.
         """
-        page = await find_page(self.broker.need(), wanted, limit=limit)
+        page = await find_page(self.broker.need(), wanted, limit=limit, seconds=MOST_SECONDS)
         return TurnPage(turns=tuple(map(line_of, page.turns)), next=page.next)
 
     async def show(self, turn_id: str, *, content: bool) -> TurnView:
@@ -44,7 +52,7 @@ class TurnLog:
 
     async def compare(self, old_id: str, new_id: str) -> Comparison:
         """Two turns, each with its content; raises as `show` does."""
-        old, new = await self._whole(old_id, content=True), await self._whole(new_id, content=True)
+        old, new = await asyncio.gather(*(self._whole(each, content=True) for each in (old_id, new_id)))
         ended = old.outcome is not None and new.outcome is not None
         return Comparison(
             old=await self._view(old, content=True),
@@ -54,7 +62,7 @@ class TurnLog:
 
     async def _whole(self, turn_id: str, *, content: bool) -> TurnHistory:
         bus = self.broker.need()
-        turn = await find_stored_turn(bus, turn_id)
+        turn = await find_stored_turn(bus, turn_id, most_content=MOST_CONTENT)
         return await with_content(bus, turn) if content else turn
 
     async def _view(self, turn: TurnHistory, *, content: bool) -> TurnView:

@@ -46,9 +46,10 @@ def line_of(turn: TurnHistory) -> TurnLine:
 def view_of(turn: TurnHistory, *, content: bool) -> TurnView:
     """One turn as a waterfall. With `content`, also what was asked and answered."""
     entries, began = timeline(turn), beginning(turn)
-    found, refused = content_of(turn), why_no_replay(turn)
+    found, refused, request = content_of(turn), why_no_replay(turn), turn.request or turn.kept
     return TurnView(
         turn=line_of(turn),
+        parent_id=request.parent if request is not None else None,
         bars=bars_of(entries, began),
         times=_times(times_of(entries), _so_far(turn)),
         trace=turn.trace,

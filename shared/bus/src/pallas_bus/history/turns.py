@@ -4,6 +4,7 @@ The history of a turn that still runs has what has been stored so far.
 """
 
 from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, get_args
@@ -11,7 +12,7 @@ from typing import Literal, get_args
 from pydantic import ValidationError
 
 from pallas_bus.transport.connection import Bus
-from pallas_bus.transport.reads import Record, read, read_newest
+from pallas_bus.transport.reads import Record, read, read_last, read_newest
 from pallas_bus.transport.traces import trace_of
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.catalog import KEPT_REQUEST, TURN_CLAIM, TURN_LOG, TURN_OUTCOME, TURN_QUEUE, TURN_REQUESTED
@@ -33,6 +34,10 @@ _OF_ITS_TRACE = frozenset({"requested", "outcome"})
 """Messages in the trace of the turn, as workers' claims are. Others may be in the trace of a later request, by a caller
 who joins or cancels the turn.
 """
+
+_CONTENT = "pallas.v1.turn.content."
+_KINDS = ("claim", "event", "outcome", "joined")
+"""The messages of a turn without content, claims first."""
 
 type State = Literal["waiting", "running", TurnStatus]
 STATES: tuple[State, ...] = get_args(State.__value__)
@@ -199,25 +204,42 @@ def _turn_id(record: Record) -> str | None:
         return None
 
 
-async def read_turn(bus: Bus, turn_id: str) -> TurnHistory | None:
+async def read_turn(bus: Bus, turn_id: str, *, most_content: int | None = None) -> TurnHistory | None:
     """Read all stored messages of one turn; None if there are none.
+
+    Of a turn with more than `most_content` bytes of content, only the last message of it is read.
 
     Raises:
         Rejected: `turn_id` is not a token (`bad_token`).
         Unavailable: the broker does not answer.
     """
     check_token(turn_id, "turn")
-    turn = fold([record async for record in read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn_id}")]).get(turn_id)
+    turn = fold(await _read_log(bus, turn_id, most_content)).get(turn_id)
     if turn is None or turn.outcome is None:
         ids = {"team": turn.team, "agent": turn.agent} if turn is not None else {}
-        waiting = [record async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids))]
-        for record in waiting:
-            if _turn_id(record) == turn_id:
+        async for record in read(bus, TURN_QUEUE.name, TURN_REQUESTED.template.filter(**ids)):
+            if turn_id.encode() in record.data and _turn_id(record) == turn_id:
                 turn = turn or fold([record])[turn_id]
                 turn.take(record)
     elif (kept := await read_newest(bus, TURN_LOG.name, turn.ref.on(KEPT_REQUEST.template))) is not None:
         turn.take(kept)
     return turn
+
+
+async def _read_log(bus: Bus, turn_id: str, most_content: int | None) -> list[Record]:
+    records: list[Record] = []
+    size = 0
+    async with aclosing(read(bus, TURN_LOG.name, f"pallas.v1.turn.*.*.*.{turn_id}")) as reading:
+        async for record in reading:
+            size += len(record.data) if record.subject.startswith(_CONTENT) else 0
+            if most_content is not None and size > most_content:
+                break
+            records.append(record)
+        else:
+            return records
+    kinds = (f"pallas.v1.turn.{kind}.*.*.{turn_id}" for kind in _KINDS)
+    records = [record for subject in kinds async for record in read(bus, TURN_LOG.name, subject)]
+    return [*records, *await read_last(bus, TURN_LOG.name, f"{_CONTENT}*.*.{turn_id}")]
 
 
 async def read_turns(

@@ -54,6 +54,7 @@ class BusClient(Client):
     """A client whose `close` ends in bounded time. What cannot be written now stays pending, as in nats-py."""
 
     _writing: asyncio.Handle | None = None
+    _pongs: list[asyncio.Future[bool]]
 
     @override
     async def _send_publish(

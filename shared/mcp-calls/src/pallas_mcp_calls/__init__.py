@@ -1,0 +1,1 @@
+"""Calls agents over MCP, whatever serves them."""

@@ -1,0 +1,66 @@
+"""Results and errors of MCP as the caller gets them."""
+
+from typing import Any, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolResult,
+)
+
+from pallas_mcp_calls.connection import innermost, one_line
+from pallas_mcp_calls.exchange import Exchange
+from pallas_mcp_calls.model import ERROR_META, TURN_META, USAGE_META, CallAnswer, CallFailed
+
+_LONGEST_CODE = 64
+
+
+def answer_of(result: CallToolResult) -> CallAnswer:
+    """The result of a tool."""
+    meta: dict[str, Any] = dict(result.meta or {})
+    error = cast("dict[str, Any]", meta[ERROR_META]) if isinstance(meta.get(ERROR_META), dict) else {}
+    usage = meta.get(USAGE_META)
+    wait = error.get("retry_after_ms")
+    return CallAnswer(
+        text=text_of(result),
+        failed=bool(result.is_error),
+        code=_short(error.get("code")) if result.is_error else None,
+        turn_id=_short(meta.get(TURN_META)) or _short(error.get("turn_id")),
+        usage=cast("dict[str, Any]", usage) if isinstance(usage, dict) else None,
+        retryable=error.get("retryable") is True,
+        retry_after=wait / 1000 if isinstance(wait, int) and wait >= 0 else None,
+    )
+
+
+def text_of(result: CallToolResult) -> str:
+    """The text of all text blocks."""
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def failure_of(error: Exception, exchange: Exchange) -> CallFailed:
+    """Why a call has no result."""
+    inner = innermost(error)
+    if isinstance(inner, CallFailed):
+        return inner
+    if isinstance(inner, MCPError):
+        if exchange.fault is not None and inner.code not in (INVALID_PARAMS, METHOD_NOT_FOUND):
+            return exchange.fault
+        if inner.code == PARSE_ERROR:
+            return CallFailed("the agent's answer is not one of MCP", code="not_mcp")
+        if inner.code == CONNECTION_CLOSED:
+            return CallFailed("the connection to the agent was lost", code="connection_lost", lost=True)
+        return CallFailed(f"the agent refuses the call: {one_line(inner)}", code="protocol")
+    return exchange.fault or CallFailed("the agent's answer is not one of MCP", code="not_mcp")
+
+
+def is_stale(error: MCPError, exchange: Exchange) -> bool:
+    """Whether the server does not know this connection any more, so that it cannot have started the call."""
+    return exchange.session_lost or error.code == UNSUPPORTED_PROTOCOL_VERSION
+
+
+def _short(value: object) -> str | None:
+    return value[:_LONGEST_CODE] if isinstance(value, str) and value else None

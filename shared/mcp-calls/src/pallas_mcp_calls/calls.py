@@ -1,0 +1,185 @@
+"""Calls agents over MCP, in any revision of the protocol. Nothing a server does can harm other calls or the process."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult
+from pydantic import ValidationError
+
+from pallas_mcp_calls.answers import answer_of, failure_of, is_stale
+from pallas_mcp_calls.connection import Connection
+from pallas_mcp_calls.exchange import Exchange, current
+from pallas_mcp_calls.feedback import Feedback
+from pallas_mcp_calls.health import health_of
+from pallas_mcp_calls.http import open_transport
+from pallas_mcp_calls.model import (
+    KEY_META,
+    TEXT_META,
+    CallAnswer,
+    CallFailed,
+    HealthReport,
+    OnProgress,
+    OnQuestion,
+    OnText,
+    Target,
+)
+from pallas_mcp_calls.pool import Pool
+from pallas_mcp_calls.rounds import call_tool
+from pallas_mcp_calls.tools import GET_HEALTH, choose, fitting
+
+HEALTH_SECONDS = 3.0
+IDLE_SECONDS = 150.0
+_LARGEST_HEALTH = 1024 * 1024
+_NOISY = ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher")
+"""Loggers of the SDK. They log what servers send, as often as these like; `CallFailed` tells callers the same."""
+
+
+type Act[R] = Callable[[Connection], Awaitable[R]]
+
+
+class AgentCalls:
+    """Makes calls. `transport` decides where connections may lead; it is closed with this, as all connections are.
+
+    A connection that nobody has used for `idle` seconds is closed.
+    """
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport | None = None, *, idle: float = IDLE_SECONDS) -> None:
+        self._transport = transport or open_transport()
+        self._pool = Pool(self._transport, idle)
+        self._checks = set[asyncio.Task[HealthReport]]()
+        for name in _NOISY:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close all connections. Calls that run are lost."""
+        await self._pool.close()
+        await self._transport.aclose()
+
+    async def call(
+        self,
+        target: Target,
+        tool: str | None,
+        arguments: Mapping[str, Any],
+        *,
+        agent: str | None = None,
+        key: str | None = None,
+        on_progress: OnProgress | None = None,
+        on_text: OnText | None = None,
+        on_question: OnQuestion | None = None,
+    ) -> CallAnswer:
+        """Call a tool. Cancelling this cancels the call at the agent.
+
+        `tool` None: the agent's list decides, by the name of the `agent` (its server id), and arguments that the tool
+        does not know are left out. `key` is the idempotency key. The functions are called one after the other, in the
+        order of what happens; a slow one delays nothing (see `Feedback`). Text is asked for where it can be had.
+
+        Raises:
+            CallFailed: there is no result.
+        """
+        feedback = Feedback(on_progress, on_text)
+        exchange = Exchange(feedback.put if on_progress or on_text else None, on_question)
+
+        async def act(connection: Connection) -> CallToolResult:
+            client = await connection.client()
+            chosen, given = tool, dict(arguments)
+            if chosen is None:
+                chosen, given = await _chosen(connection, agent, arguments)
+            meta: dict[str, Any] = {"progressToken": str(uuid.uuid4())}
+            if key is not None:
+                meta[KEY_META] = key
+            if on_text is not None and has(client, TEXT_META):
+                meta[TEXT_META] = True
+            async with feedback.running():
+                return await call_tool(connection, chosen, given, meta, exchange)
+
+        return answer_of(await self._on_connection(target, exchange, act))
+
+    async def health(self, target: Target) -> HealthReport:
+        """Ask for the agent's health. Whatever else comes is an error; it takes at most 3 s."""
+        task = asyncio.create_task(self._health(target))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=HEALTH_SECONDS)
+            if done:
+                return task.result()
+            self._pool.drop(target)
+            return HealthReport("error", f"did not answer within {HEALTH_SECONDS:g} s")
+        finally:
+            task.cancel()
+
+    async def _health(self, target: Target) -> HealthReport:
+        exchange = Exchange(largest=_LARGEST_HEALTH)
+
+        async def act(connection: Connection) -> CallToolResult:
+            return await call_tool(connection, GET_HEALTH, None, {}, exchange)
+
+        try:
+            return health_of(await self._on_connection(target, exchange, act))
+        except CallFailed as error:
+            return HealthReport("error", str(error))
+
+    async def keeps_keys(self, target: Target) -> bool:
+        """Whether the agent's gateway executes calls with the same idempotency key only once.
+
+        Raises:
+            CallFailed: it cannot be reached.
+        """
+
+        async def act(connection: Connection) -> bool:
+            return has(await connection.client(), KEY_META)
+
+        return await self._on_connection(target, Exchange(), act)
+
+    async def _on_connection[R](self, target: Target, exchange: Exchange, act: Act[R]) -> R:
+        """Do something on the target's connection, and once more on a new one if the server does not know the old."""
+        entered = current.set(exchange)
+        try:
+            return await self._try(target, exchange, act, again=True)
+        except _Stale:
+            return await self._try(target, exchange, act, again=False)
+        finally:
+            current.reset(entered)
+            exchange.end()
+
+    async def _try[R](self, target: Target, exchange: Exchange, act: Act[R], *, again: bool) -> R:
+        exchange.fault, exchange.session_lost = None, False
+        async with self._pool.lease(target) as connection:
+            try:
+                return await act(connection)
+            except (MCPError, ValidationError, CallFailed, RuntimeError) as error:
+                if exchange.fault is not None or not isinstance(error, MCPError):
+                    self._pool.retire(target, connection)
+                if again and isinstance(error, MCPError) and is_stale(error, exchange):
+                    raise _Stale from error
+                raise failure_of(error, exchange) from error
+
+
+class _Stale(Exception):
+    """The server does not know the connection any more."""
+
+
+def has(client: Client, capability: str) -> bool:
+    """Whether a server lists an experimental capability."""
+    return capability in (client.server_capabilities.experimental or {})
+
+
+async def _chosen(
+    connection: Connection, agent: str | None, arguments: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    tool = choose(await connection.tools(), agent)
+    if tool is None:
+        raise CallFailed("the agent has no tool that could be called", code="no_tool", sent=False)
+    return tool.name, fitting(tool, arguments)

@@ -1,0 +1,43 @@
+"""Questions of agents, in both eras: elicitation requests and inputs that a result requires."""
+
+import hashlib
+import json
+import logging
+from typing import Any
+
+from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult
+from pydantic import ValidationError
+
+from pallas_mcp_calls.exchange import Exchange
+from pallas_mcp_calls.model import Question
+
+log = logging.getLogger(__name__)
+
+CANCELLED = ElicitResult(action="cancel")
+"""The answer when there is nobody to ask."""
+MOST_QUESTIONS = 50
+_LONGEST = 4_000
+
+
+async def ask(exchange: Exchange, params: ElicitRequestParams) -> ElicitResult:
+    """Ask whoever made the call."""
+    if exchange.on_question is None or exchange.asked >= MOST_QUESTIONS:
+        return CANCELLED
+    exchange.asked += 1
+    reply = await exchange.on_question(_question(exchange.asked, params))
+    content: dict[str, Any] | None = None
+    if reply.action == "accept" and isinstance(params, ElicitRequestFormParams):
+        content = reply.content or {}
+    try:
+        return ElicitResult(action=reply.action, content=content)
+    except ValidationError:
+        log.warning("a reply to an agent's question has values that MCP does not allow")
+        return CANCELLED
+
+
+def _question(number: int, params: ElicitRequestParams) -> Question:
+    asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta", "elicitation_id", "task"})
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+    url = params.url if isinstance(params, ElicitRequestURLParams) else None
+    schema = asked.get("requestedSchema") if url is None else None
+    return Question(f"{number}-{digest}", params.message[:_LONGEST], schema, url)

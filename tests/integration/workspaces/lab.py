@@ -1,5 +1,6 @@
 """The service as its process builds it, in the test's process, with a real Postgres."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,6 +15,7 @@ from pallas_runtime.http.listener import bind, listening
 from pallas_runtime.probes import Probes, with_probes
 from pallas_runtime.process import Process
 from workspaces.app import Workspaces, build
+from workspaces.live.hub import Hub
 from workspaces.settings import WorkspacesSettings
 
 API = "/api/v1"
@@ -91,3 +93,17 @@ async def a_workspaces(**settings: str) -> AsyncGenerator[Lab]:
         assert own or (await log_in(browser)).status_code == 200
         yield Lab(settings, process, service, base, browser, command_line, stranger)
         assert not process.failed.is_set(), "a vital task has ended"
+
+
+@asynccontextmanager
+async def a_hub(url: str) -> AsyncGenerator[Hub]:
+    """A hub that hears the others."""
+    hub = Hub(url)
+    running = asyncio.create_task(hub.run())
+    try:
+        async with asyncio.timeout(10):
+            await hub.heard()
+        yield hub
+    finally:
+        running.cancel()
+        await asyncio.wait({running})

@@ -4,19 +4,21 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncSession
+from prometheus_client import CollectorRegistry
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.conftest import Connecting
 from tests.embedded import NatsServer
 from tests.integration.real_parts import until
-from tests.integration.workspaces.lab import Lab, a_workspaces
+from tests.integration.workspaces.lab import Lab, a_hub, a_workspaces
 from tests.postgres import PostgresServer
 
 from pallas_bus.transport.reads import read
 from pallas_contracts.catalog import WORKSPACE_CHANGED, WORKSPACE_CHANGES
 from pallas_contracts.changes import WorkspaceChanged
 from pallas_contracts.errors import Conflict
-from workspaces.changes.make import Decide, Decision, Event, Hook
+from workspaces.changes.make import Changes, Decide, Decision, Event, Hook
 from workspaces.live.hub import WORK, Live
+from workspaces.metrics import make_metrics
 from workspaces.model import Who
 from workspaces.tables import Workspace
 
@@ -63,18 +65,22 @@ async def test_numbers_have_no_gap_over_all_replicas(
 
 
 async def test_hooks_of_several_changes_become_one_row_and_wake_every_replica(
-    two: tuple[Lab, Lab], postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+    engine: AsyncEngine, postgres: PostgresServer, database: str
 ) -> None:
-    monkeypatch.setattr("workspaces.hooks.runner.AT_ONCE", 0)
-    one, other = (lab.service.parts for lab in two)
-    async with one.hub.subscribe(WORK) as here, other.hub.subscribe(WORK) as there:
+    changes = Changes(engine, make_metrics(CollectorRegistry()), asyncio.Event())
+    async with (
+        a_hub(database) as one,
+        a_hub(database) as other,
+        one.subscribe(WORK) as here,
+        other.subscribe(WORK) as there,
+    ):
         registered, attached = Hook("on_pallas_registered", "i"), Hook("on_workspace_pallas_attached", "i")
-        await one.changes.make(WHO, a_workspace("a", registered, attached, Hook("on_pallas_registered", "j")))
+        await changes.make(WHO, a_workspace("a", registered, attached, Hook("on_pallas_registered", "j")))
         for items in (here, there):
             async with asyncio.timeout(10):
                 assert await anext(items) == Live(WORK, "hooks", {})
         await postgres.say("update due_hooks set attempt = 3, due_at = now() + interval '1 hour'", database)
-        await other.changes.make(Who("admin", "req-2"), a_workspace("b", attached))
+        await changes.make(Who("admin", "req-2"), a_workspace("b", attached))
     found = await postgres.say(
         "select instance_id, hooks, version, correlation, attempt, due_at <= now() from due_hooks order by 1", database
     )

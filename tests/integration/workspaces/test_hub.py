@@ -2,31 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from tests.integration.real_parts import until
+from tests.integration.workspaces.lab import a_hub
 from tests.link import linked
 from tests.postgres import PostgresServer
 
 from workspaces.live import hub as hub_module
 from workspaces.live.hub import ALL, LONGEST, MOST_WAITING, WORK, Hub, Live
-
-
-@asynccontextmanager
-async def a_hub(url: str) -> AsyncGenerator[Hub]:
-    """A hub that hears the others."""
-    hub = Hub(url)
-    running = asyncio.create_task(hub.run())
-    try:
-        async with asyncio.timeout(10):
-            await hub.heard()
-        yield hub
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from pallas_outbox.relay import Relay, watch_lag
 from pallas_postgres.engine import open_engine, ping
 from pallas_runtime.process import Process
 from workspaces.access.login import Access as Logins
-from workspaces.answers import HealthView
+from workspaces.agents.start import open_agents
 from workspaces.changes.make import OUTBOX, Changes
+from workspaces.chat.room import open_chat
 from workspaces.handlers.start import open_control
 from workspaces.hooks.team_events import TeamEvents
 from workspaces.http.parts import Parts
@@ -41,9 +42,10 @@ class Workspaces:
     parts: Parts
 
     async def drain(self) -> None:
-        """End the streams of events; the HTTP server finishes other requests."""
+        """Hand over the replies of agents and end the streams of events; the HTTP server finishes other requests."""
         self.parts.stopping.set()
         self.parts.hub.close()
+        await self.parts.chat.runner.stop()
 
 
 @asynccontextmanager
@@ -69,26 +71,25 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         changes = Changes(engine, metrics, committed)
         kept = settings.admin_password_hash
         access = Logins(engine, metrics, kept.get_secret_value() if kept else None)
-        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, _unknown))
+        agents = await enter(open_agents(settings, process, vault, engine, hub, metrics))
+        health = agents.health.of
+        control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, health))
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
-        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, broker)
+        chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults))
+        parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, agents, chat, broker)
         yield Workspaces(make_http(parts), parts)
-
-
-def _unknown(_instance_id: str, _server_id: str) -> HealthView:
-    return HealthView(status="unknown")
 
 
 async def _use_broker(
     settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, broker: Broker
 ) -> None:
-    """Relay events and hear of teams once the broker is there. The process is ready without it, and ends if its
-    connection is lost for good, since it could not be made again.
+    """Relay events and hear of teams once the broker is there.
+
+    The process is ready without it. It ends if the connection is closed for good, since it could not be made again.
     """
-    access = Access.of(settings)
-    connecting = connect_when_possible(access, WORKSPACES, instance=process.instance)
+    connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
         with broker.using(bus):
             async with process.running(TeamEvents(engine).run(bus), "changes of teams"):

@@ -196,8 +196,8 @@ class ChatMessage(Base):
 
     `key` is the reply's idempotency key: the id of the message that it answers, or a new one after a retry. `owner` is
     the replica that calls the agent; it holds the reply until `leased_until`. `progress` is the last status line,
-    `question` what the agent asks, `answers` what the person answered, by question. `remembers_from` is the `seq` of the
-    oldest message that the agent was sent, `images_from` that of the oldest one that was sent with its images.
+    `question` what the agent asks, `answers` what the person answered, by question. `remembers_from` is the `seq` of
+    the oldest message that the agent was sent, `images_from` that of the oldest one that was sent with its images.
     """
 
     __tablename__ = "messages"

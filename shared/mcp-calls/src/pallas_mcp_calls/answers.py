@@ -3,7 +3,14 @@
 from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, CallToolResult
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolResult,
+)
 
 from pallas_mcp_calls.connection import innermost, one_line
 from pallas_mcp_calls.exchange import Exchange
@@ -42,6 +49,8 @@ def failure_of(error: Exception, exchange: Exchange) -> CallFailed:
     if isinstance(inner, MCPError):
         if exchange.fault is not None and inner.code not in (INVALID_PARAMS, METHOD_NOT_FOUND):
             return exchange.fault
+        if inner.code == PARSE_ERROR:
+            return CallFailed("the agent's answer is not one of MCP", code="not_mcp")
         if inner.code == CONNECTION_CLOSED:
             return CallFailed("the connection to the agent was lost", code="connection_lost", lost=True)
         return CallFailed(f"the agent refuses the call: {one_line(inner)}", code="protocol")

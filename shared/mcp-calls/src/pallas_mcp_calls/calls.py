@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -95,7 +96,9 @@ class AgentCalls:
             chosen, given = tool, dict(arguments)
             if chosen is None:
                 chosen, given = await _chosen(connection, agent, arguments)
-            meta: dict[str, Any] = {KEY_META: key} if key is not None else {}
+            meta: dict[str, Any] = {"progressToken": str(uuid.uuid4())}
+            if key is not None:
+                meta[KEY_META] = key
             if on_text is not None and has(client, TEXT_META):
                 meta[TEXT_META] = True
             async with feedback.running():

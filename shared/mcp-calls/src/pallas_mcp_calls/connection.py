@@ -14,6 +14,7 @@ from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    PARSE_ERROR,
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
@@ -25,7 +26,7 @@ from mcp_types import (
 )
 
 from pallas_mcp_calls.exchange import LARGEST_ANSWER, Exchange, current
-from pallas_mcp_calls.http import BoundedClient
+from pallas_mcp_calls.http import NO_MCP, BoundedClient
 from pallas_mcp_calls.model import CallFailed, Progress, Target
 from pallas_mcp_calls.questions import CANCELLED, ask
 
@@ -99,7 +100,7 @@ class Connection:
                 self._opened.set_result(self._client)
                 await self._closing.wait()
                 deadline.reschedule(asyncio.get_running_loop().time() + CLOSE_SECONDS)
-        except Exception as error:  # noqa: BLE001 the SDK raises whatever it was, in groups
+        except Exception as error:  # noqa: BLE001 - the SDK raises whatever it was, in groups
             self._fail(_why_not_open(error, opening))
         finally:
             self._closing.set()
@@ -172,10 +173,10 @@ def _why_not_open(error: Exception, opening: Exchange) -> CallFailed:
         case MCPError() if opening.fault is not None:
             fault = opening.fault
             return CallFailed(str(fault), code=fault.code, lost=fault.lost, sent=False)
-        case MCPError():
+        case MCPError() if inner.code != PARSE_ERROR:
             return CallFailed(f"the agent refuses the connection: {one_line(inner)}", code="protocol", sent=False)
         case _:
-            return CallFailed("what answers at the agent's address does not speak MCP", code="not_mcp", sent=False)
+            return CallFailed(NO_MCP, code="not_mcp", sent=False)
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -25,6 +25,9 @@ KEEPALIVE = (
         ("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)
     ) if hasattr(socket, name)),
 )  # fmt: skip
+NO_MCP = "what answers at the agent's address does not speak MCP"
+MOST_IDLE = 20
+"""Connections that wait for another request. The pool looks at each of them for every request."""
 _LARGEST_ERROR = 64 * 1024
 _BURST_BYTES, _BYTES_PER_SECOND = 48.0 * 1024 * 1024, 1024.0 * 1024
 _BURST_LINES, _LINES_PER_SECOND = 10_000.0, 600.0
@@ -49,7 +52,7 @@ _SENTENCES = {
 
 def open_transport() -> httpx2.AsyncHTTPTransport:
     """Connections for any number of calls."""
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2.0)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=2.0)
     return httpx2.AsyncHTTPTransport(limits=limits, socket_options=KEEPALIVE)
 
 
@@ -68,6 +71,7 @@ class BoundedClient(httpx2.AsyncClient):
     @override
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         exchange = current.get() or Exchange()
+        exchange.fault = None
         try:
             response = await super().send(request, **options)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
@@ -77,13 +81,26 @@ class BoundedClient(httpx2.AsyncClient):
             return httpx2.Response(502, request=request)
         if response.is_error:
             await _note_refusal(response, request, exchange)
-        elif response.headers.get("content-encoding", "identity") != "identity":
-            exchange.fault = CallFailed("the agent's answer is compressed, which was not asked for", code="not_mcp")
+            return response
+        exchange.fault = _why_unreadable(response)
+        if exchange.fault is not None and not response.has_redirect_location:
             await response.aclose()
             return httpx2.Response(502, request=request)
-        elif isinstance(response.stream, httpx2.AsyncByteStream):
+        if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _BoundedStream(response.stream, exchange, _is_events(response))
         return response
+
+
+def _why_unreadable(response: httpx2.Response) -> CallFailed | None:
+    """Why a success cannot be an answer of MCP. The SDK follows a redirect to the same origin, and only that."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if response.has_redirect_location:
+        return CallFailed("the agent's address redirects to another one", code="not_mcp")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        return CallFailed("the agent's answer is compressed, which was not asked for", code="not_mcp")
+    if response.request.method == "POST" and kind not in ("application/json", "text/event-stream", ""):
+        return CallFailed(NO_MCP, code="not_mcp")
+    return None
 
 
 def unreachable(error: Exception) -> CallFailed:
@@ -105,16 +122,17 @@ async def _note_refusal(response: httpx2.Response, request: httpx2.Request, exch
         body = b""
     status = response.status_code
     exchange.session_lost = status == 404 and "mcp-session-id" in request.headers
-    exchange.fault = refusal(status, sentence_of(body))
+    exchange.fault = refusal(status, sentence_of(body), sent=not exchange.opening)
     if exchange.opening and status in _CODES and status != 404:
         raise exchange.fault
 
 
-def refusal(status: int, sentence: str | None) -> CallFailed:
-    """An HTTP status as a failure."""
+def refusal(status: int, sentence: str | None, *, sent: bool) -> CallFailed:
+    """An HTTP status as a failure; `sent`: it answers a call."""
     text = sentence or _SENTENCES.get(status) or f"the agent's server answered with status {status}"
     lost = status in (502, 503, 504)
-    return CallFailed(text, code=_CODES.get(status, "protocol"), lost=lost, sent=status not in (401, 403, 404, 429))
+    sent = sent and status not in (401, 403, 404, 429)
+    return CallFailed(text, code=_CODES.get(status, "protocol"), lost=lost, sent=sent)
 
 
 def sentence_of(body: bytes) -> str | None:

@@ -1,7 +1,6 @@
 """One call of a tool: the request, and those after it that answer what the tool asks."""
 
 import asyncio
-import uuid
 from typing import Any
 
 from mcp.client.session import ClientSession
@@ -47,9 +46,7 @@ async def call_tool(
         CallFailed: the tool asks for something that nobody here can give.
     """
     session = (await connection.client()).session
-    token = str(uuid.uuid4())
-    if exchange.on_progress is not None:
-        meta = {**meta, "progressToken": token}
+    token = meta.get("progressToken", "")
     params = CallToolRequestParams(name=name, arguments=arguments, _meta=_meta(meta) if meta else None)
     connection.follow(token, exchange)
     try:

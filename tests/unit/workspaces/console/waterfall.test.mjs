@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const parts = new URL("../../../../services/workspaces/src/workspaces/console/parts/waterfall/", import.meta.url);
-const { allCollapsed, collapsedAtFirst, rowsOf } = await import(`${parts}tree.js`);
+const { allCollapsed, collapsedAtFirst, grafted, rowsOf } = await import(`${parts}tree.js`);
+const { reactionTo } = await import(`${parts}keys.js`);
 const { lengthOf, place, selected, ticks, wholeRange, zoomed } = await import(`${parts}scale.js`);
 const { stretches } = await import(`${parts}strip.js`);
 const { duration, sentence, spoken, tickText, tokens, tokensOf } = await import(`${parts}words.js`);
@@ -137,8 +138,6 @@ test("the summary is the sentence that the command line prints", () => {
   assert.equal(spoken(turn().tool, "Tool"), "Tool: tool, after 620 ms, took 300 ms, failed");
 });
 
-const { reactionTo } = await import(`${parts}keys.js`);
-
 test("arrow keys walk and fold the tree, and go no further than its ends", () => {
   const { bars, queue, attempt, step, model, tool, outcome } = turn();
   const open = rowsOf(bars, new Set());
@@ -155,4 +154,17 @@ test("arrow keys walk and fold the tree, and go no further than its ends", () =>
   assert.deepEqual(reactionTo("*", closed, queue.id), { expandAll: [attempt.id] });
   assert.deepEqual([reactionTo("f", open, tool.id), reactionTo("x", open, tool.id)], [{ zoom: "bar" }, {}]);
   assert.deepEqual(reactionTo("ArrowDown", open, 99_999), {});
+});
+
+test("the turn of a sub-agent is drawn inside the bar that called it", () => {
+  const call = bar("agent", 500, 400, { turn_id: "child" });
+  assert.deepEqual([rowsOf([call], new Set())[0].expandable, rowsOf([call], new Set())[0].expanded], [true, false]);
+  const child = turn();
+  const all = [call, ...grafted(child.bars, call, 0)];
+  const rows = rowsOf(all, new Set());
+  assert.deepEqual(rows.map((row) => [row.bar.kind, row.level, row.bar.after_ms]), [
+    ["agent", 1, 500], ["queue", 2, 500], ["attempt", 2, 600], ["step", 3, 610], ["model", 4, 620], ["tool", 4, 1120],
+  ]);
+  assert.equal(new Set(all.map((each) => each.id)).size, all.length);
+  assert.ok(all.slice(1).every((each) => each.id < 0));
 });

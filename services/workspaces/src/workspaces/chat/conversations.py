@@ -33,7 +33,7 @@ class Conversations:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def list(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
+    async def page(self, workspace_id: str, before: str | None, limit: int) -> ConversationPage:
         """A page of a workspace's conversations, the latest first.
 
         Raises:
@@ -64,7 +64,9 @@ class Conversations:
         conversation_id = conversation_id or str(uuid4())
         new = insert(Conversation).values(id=conversation_id, workspace_id=workspace_id, title=title)
         async with changing(self._engine) as session:
-            workspace = select(Workspace.id).where(Workspace.id == workspace_id).with_for_update(key_share=True, read=True)
+            workspace = (
+                select(Workspace.id).where(Workspace.id == workspace_id).with_for_update(key_share=True, read=True)
+            )
             if await session.scalar(workspace) is None:
                 raise _unknown_workspace()
             is_new = (await session.execute(new.on_conflict_do_nothing().returning(Conversation.id))).one_or_none()
@@ -119,8 +121,9 @@ def title_of(text: str) -> str:
     line = " ".join(next((line for line in text.splitlines() if line.strip()), "Image").split())
     if len(line) <= LONGEST_MADE_TITLE:
         return line
-    cut = line[:LONGEST_MADE_TITLE].rsplit(" ", 1)[0] if " " in line[40:LONGEST_MADE_TITLE] else line[:LONGEST_MADE_TITLE]
-    return f"{cut.rstrip()}…"
+    cut = line[:LONGEST_MADE_TITLE]
+    whole_words = cut.rpartition(" ")[0]
+    return f"{whole_words if len(whole_words) > LONGEST_MADE_TITLE // 2 else cut}…"
 
 
 def _cursor(last: ConversationView) -> str:

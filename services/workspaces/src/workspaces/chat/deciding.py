@@ -9,31 +9,37 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict
-from workspaces.answers import MessageView, Sent
-from workspaces.chat.calling import LimitsOf
+from workspaces.answers import MessageView, Sent, SettingsView
 from workspaces.chat.choosing import Wanted, Wellness, choose_agent, must_see
-from workspaces.chat.history import plan_history
+from workspaces.chat.history import Plan, plan_history
 from workspaces.chat.locking import change_reply, changing, is_answering, lock_reply, touch_conversation
 from workspaces.chat.model import Claim
 from workspaces.chat.sending import answering, begun, sent_as
-from workspaces.chat.stored import read_entries
+from workspaces.chat.stored import read_entries, read_limits
 from workspaces.chat.views import RUNNING, message_view
 from workspaces.live.hub import WORK, Hub
 from workspaces.tables import ChatMessage, Image
 
 _NOTHING = dict.fromkeys(("ended_at", "error_code", "error", "turn_id", "usage", "progress", "question", "answers"))
+_NO_ANSWER = ("unreachable", "connection_lost", "unavailable")
+"""How a call has failed that may have an answer after all: it is repeated, under the same key."""
 
 
 class Deciding:
     """What the person decides about replies. `start` begins with a reply."""
 
     def __init__(
-        self, engine: AsyncEngine, owner: str, wellness: Wellness, limits: LimitsOf, start: Callable[[Claim], None]
+        self,
+        engine: AsyncEngine,
+        owner: str,
+        wellness: Wellness,
+        defaults: SettingsView,
+        start: Callable[[Claim], None],
     ) -> None:
         self._engine = engine
         self._owner = owner
         self._wellness = wellness
-        self._limits = limits
+        self._defaults = defaults
         self._start = start
 
     async def cancel(self, reply_id: str) -> MessageView:
@@ -105,16 +111,19 @@ class Deciding:
             raise answering()
         if reply.status not in ("failed", "cancelled"):
             raise Conflict("this reply has not failed", code="not_failed")
-        wanted = wanted or Wanted(reply.agent_server_id or "", reply.agent_instance_id)
-        chosen = await choose_agent(session, conversation.workspace_id, wanted)
+        named = reply.agent_instance_id, reply.agent_server_id or ""
+        chosen = await choose_agent(session, conversation.workspace_id, wanted or Wanted(named[1], named[0]))
         asked = ChatMessage.conversation_id == conversation.id, ChatMessage.seq == reply.seq - 1
         message_id = (await session.execute(select(ChatMessage.id).where(*asked))).scalar_one()
         images = select(func.count()).select_from(Image).where(Image.message_id == message_id)
         must_see(chosen, await session.scalar(images) or 0)
         self._wellness.check(chosen)
-        *before, entry = await read_entries(session, conversation.id, reply.seq, images=chosen.model.vision)
-        plan = plan_history(before, entry, chosen.model, await self._limits(session))
-        values = begun(self._owner, chosen, str(uuid4()), reply.attempt + 1, plan)
+        key, plan = reply.key or "", Plan(reply.remembers_from or reply.seq - 1, reply.images_from)
+        if reply.error_code not in _NO_ANSWER or (chosen.instance_id, chosen.server_id) != named:
+            *before, entry = await read_entries(session, conversation.id, reply.seq, images=chosen.model.vision)
+            plan = plan_history(before, entry, chosen.model, await read_limits(session, self._defaults))
+            key = str(uuid4())
+        values = begun(self._owner, chosen, key, reply.attempt + 1, plan)
         again = await change_reply(session, reply_id, {**_NOTHING, "content": "", **values})
         assert again is not None, "its conversation is locked"
         await touch_conversation(session, conversation.id, answering=True)

@@ -1,13 +1,11 @@
 """What an agent is sent of a conversation (interface contract, section 2). No input or output here.
 
-The newest exchanges are kept, as many as fit into the agent's window. Exchanges without an answer are left out as a whole.
-Sizes of texts are bytes in UTF-8, not characters, since scripts with more bytes need more tokens, too.
+The newest exchanges are kept, as many as fit into the agent's window. Exchanges without an answer are left out as a
+whole. Sizes of texts are bytes in UTF-8, not characters, since scripts with more bytes need more tokens, too.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-
-from workspaces.model import MessageStatus
 
 BYTES_PER_TOKEN = 3.5
 TOKENS_PER_IMAGE = 1000
@@ -25,7 +23,7 @@ class Entry:
 
     seq: int
     role: str
-    status: MessageStatus
+    status: str
     bytes: int
     images: tuple[int, ...] = ()
 

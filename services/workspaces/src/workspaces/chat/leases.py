@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ARRAY, Integer, Text, Uuid, bindparam, cast, column, func, or_, select, update
+from sqlalchemy import Text, cast, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -47,21 +47,35 @@ class Leases:
         if not held:
             return Renewed()
         mine = ChatMessage.owner == self.owner, ChatMessage.status.in_(RUNNING)
-        free = select(ChatMessage.id).where(ChatMessage.id.in_(held), *mine).with_for_update(skip_locked=True, key_share=True)
+        free = (
+            select(ChatMessage.id)
+            .where(ChatMessage.id.in_(held), *mine)
+            .with_for_update(skip_locked=True, key_share=True)
+        )
         values: dict[str, Any] = {"leased_until": func.now() + LEASE}
         if progress:
-            new = cast(bindparam("progress", {str(name): line for name, line in progress.items()}), JSONB)
-            values["progress"] = func.coalesce(new[cast(ChatMessage.id, Text)], ChatMessage.progress)
+            new = literal(dict(progress), JSONB)
+            values["progress"] = func.coalesce(
+                func.jsonb_extract_path(new, cast(ChatMessage.id, Text)), ChatMessage.progress
+            )
         renewed = update(ChatMessage).where(ChatMessage.id.in_(free)).values(**values)
         renewed = renewed.returning(ChatMessage.id, ChatMessage.attempt, ChatMessage.answers)
         async with changing(self._engine) as session:
             rows = (await session.execute(renewed, execution_options={"synchronize_session": False})).all()
-            still = {row.id: row.answers or {} for row in rows if row.attempt == held[row.id].attempt}
+            still = dict[str, dict[str, Any]](
+                (row.id, row.answers or {}) for row in rows if row.attempt == held[row.id].attempt
+            )
             lost = set(held) - set(still)
             if lost:
-                locked = select(ChatMessage.id, ChatMessage.attempt).where(ChatMessage.id.in_(lost), *mine)
-                lost -= {row.id for row in await session.execute(locked) if row.attempt == held[row.id].attempt}
+                now = (await session.scalars(select(ChatMessage).where(ChatMessage.id.in_(lost)))).all()
+                lost -= {row.id for row in now if self._still_of(held[row.id], row)}
         return Renewed(still, frozenset(lost))
+
+    def _still_of(self, claim: Claim, row: ChatMessage) -> bool:
+        """Whether the row was only locked, or would still take the answer of a replica that was believed dead."""
+        if row.status in RUNNING:
+            return row.owner == self.owner and row.attempt == claim.attempt
+        return row.error_code == INTERRUPTED and row.key == claim.key
 
     async def take_over(self) -> list[Claim]:
         """Claim replies that nobody holds any more.
@@ -69,7 +83,10 @@ class Leases:
         Raises:
             Unavailable: Postgres cannot be used right now.
         """
-        left = ChatMessage.status.in_(RUNNING), or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now())
+        left = (
+            ChatMessage.status.in_(RUNNING),
+            or_(ChatMessage.leased_until.is_(None), ChatMessage.leased_until < func.now()),
+        )
         async with changing(self._engine) as session:
             of_those = select(ChatMessage.conversation_id).where(*left).limit(MOST_CLAIMED)
             conversations = select(Conversation.id).where(Conversation.id.in_(of_those))

@@ -1,7 +1,7 @@
 """Transactions that change a conversation or its messages.
 
-Each one locks the conversation first. So they run one after the other, and the revisions of its messages are in the order
-of commits: whoever has read one revision has missed no lower one.
+Each one locks the conversation first. So they run one after the other, and the revisions of its messages are in the
+order of commits: whoever has read one revision has missed no lower one.
 """
 
 from collections.abc import AsyncGenerator, Mapping

@@ -14,7 +14,7 @@ LEASE = timedelta(seconds=LEASE_SECONDS)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A reply that this replica calls an agent for, and what for. Nobody else writes it while `attempt` is its last one.
+    """A reply that this replica calls an agent for. Nobody else writes it while `attempt` is its last one.
 
     `taken_over`: another replica has made this call, with this `key`. `answers` are those to the agent's questions, by
     question.
@@ -34,15 +34,15 @@ class Claim:
     @classmethod
     def of(cls, row: ChatMessage, *, taken_over: bool) -> Self:
         """The claim on the reply in a row."""
-        assert row.key and row.agent_instance_id and row.agent_server_id, "a reply that an agent is called for"
+        assert row.key is not None, "a reply has a key"
         return cls(
             reply_id=row.id,
             conversation_id=row.conversation_id,
             seq=row.seq,
             key=row.key,
             attempt=row.attempt,
-            instance_id=row.agent_instance_id,
-            server_id=row.agent_server_id,
+            instance_id=row.agent_instance_id or "",
+            server_id=row.agent_server_id or "",
             plan=Plan(row.remembers_from or row.seq - 1, row.images_from),
             taken_over=taken_over,
             answers=row.answers or {},

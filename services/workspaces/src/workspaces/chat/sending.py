@@ -14,15 +14,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Conflict
-from workspaces.answers import Sent
-from workspaces.chat.calling import LimitsOf
+from workspaces.answers import Sent, SettingsView
 from workspaces.chat.choosing import Chosen, Wanted, Wellness, choose_agent, must_see
 from workspaces.chat.conversations import title_of
 from workspaces.chat.history import Entry, Plan, plan_history
 from workspaces.chat.images import Picture
 from workspaces.chat.locking import changing, lock_conversation, tell_message, touch_conversation, unknown_conversation
 from workspaces.chat.model import LEASE, Claim
-from workspaces.chat.stored import read_entries
+from workspaces.chat.stored import read_entries, read_limits
 from workspaces.chat.views import RUNNING
 from workspaces.tables import ChatMessage, Conversation, Image, Workspace
 
@@ -49,12 +48,17 @@ class Sending:
     """Stores messages. `start` begins with a reply that was stored."""
 
     def __init__(
-        self, engine: AsyncEngine, owner: str, wellness: Wellness, limits: LimitsOf, start: Callable[[Claim], None]
+        self,
+        engine: AsyncEngine,
+        owner: str,
+        wellness: Wellness,
+        defaults: SettingsView,
+        start: Callable[[Claim], None],
     ) -> None:
         self._engine = engine
         self._owner = owner
         self._wellness = wellness
-        self._limits = limits
+        self._defaults = defaults
         self._start = start
 
     async def send(self, conversation_id: str, message: NewMessage) -> Sent:
@@ -113,7 +117,7 @@ class Sending:
         seq = entries[-1].seq + 1 if entries else 1
         sizes = tuple(len(picture.data) for picture in message.pictures)
         asked = Entry(seq, "user", "answered", len(message.text.encode()), sizes)
-        plan = plan_history(entries, asked, chosen.model, await self._limits(session))
+        plan = plan_history(entries, asked, chosen.model, await read_limits(session, self._defaults))
         rows = self._rows(conversation_id, message, seq, begun(self._owner, chosen, message.id, 1, plan))
         stored = (await session.scalars(insert(ChatMessage).values(rows).returning(ChatMessage))).all()
         await self._store_pictures(session, message)

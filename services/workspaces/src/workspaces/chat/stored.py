@@ -5,14 +5,17 @@ import base64
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import case, func, null, select
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_postgres.engine import reading
-from workspaces.chat.history import MOST_ENTRIES, Entry
+from workspaces.answers import SettingsView
+from workspaces.chat.history import MOST_ENTRIES, Entry, Limits
 from workspaces.chat.model import Claim
+from workspaces.stored_settings import stored_settings
 from workspaces.tables import ChatMessage, Image
 
 NO_IMAGE = "[image]"
@@ -30,12 +33,18 @@ class Line:
     pictures: list[tuple[str, bytes | None]] = field(default_factory=list[tuple[str, bytes | None]])
 
 
+async def read_limits(session: AsyncSession, defaults: SettingsView) -> Limits:
+    """The limits of history in the global settings."""
+    settings = await stored_settings(session, defaults)
+    return Limits(settings.history_share, settings.history_messages, settings.history_bytes)
+
+
 async def read_entries(
     session: AsyncSession, conversation_id: str, before: int | None = None, *, images: bool
 ) -> list[Entry]:
     """The newest messages before a `seq`, the oldest first. Without `images` their images are left out."""
     of_conversation = ChatMessage.conversation_id == conversation_id
-    size = func.octet_length(ChatMessage.content)
+    size = func.octet_length(ChatMessage.content).label("size")
     wanted = select(ChatMessage.id, ChatMessage.seq, ChatMessage.role, ChatMessage.status, size).where(of_conversation)
     if before is not None:
         wanted = wanted.where(ChatMessage.seq < before)
@@ -45,7 +54,7 @@ async def read_entries(
         with_images = select(Image.message_id, func.octet_length(Image.data)).join(ChatMessage)
         for message_id, bytes_ in await session.execute(with_images.where(of_conversation)):
             sizes[message_id].append(bytes_)
-    return [Entry(seq, role, status, bytes_, tuple(sizes[name])) for name, seq, role, status, bytes_ in rows]
+    return [Entry(row.seq, row.role, row.status, row.size, tuple(sizes[row.id])) for row in rows]
 
 
 async def read_arguments(engine: AsyncEngine, claim: Claim) -> dict[str, Any]:
@@ -70,7 +79,7 @@ def arguments_of(lines: Sequence[Line], claim: Claim) -> dict[str, Any]:
     """The arguments, from the messages that are sent: the last one is to be answered."""
     *before, asked = lines
     history = list[dict[str, Any]]()
-    for line, reply in zip(before, before[1:], strict=False):
+    for line, reply in pairwise(before):
         if line.role == "user" and reply.role == "assistant" and reply.status == "answered":
             history += (_said(line), _said(reply))
     arguments: dict[str, Any] = {"message": asked.content, "conversation_id": claim.conversation_id}

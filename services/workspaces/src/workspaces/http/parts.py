@@ -7,7 +7,9 @@ from importlib.metadata import version
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from workspaces.access.login import Access
+from workspaces.agents.start import Agents
 from workspaces.changes.make import Changes
+from workspaces.chat.room import Chat
 from workspaces.handlers.parts import Control
 from workspaces.live.hub import Hub
 from workspaces.metrics import Metrics
@@ -30,6 +32,8 @@ class Parts:
     metrics: Metrics
     access: Access
     control: Control
+    agents: Agents
+    chat: Chat
     broker: Broker
     version: str = field(default_factory=lambda: version("pallas-workspaces"))
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -6,27 +6,49 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pallas_runtime.api_errors import add_error_handlers, refusals
 from pallas_runtime.front import Front
 from workspaces.http.admit import Admission
+from workspaces.http.agents import agents_router
 from workspaces.http.console import Console, with_security_headers
+from workspaces.http.conversations import conversations_router
+from workspaces.http.events import events_router
 from workspaces.http.hooks import hooks_router
+from workspaces.http.icons import icons_router
+from workspaces.http.images import images_router
 from workspaces.http.instances import instances_router
 from workspaces.http.login import login_router
+from workspaces.http.messages import messages_router
 from workspaces.http.parts import Parts
 from workspaces.http.paths import API
 from workspaces.http.settings import settings_router
 from workspaces.http.turns import turns_router
 from workspaces.http.workspaces import workspaces_router
 
-ROUTERS = (login_router, instances_router, workspaces_router, hooks_router, settings_router, turns_router)
+ROUTERS = (
+    login_router,
+    instances_router,
+    workspaces_router,
+    agents_router,
+    icons_router,
+    conversations_router,
+    messages_router,
+    images_router,
+    events_router,
+    hooks_router,
+    settings_router,
+    turns_router,
+)
 """The routes of each subject."""
 
 REFUSALS = refusals(
     {
+        400: "The body is not complete",
         401: "Nobody is logged in",
         403: "The CSRF token is wrong, or the request comes from another site",
         404: "Not found",
+        408: "The body did not arrive in time",
         409: "The request conflicts with the current state",
         413: "The body is too large",
         422: "Bad input; `field` names the field",
+        429: "Too many logins of this address have failed; `Retry-After` says when to try again",
         502: "A registry, or Mnemosyne, does not answer as it should",
         503: "Something that is needed cannot be used; `Retry-After` says when to try again",
     }

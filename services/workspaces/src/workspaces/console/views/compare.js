@@ -48,6 +48,6 @@ function Side({ label, view, longest }) {
       <${TurnState} line=${turn} />${turn.model && html`<span class="tag">${turn.model}</span>`}</header>
     <${Fault} view=${view} />
     <div class="card answer"><${Answer} view=${view} /></div>
-    <div class="card flush"><${Waterfall} key=${turn.id} bars=${view.bars} total=${view.times.total} scale=${longest} running=${!isOver(turn)} now=${now} label=${`Timeline, ${label}`} /></div>
+    <div class="card flush"><${Waterfall} key=${turn.id} bars=${view.bars} total=${view.times.total} scale=${longest} running=${!isOver(turn)} now=${now} narrow label=${`Timeline, ${label}`} /></div>
   </section>`;
 }

@@ -1,0 +1,1 @@
+"""The agents of registered instances: where they are, how they are, and what they look like."""

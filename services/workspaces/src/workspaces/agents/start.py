@@ -1,0 +1,55 @@
+"""Starts what speaks with agents."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_mcp_calls.calls import AgentCalls
+from pallas_mcp_calls.http import KEEPALIVE, MOST_IDLE
+from pallas_postgres.engine import postgres_errors, reading
+from pallas_runtime.process import Process
+from workspaces.agents.health import HealthBook
+from workspaces.agents.icons import Icons
+from workspaces.agents.poller import Poller
+from workspaces.agents.targets import Targets
+from workspaces.live.hub import Hub
+from workspaces.metrics import Metrics
+from workspaces.mnemosyne.vault import Vault
+from workspaces.registries.guard import GuardedTransport
+from workspaces.registries.policy import Policy
+from workspaces.settings import WorkspacesSettings
+from workspaces.stored_settings import default_settings, stored_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Where agents are, how they are, how they are called, and what they look like."""
+
+    targets: Targets
+    health: HealthBook
+    calls: AgentCalls
+    icons: Icons
+
+
+@asynccontextmanager
+async def open_agents(
+    settings: WorkspacesSettings, process: Process, vault: Vault, engine: AsyncEngine, hub: Hub, metrics: Metrics
+) -> AsyncGenerator[Agents]:
+    """Check the health of all agents until the block ends."""
+    policy, defaults = Policy(settings.registry_networks), default_settings(settings)
+    transport = GuardedTransport(policy, most_idle=MOST_IDLE, socket_options=KEEPALIVE)
+
+    async def interval() -> float:
+        async with postgres_errors(), reading(engine) as session:
+            return (await stored_settings(session, defaults)).health_interval
+
+    async with AsyncExitStack() as stack:
+        calls = await stack.enter_async_context(AgentCalls(transport))
+        icons = await stack.enter_async_context(Icons(engine, policy))
+        targets = Targets(engine, vault, settings.agent_token)
+        book = HealthBook(calls.health, hub, metrics.agent_health, defaults.health_interval)
+        poller = Poller(book, targets, hub, interval)
+        await stack.enter_async_context(process.running(poller.run(), "health of agents"))
+        yield Agents(targets, book, calls, icons)

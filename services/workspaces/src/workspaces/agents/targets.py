@@ -1,0 +1,79 @@
+"""Where agents are, and which bearer they get: that of their instance, else the one of the settings."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import SecretStr
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_contracts.errors import NotFound, PallasError
+from pallas_mcp_calls.model import Target
+from pallas_postgres.engine import postgres_errors, reading
+from workspaces.mnemosyne.vault import Vault
+from workspaces.tables import PallasInstance
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent of a registered instance. `target` None: the instance's token cannot be read."""
+
+    instance_id: str
+    instance: str
+    server_id: str
+    title: str
+    target: Target | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names it: ids of instance and server."""
+        return self.instance_id, self.server_id
+
+
+class Targets:
+    """Reads agents from the database. `default` is the bearer for agents whose instance has none."""
+
+    def __init__(self, engine: AsyncEngine, vault: Vault, default: SecretStr | None) -> None:
+        self._engine = engine
+        self._vault = vault
+        self._default = default.get_secret_value() if default is not None else None
+
+    async def all(self) -> list[Agent]:
+        """All agents of all registered instances, each once.
+
+        Raises:
+            Unavailable: Postgres is not there.
+        """
+        async with postgres_errors(), reading(self._engine) as session:
+            rows = (await session.scalars(select(PallasInstance))).all()
+        return [agent for row in rows for agent in self._agents(row)]
+
+    async def target_of(self, instance_id: str, server_id: str) -> Target:
+        """Where an agent is, and its bearer.
+
+        Raises:
+            NotFound: there is no such agent (`no_agent`).
+            PallasError: the instance's token cannot be read.
+            Unavailable: Postgres is not there.
+        """
+        async with postgres_errors(), reading(self._engine) as session:
+            row = await session.get(PallasInstance, instance_id)
+        for agent in row.agents if row is not None else ():
+            if row is not None and agent["server_id"] == server_id:
+                return Target(agent["url"], self._token(row))
+        raise NotFound("there is no such agent in a registered instance", code="no_agent")
+
+    def _agents(self, row: PallasInstance) -> Iterator[Agent]:
+        try:
+            token, readable = self._token(row), True
+        except PallasError:
+            token, readable = None, False
+        stored: dict[str, Any]
+        for stored in row.agents:
+            target = Target(stored["url"], token) if readable else None
+            yield Agent(row.id, row.name, stored["server_id"], stored["title"], target)
+
+    def _token(self, row: PallasInstance) -> str | None:
+        sealed = row.agent_token_encrypted
+        return self._vault.open(sealed) if sealed is not None else self._default

@@ -1,0 +1,99 @@
+"""What a replica writes into a reply that it holds: a question, and how it has ended."""
+
+from typing import Any
+
+from sqlalchemy import and_, func, or_
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_contracts.errors import NotFound
+from pallas_mcp_calls.model import Question
+from workspaces.chat.clean import clean, clean_text
+from workspaces.chat.leases import INTERRUPTED
+from workspaces.chat.locking import change_reply, changing, lock_conversation, touch_conversation
+from workspaces.chat.model import Claim, Ending
+from workspaces.chat.views import RUNNING
+from workspaces.tables import ChatMessage
+
+
+class Concluding:
+    """Writes replies of the replica `owner`."""
+
+    def __init__(self, engine: AsyncEngine, owner: str) -> None:
+        self._engine = engine
+        self._owner = owner
+
+    async def conclude(self, claim: Claim, ending: Ending) -> bool:
+        """Store how a reply has ended. False: it was somebody else's by now.
+
+        An answer that was believed to be lost is stored all the same, as long as nobody has tried again.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        held = self._held(claim)
+        given_up = and_(
+            ChatMessage.status == "failed", ChatMessage.error_code == INTERRUPTED, ChatMessage.key == claim.key
+        )
+        values = {
+            "status": ending.status,
+            "content": clean_text(ending.content),
+            "error_code": ending.error_code,
+            "error": clean_text(ending.error) if ending.error is not None else None,
+            "turn_id": ending.turn_id,
+            "usage": clean(ending.usage),
+            "ended_at": func.now(),
+            "owner": None,
+            "leased_until": None,
+            "progress": None,
+            "question": None,
+        }
+        async with changing(self._engine) as session:
+            try:
+                await lock_conversation(session, claim.conversation_id)
+            except NotFound:
+                return False
+            if await change_reply(session, claim.reply_id, values, or_(held, given_up)) is None:
+                return False
+            await touch_conversation(session, claim.conversation_id, answering=False)
+        return True
+
+    async def ask(self, claim: Claim, question: Question) -> dict[str, Any] | None:
+        """Store what the agent asks. Returns the answer if there is one already.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+            NotFound: the reply is somebody else's by now.
+        """
+        shown = {
+            "id": question.id,
+            "message": question.message,
+            "requested_schema": question.requested_schema,
+            "url": question.url,
+        }
+        values = {"status": "asking", "question": clean(shown)}
+        async with changing(self._engine) as session:
+            await lock_conversation(session, claim.conversation_id)
+            reply = await session.get(ChatMessage, claim.reply_id)
+            if reply is not None and question.id in (reply.answers or {}):
+                return (reply.answers or {})[question.id]
+            if await change_reply(session, claim.reply_id, values, self._held(claim)) is None:
+                raise NotFound("the reply is held by another replica", code="lost")
+        return None
+
+    async def begin_anew(self, claim: Claim) -> Claim | None:
+        """Store that the call is made anew, under another key and with another plan. None: it is somebody else's.
+
+        Raises:
+            Unavailable: Postgres cannot be used right now.
+        """
+        values: dict[str, Any] = {"key": claim.key, "answers": None}
+        values |= {"remembers_from": claim.plan.first, "images_from": claim.plan.images}
+        async with changing(self._engine) as session:
+            await lock_conversation(session, claim.conversation_id)
+            row = await change_reply(session, claim.reply_id, values, self._held(claim))
+        return Claim.of(row, taken_over=False) if row is not None else None
+
+    def _held(self, claim: Claim) -> Any:
+        return and_(
+            ChatMessage.owner == self._owner, ChatMessage.attempt == claim.attempt, ChatMessage.status.in_(RUNNING)
+        )

@@ -1,0 +1,133 @@
+"""Calls the agent for one reply, until there is an answer or no hope of one.
+
+A call is repeated only under its key, at agents that keep keys, or if it cannot have arrived. So nothing happens twice.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pallas_contracts.errors import NotFound, PallasError
+from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Target, TextDelta
+from pallas_postgres.engine import reading
+from workspaces.agents.start import Agents
+from workspaces.chat.concluding import Concluding
+from workspaces.chat.held import Held
+from workspaces.chat.history import halve
+from workspaces.chat.leases import INTERRUPTED
+from workspaces.chat.model import Claim, Ending
+from workspaces.chat.patience import Tries, with_postgres
+from workspaces.chat.stored import read_arguments, read_entries
+
+log = logging.getLogger(__name__)
+
+UNSENT_SECONDS = 10.0
+"""How long an agent is tried that has not got the call."""
+LOST_SECONDS = 120.0
+"""How long an answer is tried to get that was lost on its way."""
+BUSY_SECONDS = 30.0
+_INTERRUPTED = (
+    "The connection to the agent was lost while it worked. It may have done what it was asked. Check before you retry."
+)
+_TRYING = "The connection to the agent was lost. Trying again."
+
+
+class Interrupted(Exception):
+    """The agent may have done the work, and cannot be asked for the answer."""
+
+
+@dataclass
+class Replying:
+    """Calls agents for replies."""
+
+    engine: AsyncEngine
+    agents: Agents
+    concluding: Concluding
+
+    async def reply(self, held: Held) -> Ending:
+        """Call the agent. Returns how the reply has ended."""
+        claim = held.claim
+        try:
+            target = await with_postgres(
+                lambda: self.agents.targets.target_of(claim.instance_id, claim.server_id), "find the agent"
+            )
+            answer = await self._answer(claim, target, held)
+            if answer.failed and answer.code == "context_overflow" and (shorter := await self._shorter(claim)):
+                await held.voice.on_text(TextDelta("", restarted=True))
+                answer = await self._answer(shorter, target, held)
+        except NotFound:
+            return Ending("failed", error_code="agent_gone", error="This agent is not registered any more.")
+        except PallasError as error:
+            return Ending("failed", error_code=error.code, error=_sentence(error.message))
+        except CallFailed as error:
+            return Ending("failed", error_code=error.code, error=_sentence(str(error)))
+        except Interrupted:
+            return Ending("failed", error_code=INTERRUPTED, error=_INTERRUPTED)
+        if not answer.failed:
+            return Ending("answered", answer.text, turn_id=answer.turn_id, usage=answer.usage)
+        text = answer.text or "The agent failed and did not say why."
+        return Ending("failed", "", answer.code or "agent_error", text, answer.turn_id, answer.usage)
+
+    async def _answer(self, claim: Claim, target: Target, held: Held) -> CallAnswer:
+        """Call the agent, again where that is safe.
+
+        Raises:
+            CallFailed: it was not reached, or refused the call.
+            Interrupted: it may have done the work, and cannot be asked for the answer.
+        """
+        arguments = await with_postgres(lambda: read_arguments(self.engine, claim), "read the history")
+        tries, called, keeps = Tries(), claim.taken_over, False
+        while True:
+            called_before = called
+            try:
+                keeps = keeps or await self.agents.calls.keeps_keys(target)
+                if called and not keeps:
+                    raise Interrupted
+                called, held.movable = True, keeps
+                answer = await self._call(claim, target, arguments, held)
+            except CallFailed as error:
+                if not error.lost:
+                    raise
+                called = called if error.sent else called_before
+                log.info("the agent was not reached", extra={"reply": claim.reply_id, "reason": error.code})
+                await held.voice.on_progress(Progress(0, None, _TRYING))
+                if not await tries.again(LOST_SECONDS if called else UNSENT_SECONDS):
+                    raise
+            else:
+                busy = answer.failed and answer.code == "busy"
+                if not busy or not await tries.again(BUSY_SECONDS, pause=max(answer.retry_after or 0, 0.5)):
+                    return answer
+
+    async def _call(self, claim: Claim, target: Target, arguments: dict[str, Any], held: Held) -> CallAnswer:
+        return await self.agents.calls.call(
+            target,
+            None,
+            arguments,
+            agent=claim.server_id,
+            key=claim.key,
+            on_progress=held.voice.on_progress,
+            on_text=held.voice.on_text,
+            on_question=held.ask,
+        )
+
+    async def _shorter(self, claim: Claim) -> Claim | None:
+        """The same with half of the history, as another call; None: there is nothing to leave out."""
+
+        async def begin_anew() -> Claim | None:
+            async with reading(self.engine) as session:
+                with_images = claim.plan.images is not None
+                entries = await read_entries(session, claim.conversation_id, claim.seq - 1, images=with_images)
+            plan = halve(entries, claim.plan)
+            if plan is None:
+                return None
+            return await self.concluding.begin_anew(replace(claim, key=str(uuid4()), plan=plan))
+
+        return await with_postgres(begin_anew, "leave out half of the history")
+
+
+def _sentence(text: str) -> str:
+    """A reason as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")

@@ -1,0 +1,107 @@
+"""Routes of messages, and of what a person decides about replies."""
+
+import asyncio
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID, uuid4
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, Field, model_validator
+
+from workspaces.answers import MessageView, Sent
+from workspaces.chat.choosing import Wanted
+from workspaces.chat.images import MOST_IMAGES, pictures_of
+from workspaces.chat.sending import LONGEST_TEXT, NewMessage
+from workspaces.http.fields import Body
+from workspaces.http.parts import Parts
+
+
+def _storable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not contain NUL")
+    return value
+
+
+type Text = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_storable)]
+type Id = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+
+
+class NewImage(Body):
+    """An image. Its type is read from its data, whatever `mime_type` says."""
+
+    data: Annotated[str, Field(description="base64")]
+    mime_type: Annotated[str, Field(max_length=100)] | None = None
+
+
+class SendMessage(Body):
+    """A message to an agent. Choose `id` to be able to send it again without sending it twice."""
+
+    text: Text
+    images: Annotated[tuple[NewImage, ...], Field(max_length=MOST_IMAGES)] = ()
+    agent_server_id: Id
+    agent_instance_id: Id | None = None
+    id: UUID | None = None
+
+    @model_validator(mode="after")
+    def says_something(self) -> Self:
+        """There is a text, or an image."""
+        if not self.text.strip() and not self.images:
+            raise ValueError("text: must not be empty without images")
+        return self
+
+
+class Retry(Body):
+    """Another agent to call, or the same one."""
+
+    agent_server_id: Id | None = None
+    agent_instance_id: Id | None = None
+
+    @model_validator(mode="after")
+    def names_an_agent(self) -> Self:
+        """An instance alone names no agent."""
+        if self.agent_server_id is None and self.agent_instance_id is not None:
+            raise ValueError("agent_server_id: must be given with agent_instance_id")
+        return self
+
+    def wanted(self) -> Wanted | None:
+        """The agent that is named."""
+        return Wanted(self.agent_server_id, self.agent_instance_id) if self.agent_server_id is not None else None
+
+
+class Answer(Body):
+    """The answer to an agent's question. With `question_id` it is refused if another question is asked by now."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+    question_id: Annotated[str, Field(max_length=200)] | None = None
+
+
+def messages_router(parts: Parts) -> APIRouter:
+    """The routes."""
+    chat = parts.chat
+    router = APIRouter(tags=["messages"])
+
+    @router.post("/conversations/{conversation_id}/messages", status_code=202)
+    async def send(conversation_id: UUID, body: SendMessage) -> Sent:
+        """Send a message to an agent. `events` will bring the reply."""
+        encoded = [image.data for image in body.images]
+        pictures = await asyncio.to_thread(pictures_of, encoded) if encoded else ()
+        wanted = Wanted(body.agent_server_id, body.agent_instance_id)
+        message = NewMessage(str(body.id or uuid4()), body.text, pictures, wanted)
+        return await chat.sending.send(str(conversation_id), message)
+
+    @router.post("/messages/{reply_id}/cancel")
+    async def cancel(reply_id: UUID) -> MessageView:
+        """End a reply, whichever replica calls its agent."""
+        return await chat.deciding.cancel(str(reply_id))
+
+    @router.post("/messages/{reply_id}/retry", status_code=202)
+    async def retry(reply_id: UUID, body: Retry | None = None) -> Sent:
+        """Call the agent again, or another one, for a reply that failed or was cancelled."""
+        return await chat.deciding.retry(str(reply_id), body.wanted() if body is not None else None)
+
+    @router.post("/messages/{reply_id}/answer")
+    async def answer(reply_id: UUID, body: Answer) -> MessageView:
+        """Answer what the agent asks. The first answer counts."""
+        return await chat.deciding.answer(str(reply_id), body.question_id, body.action, body.content)
+
+    return router

@@ -5,6 +5,7 @@ really done.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -71,13 +72,13 @@ class Work:
     async def answer(self, text: str, usage: dict[str, Any] | None = None) -> None:
         """End with this answer."""
         meta: dict[str, Any] = {TURN_META: f"turn-{self.key}", **({USAGE_META: usage} if usage else {})}
-        content = [types.TextContent(type="text", text=text)]
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
         await self._end(types.CallToolResult(content=content, _meta=meta))  # pyright: ignore[reportCallIssue]
 
     async def fail(self, text: str, code: str | None = None) -> None:
         """End with an error."""
         meta = {ERROR_META: {"code": code, "retryable": False}} if code else None
-        content = [types.TextContent(type="text", text=text)]
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
         await self._end(types.CallToolResult(content=content, is_error=True, _meta=meta))  # pyright: ignore[reportCallIssue]
 
     async def ask(self, message: str, *fields: str) -> dict[str, Any]:
@@ -112,8 +113,8 @@ class Work:
                 if len(self._ends) > round_:
                     return self._ends[round_]
                 async with self._changed:
-                    enough = told
-                    await self._changed.wait_for(lambda: len(self._said) > enough or len(self._ends) > round_)
+                    while len(self._said) == told and len(self._ends) == round_:
+                        await self._changed.wait()
         finally:
             self.followers -= 1
             if not self.followers and len(self._ends) <= round_:
@@ -129,7 +130,7 @@ class Work:
 
 
 class Agent:
-    """A running agent. `works` are its calls in the order in which they came; `executed` is how often it did something."""
+    """A running agent. `works` is what it was called for, in the order in which that came."""
 
     def __init__(self, name: str, *, keeps_keys: bool, text: bool) -> None:
         self.name = name
@@ -157,8 +158,8 @@ class Agent:
 
     async def start(self) -> None:
         """Listen. What it was called for before is remembered."""
-        experimental = {KEY_META: {}} if self._keeps_keys else {}
-        experimental |= {TEXT_META: {}} if self._text else {}
+        able = {KEY_META: self._keeps_keys, TEXT_META: self._text}
+        experimental: dict[str, dict[str, Any]] = {name: {} for name, is_able in able.items() if is_able}
 
         class Peer(Server[Any]):
             @override
@@ -186,8 +187,6 @@ class Agent:
 
     async def _call(self, context: Context, params: types.CallToolRequestParams) -> Result:
         if params.name == "get_health":
-            import json
-
             return types.CallToolResult(content=[types.TextContent(type="text", text=json.dumps(self.health))])
         meta: dict[str, Any] = dict(params.meta or {})  # pyright: ignore[reportArgumentType]
         key = meta.get(KEY_META) if self._keeps_keys else None

@@ -12,10 +12,13 @@ from typing import Literal
 from pallas_cli.private_files import write_atomically
 from pallas_cli.refused import Refused
 
-type Part = Literal["nats", "gateway", "team_lifecycle", "library_search", "pipelines", "data_pool", "workspaces"]
+type Part = Literal[
+    "nats", "registry", "gateway", "team_lifecycle", "library_search", "pipelines", "data_pool", "workspaces"
+]
 
 DEFAULTS: Mapping[Part, str] = {
     "nats": "nats://127.0.0.1:23060",
+    "registry": "http://127.0.0.1:23030",
     "gateway": "http://127.0.0.1:23050",
     "team_lifecycle": "http://127.0.0.1:23066",
     "library_search": "http://127.0.0.1:23067",

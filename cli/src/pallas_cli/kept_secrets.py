@@ -62,13 +62,3 @@ def find_admin_password(data: Path) -> str:
         Refused: it is missing.
     """
     return find_secret("PALLAS_ADMIN_PASSWORD", data, "admin-password", need="the password of `admin` is missing")
-
-
-def find_service_password(data: Path) -> str:
-    """The password of the account `daedalus-service` of team-lifecycle.
-
-    Raises:
-        Refused: it is missing.
-    """
-    need = "the password of `daedalus-service` is missing"
-    return find_secret("PALLAS_SERVICE_PASSWORD", data, "daedalus-service-password", need=need)

@@ -55,11 +55,11 @@ class Log:
         await self.bus.api(f"STREAM.PURGE.{TURN_QUEUE.name}", {"filter": where})
         return request.turn_id
 
-    async def pages(self, wanted: TurnFilter, limit: int) -> list[list[str]]:
+    async def pages(self, wanted: TurnFilter, limit: int, seconds: float = 60) -> list[list[str]]:
         """The ids on all pages."""
         found: list[list[str]] = []
         while True:
-            page = await find_page(self.bus, wanted, limit=limit)
+            page = await find_page(self.bus, wanted, limit=limit, seconds=seconds)
             found.append([turn.turn_id for turn in page.turns])
             if page.next is None:
                 return found
@@ -146,3 +146,17 @@ async def test_pages_are_read_while_turns_are_made_and_end(log: Log) -> None:
     found = [turn for page in pages for turn in page]
     assert len(found) == len(set(found))
     assert [turn for turn in found if turn in known] == known[::-1]
+
+
+@pytest.mark.parametrize("wanted", [TurnFilter(), TurnFilter(caller="c7"), TurnFilter(team="red")])
+async def test_without_time_the_pages_are_smaller_but_have_the_same_turns(
+    log: Log, monkeypatch: pytest.MonkeyPatch, wanted: TurnFilter
+) -> None:
+    monkeypatch.setattr("pallas_bus.history.turn_page._POSITIONS", 1)
+    monkeypatch.setattr("pallas_bus.history.windows.LARGEST", 6)
+    waits = (await log.asked("not-c7-itself")).turn_id
+    ended = [await log.over(await log.asked(f"c{number % 10}")) for number in range(1, 20)]
+    matching = [turn for number, turn in enumerate(ended, 1) if wanted.caller is None or number % 10 == 7]
+    pages = await log.pages(wanted, 5, seconds=-1)
+    assert [turn for page in pages for turn in page] == [*matching[::-1], waits]
+    assert len(pages) > len(await log.pages(wanted, 5))

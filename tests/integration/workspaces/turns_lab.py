@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.turns import TurnRequested
 from pallas_runtime.http.listener import bind, listening
 from workspaces.http.routing import make_http
+from workspaces.turns.broker import Broker
 
 AGENTS = """
 name: {team}
@@ -110,7 +111,9 @@ class Stage:
         async with self.http.stream("GET", f"{API}/turns/events", params=params) as answer:
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith("text/event-stream")
-            yield Events(answer)
+            events = Events(answer)
+            assert await events.next() == ("ready", {})
+            yield events
 
 
 class Events:
@@ -147,12 +150,13 @@ async def a_console(
     lab: Lab, bus: Bus | None, stopping: asyncio.Event | None = None
 ) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of the service with this connection to the broker, which drains from `stopping` on."""
-    listener = bind("127.0.0.1", 0)
-    parts = replace(lab.service.parts, broker=lambda: bus, stopping=stopping or asyncio.Event())
+    listener, broker = bind("127.0.0.1", 0), Broker()
+    parts = replace(lab.service.parts, broker=broker, stopping=stopping or asyncio.Event())
     async with (
         listening(make_http(parts), listener, drain_seconds=1),
         client_of(f"http://127.0.0.1:{listener.getsockname()[1]}") as client,
     ):
         assert (await log_in(client)).status_code == 200
-        yield client
+        with broker.using(bus) if bus is not None else nullcontext():
+            yield client
         parts.stopping.set()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pallas_cli.kept_secrets import find_admin_password, find_service_password, find_token
+from pallas_cli.kept_secrets import find_admin_password, find_token
 from pallas_cli.refused import Refused
 from pallas_cli.stack.data import kept_secret
 
@@ -24,12 +24,12 @@ def test_the_admin_password_is_read_from_the_environment_then_from_the_stack(
 def test_a_password_can_be_read_from_a_file_that_the_environment_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PALLAS_SERVICE_PASSWORD", raising=False)
-    monkeypatch.setenv("PALLAS_SERVICE_PASSWORD_FILE", str(tmp_path / "password"))
-    with pytest.raises(Refused, match=r"^PALLAS_SERVICE_PASSWORD: the file .* cannot be read"):
-        find_service_password(tmp_path)
+    monkeypatch.delenv("PALLAS_ADMIN_PASSWORD", raising=False)
+    monkeypatch.setenv("PALLAS_ADMIN_PASSWORD_FILE", str(tmp_path / "password"))
+    with pytest.raises(Refused, match=r"^PALLAS_ADMIN_PASSWORD: the file .* cannot be read"):
+        find_admin_password(tmp_path)
     (tmp_path / "password").write_text("a word\n")
-    assert find_service_password(tmp_path) == "a word"
+    assert find_admin_password(tmp_path) == "a word"
 
 
 def test_a_bearer_is_read_from_the_option_then_the_environment_then_a_file(

@@ -13,6 +13,10 @@ app = typer.Typer(
     no_args_is_help=True, help="Pallas instances that the console knows: their agents and the JWTs of their teams."
 )
 
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--agent-token-file", metavar="FILE", help="File with the bearer token that its agents want."),
+]
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="Id of the instance, or its name.")]
 
 
@@ -45,10 +49,7 @@ def register(
         str | None,
         typer.Option("--id", metavar="UUID", help="Id of the team, if Mnemosyne has it already. [default: a new one]"),
     ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option("--agent-token-file", metavar="FILE", help="File with the bearer token that its agents want."),
-    ] = None,
+    token_file: TokenFile = None,
     url: ConsoleUrl = None,
     data: Data = DEFAULT_DATA,
     as_json: AsJson = False,
@@ -57,6 +58,24 @@ def register(
     from pallas_cli.workspaces.instances import register_instance
 
     work = partial(register_instance, url=registry, name=name, team=team, token=_token(token_file), as_json=as_json)
+    run_at_console(url, data, work)
+
+
+@app.command()
+def change(
+    instance: Instance,
+    name: Annotated[str | None, typer.Option(help="New display name.")] = None,
+    registry: Annotated[str | None, typer.Option(help="New address of its registry: the team stays the same.")] = None,
+    token_file: TokenFile = None,
+    url: ConsoleUrl = None,
+    data: Data = DEFAULT_DATA,
+    as_json: AsJson = False,
+) -> None:
+    """Rename an instance, move it to another address, or replace the token that its agents want."""
+    from pallas_cli.workspaces.instances import change_instance
+
+    token = _token(token_file)
+    work = partial(change_instance, given=instance, name=name, registry=registry, token=token, as_json=as_json)
     run_at_console(url, data, work)
 
 

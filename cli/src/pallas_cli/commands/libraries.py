@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from pallas_cli.admin.run import (
+    CONSOLE_HELP,
     LIFECYCLE_HELP,
     LifecycleUrl,
     Yes,
@@ -186,9 +187,17 @@ def demo(
     search: Annotated[
         str | None, typer.Option("--library-search", envvar="PALLAS_LIBRARY_SEARCH_URL", help=SEARCH_HELP)
     ] = None,
+    console: Annotated[str | None, typer.Option("--console", envvar="PALLAS_WORKSPACES_URL", help=CONSOLE_HELP)] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PALLAS_REGISTRY_URL", help=help_of("Address of the registry, for the console.", "registry")
+        ),
+    ] = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Create the demo team's library and write a JWT for it to the target of the link `fastagent.secrets.yaml`.
+    """Register the demo team at the console with a library, and write its JWT to the target of the link
+    `fastagent.secrets.yaml`.
 
     Nothing happens if the folder has no such link (the team then has its own secrets), or if the JWT in the file is
     still valid.
@@ -196,7 +205,7 @@ def demo(
     import asyncio
     import os
 
-    from pallas_cli.kept_secrets import find_admin_password, find_service_password
+    from pallas_cli.kept_secrets import find_admin_password
     from pallas_cli.stack.demo_library import Operator, ensure_demo_library
     from pallas_cli.stack.demo_team import prepared_team
 
@@ -204,7 +213,12 @@ def demo(
     if team is None:
         typer.echo(f"{folder} has no link fastagent.secrets.yaml, or no documents: nothing to do")
         return
-    addresses = find_address(lifecycle, data, "team_lifecycle"), find_address(search, data, "library_search")
-    operator = Operator(*addresses, find_admin_password(data), find_service_password(data))
+    operator = Operator(
+        find_address(lifecycle, data, "team_lifecycle"),
+        find_address(search, data, "library_search"),
+        find_address(console, data, "workspaces"),
+        find_address(registry, data, "registry"),
+        find_admin_password(data),
+    )
     asyncio.run(ensure_demo_library(team, operator))
     typer.echo(f"team {team.summary.name!r} can read its library")

@@ -95,6 +95,7 @@ class Plan:
         """What commands connect to; None if it is not started."""
         return {
             "nats": self.nats_url,
+            "registry": self.registry_url,
             "gateway": self.gateway_urls[0],
             "team_lifecycle": self.auth.team_lifecycle_url if self.auth else None,
             "library_search": self.auth.library_search_url if self.auth else None,

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from pallas_cli.stack.plan import Plan
+from pallas_cli.stack.plan import AuthSide, Plan
 from pallas_cli.team_folders import TeamSummary
 
 
@@ -42,6 +42,18 @@ def show_next_steps(console: Console, plan: Plan, teams: Sequence[TeamSummary]) 
     for what, command in steps:
         console.print(f"  {what}:", style="dim")
         console.print(f"    {command}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_console(console: Console, auth: AuthSide, link: str | None) -> None:
+    """Print the address of the console, with a link that logs in once."""
+    console.print("\nConsole, in a browser:", style="bold")
+    console.print(f"  {link or auth.workspaces_url}", markup=False, highlight=False, soft_wrap=True)
+    if link is not None:
+        console.print("  (this link logs in once; `pallas console` makes another)", style="dim", highlight=False)
+
+
+def show_end(console: Console) -> None:
+    """Print how to stop."""
     console.print("\nPress Ctrl-C to stop everything.", style="dim")
 
 
@@ -64,6 +76,8 @@ def _rows(plan: Plan, teams: Sequence[TeamSummary], logs: Path) -> Iterator[tupl
             yield f"agent {team.name}/{agent}", f"{plan.gateway_urls[0]}/teams/{team.name}/mcp/{agent}"
     if plan.demo is not None:
         yield "demo tools", plan.demo.tools_url
+    if plan.auth is None:
+        yield "console", "none: it needs the auth services"
     yield "pipelines", plan.pipelines_url
     yield "data-pool", plan.data_pool_url
     if plan.auth is not None:

@@ -19,6 +19,7 @@ from pallas_cli.kept_addresses import keep_addresses
 from pallas_cli.processes.supervisor import StartTimeout, Supervisor
 from pallas_cli.refused import Refused
 from pallas_cli.stack import ready_file, report
+from pallas_cli.stack.console_link import console_link
 from pallas_cli.stack.data import locked
 from pallas_cli.stack.demo_library import Operator, ensure_demo_library
 from pallas_cli.stack.demo_servers import DemoServers
@@ -123,6 +124,9 @@ class _Stack:
         report.show_stack(self._console, self._plan, self._teams, self._logs)
         if self._options.stay:
             report.show_next_steps(self._console, self._plan, self._teams)
+            if self._plan.auth is not None:
+                report.show_console(self._console, self._plan.auth, await console_link(self._plan.auth))
+            report.show_end(self._console)
             await asyncio.Event().wait()
         return 0 if answered else 1
 
@@ -151,7 +155,7 @@ class _Stack:
         if self._plan.auth is None or self._demo_team is None:
             return False
         try:
-            await ensure_demo_library(self._demo_team, _operator(self._plan.auth))
+            await ensure_demo_library(self._demo_team, _operator(self._plan, self._plan.auth))
             await until_healthy(
                 access_to(self._plan.nats_url, self._plan.data), self._demo_team.summary, _HEALTH_TIMEOUT
             )
@@ -183,10 +187,13 @@ class _Stack:
             ready_file.remove(self._options.ready_file)
 
 
-def _operator(auth: AuthSide) -> Operator:
-    accounts = auth.accounts
+def _operator(plan: Plan, auth: AuthSide) -> Operator:
     return Operator(
-        auth.team_lifecycle_url, auth.library_search_url, accounts.admin_password, accounts.service_password
+        auth.team_lifecycle_url,
+        auth.library_search_url,
+        auth.workspaces_url,
+        plan.registry_url,
+        auth.accounts.admin_password,
     )
 
 

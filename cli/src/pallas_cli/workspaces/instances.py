@@ -42,6 +42,16 @@ def register_instance(
     print_answer({**row, "new": new}, plain_line(text), as_json=as_json)
 
 
+def change_instance(
+    api: AdminApi, given: str, *, name: str | None, registry: str | None, token: str | None, as_json: bool
+) -> None:
+    """Rename an instance, move it to another registry, or replace the token for its agents."""
+    wanted = {"name": name, "registry_url": registry, "agent_token": token}
+    body = {key: value for key, value in wanted.items() if value is not None}
+    row = api.change("PATCH", "pallas", find_instance(api, given)["id"], body=body)
+    print_answer(row, "\n".join(map(plain_line, _lines(row))), as_json=as_json)
+
+
 def refresh_instance(api: AdminApi, given: str, *, as_json: bool) -> None:
     """Fetch the registry of an instance again."""
     instance = find_instance(api, given)["id"]

@@ -1,7 +1,6 @@
 """Links that log in to the console once."""
 
 import webbrowser
-from collections.abc import Callable
 from datetime import datetime
 
 from pallas_cli.admin.api import AdminApi
@@ -9,10 +8,8 @@ from pallas_cli.admin.output import print_answer
 from pallas_cli.plain_text import print_plain
 from pallas_cli.refused import Refused
 
-type Open = Callable[[str], bool]
 
-
-def show_link(api: AdminApi, *, as_json: bool, in_browser: bool, open_: Open = webbrowser.open) -> None:
+def show_link(api: AdminApi, *, as_json: bool, in_browser: bool) -> None:
     """Print a new link, and open it in a browser if wanted.
 
     Raises:
@@ -23,5 +20,5 @@ def show_link(api: AdminApi, *, as_json: bool, in_browser: bool, open_: Open = w
     if not as_json:
         until = datetime.fromisoformat(link["expires_at"]).astimezone().strftime("%H:%M")
         print_plain(f"It logs in once, until {until}.", err=True)
-    if in_browser and not open_(link["url"]):
+    if in_browser and not webbrowser.open(link["url"]):
         raise Refused("no browser can be started: open the link yourself", code=1)

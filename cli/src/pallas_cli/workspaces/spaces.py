@@ -15,7 +15,7 @@ def show_workspaces(api: AdminApi, *, as_json: bool) -> None:
     columns: Columns = {
         "workspace": lambda row: row["id"],
         "name": lambda row: row["name"],
-        "teams": lambda row: listed([names.get(it, it) for it in row["instance_ids"]]),
+        "teams": lambda row: listed(sorted(names.get(it, it) for it in row["instance_ids"])),
         "conversations": lambda row: str(row["conversations"]),
         "since": lambda row: date(row["created_at"]),
     }

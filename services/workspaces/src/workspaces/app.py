@@ -77,18 +77,7 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
         await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
-        chat = await enter(
-            open_chat(
-                process,
-                engine,
-                hub,
-                metrics,
-                caller=agents.calls,
-                places=agents.targets,
-                healths=agents.health,
-                defaults=control.defaults,
-            )
-        )
+        chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults))
         parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, agents, chat, broker)
         yield Workspaces(make_http(parts), parts)
 

@@ -16,11 +16,11 @@ class Metrics:
     listening: Gauge
     hook_runs: Counter
     due_hooks: Gauge
-    agent_health: Gauge
     replies: Counter
     taken_over: Counter
     answering: Gauge
     streams: Gauge
+    agent_health: Gauge
 
 
 def make_metrics(registry: CollectorRegistry) -> Metrics:
@@ -42,16 +42,16 @@ def make_metrics(registry: CollectorRegistry) -> Metrics:
             registry=registry,
         ),
         Gauge("pallas_workspaces_due_hooks", "Teams about which Mnemosyne has yet to be told", registry=registry),
-        Gauge(
-            "daedalus_agent_health",
-            "Health of an agent as this replica has seen it last: 1 ok, 0.5 degraded, 0 error",
-            ["instance", "agent"],
-            registry=registry,
-        ),
         Counter("pallas_workspaces_replies_total", "Replies of agents by their end", ["status"], registry=registry),
         Counter(
             "pallas_workspaces_replies_taken_over_total", "Replies taken over from lost replicas", registry=registry
         ),
         Gauge("pallas_workspaces_replies_in_progress", "Replies that this replica calls agents for", registry=registry),
         Gauge("pallas_workspaces_event_streams", "Open event streams of browsers", registry=registry),
+        Gauge(
+            "daedalus_agent_health",
+            "Health of an agent as this replica has seen it last: 1 ok, 0.5 degraded, 0 error",
+            ["instance", "agent"],
+            registry=registry,
+        ),
     )

@@ -99,7 +99,7 @@ async def a_command(settings: WorkspacesSettings) -> AsyncGenerator[Command]:
     changes = Changes(engine, make_metrics(CollectorRegistry()), asyncio.Event())
     leases = Leases(engine)
     async with open_teams_client(settings.teams_password) as http:
-        settler = Settler(HttpTeams(http, settings.teams_url), vault, Writer(engine, leases))
+        settler = Settler(HttpTeams(http, settings.teams_url), vault, Writer(engine))
         renewing = asyncio.create_task(leases.keep_renewing())
         try:
             who = Who("operator", uuid.uuid4().hex)

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from pallas_contracts.errors import Rejected
 from pallas_credentials.settings import FernetKeys, PasswordHash
 from pallas_postgres.settings import PostgresUrl
 from pallas_runtime.settings import FILE_SUFFIX, Networks, Settings, variable
@@ -77,14 +78,22 @@ class WorkspacesSettings(Settings):
     @override
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
-        given = dict(environ)
-        for name, field in NAMES_OF_THE_CONTRACTS.items():
-            for suffix in ("", FILE_SUFFIX):
-                if environ.get(name + suffix):
-                    given.pop(variable(field), None)
-                    given.pop(variable(field) + FILE_SUFFIX, None)
-        for name, field in NAMES_OF_THE_CONTRACTS.items():
-            for suffix in ("", FILE_SUFFIX):
-                if environ.get(name + suffix):
-                    given[variable(field) + suffix] = environ[name + suffix]
-        return super().from_env(given)
+        named = {
+            name: field for name, field in NAMES_OF_THE_CONTRACTS.items() if any(map(environ.get, _with_file(name)))
+        }
+        own = {each for field in named.values() for each in _with_file(variable(field))}
+        given = {name: value for name, value in environ.items() if name not in own}
+        for name, field in named.items():
+            for there, here in zip(_with_file(name), _with_file(variable(field)), strict=True):
+                given[here] = environ.get(there, "")
+        try:
+            return super().from_env(given)
+        except Rejected as error:
+            message = error.message
+            for name, field in named.items():
+                message = message.replace(variable(field), name)
+            raise Rejected(message, code=error.code) from error
+
+
+def _with_file(name: str) -> tuple[str, str]:
+    return name, f"{name}{FILE_SUFFIX}"

@@ -77,7 +77,7 @@ TURN_QUEUE = Stream(
     refuse_when_full=True,
     max_per_subject=10_000,
     live="pallas.v1.live.queue",
-    removers=(*SUBMITTERS, WORKSPACES, CLI),
+    removers=(*SUBMITTERS, CLI),
     counters=(*SUBMITTERS, MONITOR, CLI),
     summary="Turns that wait for a worker or run on one; a turn leaves when it is concluded.",
 )
@@ -138,7 +138,7 @@ TURN_OBJECTS = Stream(
     owner=GATEWAY,
     max_age=86_400.0,
     max_per_subject=1,
-    removers=(*SUBMITTERS, WORKSPACES, CLI),
+    removers=(*SUBMITTERS, CLI),
     counters=(MONITOR,),
     summary="Offloaded content, in parts. It is removed with the turn's content, at most a day later.",
 )
@@ -185,7 +185,7 @@ TURN_OUTCOME = Contract(
     "turn.outcome",
     Template("pallas.v1.turn.outcome.{team}.{agent}.{turn}"),
     TurnOutcome,
-    owners=(*EXECUTORS, GATEWAY, WORKSPACES, CLI),
+    owners=(*EXECUTORS, GATEWAY, CLI),
     readers=(GATEWAY, *EXECUTORS, WORKSPACES, CLI),
     stream=TURN_LOG,
     summary="How the turn ended, once. Only the attempt with the last claim can write it.",

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 from sqlalchemy import text
+from tests.integration.real_parts import until
 from tests.integration.workspaces.lab import API, Lab, a_workspaces
 from tests.waiting import PATIENCE, soon
 from tests.workspaces_world.mnemosyne import PASSWORD, Mnemosyne
@@ -74,10 +75,12 @@ class World:
         return shown
 
     async def until_quiet(self) -> None:
-        """Wait until no hook is due."""
-        async with self.lab.service.parts.hub.subscribe(ALL) as told:
-            while await self.rows("select instance_id from due_hooks"):
-                await soon(anext(told), PATIENCE)
+        """Wait until no hook is due. The end of what the reconciler found in order is not told."""
+
+        async def quiet() -> bool:
+            return not await self.rows("select instance_id from due_hooks")
+
+        await until(quiet)
 
     async def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """The rows of a query in the service's database."""

@@ -3,10 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const parts = new URL("../../../../services/workspaces/src/workspaces/console/parts/waterfall/", import.meta.url);
-const { allCollapsed, collapsedAtFirst, rowsOf } = await import(`${parts}tree.js`);
+const { allCollapsed, collapsedAtFirst, grafted, rowsOf } = await import(`${parts}tree.js`);
+const { reactionTo } = await import(`${parts}keys.js`);
 const { lengthOf, place, selected, ticks, wholeRange, zoomed } = await import(`${parts}scale.js`);
 const { stretches } = await import(`${parts}strip.js`);
-const { duration, sentence, spoken, tickText, tokens, tokensOf } = await import(`${parts}words.js`);
+const { duration, size } = await import(new URL("../units.js", parts));
+const { sentence, spoken, tickText, tokens, tokensOf } = await import(`${parts}words.js`);
 
 let last = 0;
 const bar = (kind, after_ms, took_ms, more = {}) => ({
@@ -122,7 +124,8 @@ test("the overview covers the turn without gaps, the innermost first", () => {
 
 test("durations, ticks and tokens read well", () => {
   const shown = [0, 0.4, 12, 999.4, 999.6, 4237, 42_300, 59_960, 192_000, 7_500_000].map(duration);
-  assert.deepEqual(shown, ["0 ms", "0.4 ms", "12 ms", "999 ms", "1.00 s", "4.24 s", "42.3 s", "1 min 0 s", "3 min 12 s", "2 h 5 min"]);
+  assert.deepEqual(shown, ["0 ms", "0.4 ms", "12 ms", "999 ms", "1.00 s", "4.24 s", "42.3 s", "1 min 00 s", "3 min 12 s", "2 h 05 min"]);
+  assert.deepEqual([duration(null), size(999), size(1_400_000)], ["–", "999 B", "1.4 MB"]);
   assert.deepEqual([tickText(0, 5000), tickText(500, 5000), tickText(500, 900), tickText(90_000, 600_000)], ["0", "0.5 s", "500 ms", "1.5 min"]);
   const { bars, model } = turn();
   assert.equal(tokens(model), "1,204 in, 87 out");
@@ -136,8 +139,6 @@ test("the summary is the sentence that the command line prints", () => {
   assert.equal(sentence({ ...times, tool_calls: 0 }), "4.20 s: 100 ms waiting, 3.00 s in 2 model calls, 200 ms other");
   assert.equal(spoken(turn().tool, "Tool"), "Tool: tool, after 620 ms, took 300 ms, failed");
 });
-
-const { reactionTo } = await import(`${parts}keys.js`);
 
 test("arrow keys walk and fold the tree, and go no further than its ends", () => {
   const { bars, queue, attempt, step, model, tool, outcome } = turn();
@@ -155,4 +156,17 @@ test("arrow keys walk and fold the tree, and go no further than its ends", () =>
   assert.deepEqual(reactionTo("*", closed, queue.id), { expandAll: [attempt.id] });
   assert.deepEqual([reactionTo("f", open, tool.id), reactionTo("x", open, tool.id)], [{ zoom: "bar" }, {}]);
   assert.deepEqual(reactionTo("ArrowDown", open, 99_999), {});
+});
+
+test("the turn of a sub-agent is drawn inside the bar that called it", () => {
+  const call = bar("agent", 500, 400, { turn_id: "child" });
+  assert.deepEqual([rowsOf([call], new Set())[0].expandable, rowsOf([call], new Set())[0].expanded], [true, false]);
+  const child = turn();
+  const all = [call, ...grafted(child.bars, call, 0)];
+  const rows = rowsOf(all, new Set());
+  assert.deepEqual(rows.map((row) => [row.bar.kind, row.level, row.bar.after_ms]), [
+    ["agent", 1, 500], ["queue", 2, 500], ["attempt", 2, 600], ["step", 3, 610], ["model", 4, 620], ["tool", 4, 1120],
+  ]);
+  assert.equal(new Set(all.map((each) => each.id)).size, all.length);
+  assert.ok(all.slice(1).every((each) => each.id < 0));
 });

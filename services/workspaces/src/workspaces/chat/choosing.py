@@ -7,8 +7,8 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from pallas_contracts.errors import Denied, Rejected, Unavailable
+from workspaces.agents.health import HealthBook
 from workspaces.answers import HealthView
-from workspaces.chat.calling import Healths
 from workspaces.chat.history import Model
 from workspaces.tables import AgentConnection, Assignment, PallasInstance
 
@@ -77,7 +77,7 @@ def must_see(chosen: Chosen, images: int) -> None:
 class Wellness:
     """Lets messages pass to agents that are well, by their cached health (interface contract, section 4)."""
 
-    def __init__(self, health: Healths) -> None:
+    def __init__(self, health: HealthBook) -> None:
         self._health = health
         self._checks = set[asyncio.Task[HealthView]]()
 

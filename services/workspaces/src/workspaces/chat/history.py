@@ -7,8 +7,6 @@ whole. Sizes of texts are bytes in UTF-8, not characters, since scripts with mor
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from workspaces.model import MessageStatus
-
 BYTES_PER_TOKEN = 3.5
 TOKENS_PER_IMAGE = 1000
 LARGEST_REQUEST = 12 * 1024 * 1024
@@ -25,7 +23,7 @@ class Entry:
 
     seq: int
     role: str
-    status: MessageStatus
+    status: str
     bytes: int
     images: tuple[int, ...] = ()
 

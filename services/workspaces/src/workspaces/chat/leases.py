@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Text, bindparam, cast, func, or_, select, update
+from sqlalchemy import Text, cast, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -54,8 +54,10 @@ class Leases:
         )
         values: dict[str, Any] = {"leased_until": func.now() + LEASE}
         if progress:
-            new = cast(bindparam("progress", {str(name): line for name, line in progress.items()}), JSONB)
-            values["progress"] = func.coalesce(new[cast(ChatMessage.id, Text)], ChatMessage.progress)
+            new = literal(dict(progress), JSONB)
+            values["progress"] = func.coalesce(
+                func.jsonb_extract_path(new, cast(ChatMessage.id, Text)), ChatMessage.progress
+            )
         renewed = update(ChatMessage).where(ChatMessage.id.in_(free)).values(**values)
         renewed = renewed.returning(ChatMessage.id, ChatMessage.attempt, ChatMessage.answers)
         async with changing(self._engine) as session:

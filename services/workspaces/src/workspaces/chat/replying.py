@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pallas_contracts.errors import NotFound
+from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import CallAnswer, CallFailed, Progress, Target, TextDelta
 from pallas_postgres.engine import reading
-from workspaces.chat.calling import Caller, Places
+from workspaces.agents.start import Agents
 from workspaces.chat.concluding import Concluding
 from workspaces.chat.held import Held
 from workspaces.chat.history import halve
@@ -44,8 +44,7 @@ class Replying:
     """Calls agents for replies."""
 
     engine: AsyncEngine
-    caller: Caller
-    places: Places
+    agents: Agents
     concluding: Concluding
 
     async def reply(self, held: Held) -> Ending:
@@ -53,7 +52,7 @@ class Replying:
         claim = held.claim
         try:
             target = await with_postgres(
-                lambda: self.places.target_of(claim.instance_id, claim.server_id), "find the agent"
+                lambda: self.agents.targets.target_of(claim.instance_id, claim.server_id), "find the agent"
             )
             answer = await self._answer(claim, target, held)
             if answer.failed and answer.code == "context_overflow" and (shorter := await self._shorter(claim)):
@@ -61,6 +60,8 @@ class Replying:
                 answer = await self._answer(shorter, target, held)
         except NotFound:
             return Ending("failed", error_code="agent_gone", error="This agent is not registered any more.")
+        except PallasError as error:
+            return Ending("failed", error_code=error.code, error=_sentence(error.message))
         except CallFailed as error:
             return Ending("failed", error_code=error.code, error=_sentence(str(error)))
         except Interrupted:
@@ -82,7 +83,7 @@ class Replying:
         while True:
             called_before = called
             try:
-                keeps = keeps or await self.caller.keeps_keys(target)
+                keeps = keeps or await self.agents.calls.keeps_keys(target)
                 if called and not keeps:
                     raise Interrupted
                 called, held.movable = True, keeps
@@ -101,7 +102,7 @@ class Replying:
                     return answer
 
     async def _call(self, claim: Claim, target: Target, arguments: dict[str, Any], held: Held) -> CallAnswer:
-        return await self.caller.call(
+        return await self.agents.calls.call(
             target,
             None,
             arguments,

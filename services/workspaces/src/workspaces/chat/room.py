@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_runtime.process import Process
+from workspaces.agents.start import Agents
 from workspaces.answers import SettingsView
-from workspaces.chat.calling import Caller, Healths, Places
 from workspaces.chat.choosing import Wellness
 from workspaces.chat.concluding import Concluding
 from workspaces.chat.conversations import Conversations
@@ -42,18 +42,15 @@ async def open_chat(
     engine: AsyncEngine,
     hub: Hub,
     metrics: Metrics,
-    *,
-    caller: Caller,
-    places: Places,
-    healths: Healths,
+    agents: Agents,
     defaults: SettingsView,
 ) -> AsyncGenerator[Chat]:
     """The chat of this replica, whose replies run inside the block. `runner.stop` hands them over before it ends."""
     owner = f"{process.instance}-{uuid.uuid4().hex[:8]}"
     concluding = Concluding(engine, owner)
-    replying = Replying(engine, caller, places, concluding)
+    replying = Replying(engine, agents, concluding)
     runner = Runner(Leases(engine, owner), replying, concluding, hub, metrics)
-    wellness, reading = Wellness(healths), Reading(engine)
+    wellness, reading = Wellness(agents.health), Reading(engine)
     sending = Sending(engine, owner, wellness, defaults, runner.start)
     deciding = Deciding(engine, owner, wellness, defaults, runner.start)
     following = Following(reading, runner, hub)

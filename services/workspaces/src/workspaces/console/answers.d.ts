@@ -316,6 +316,7 @@ export interface TurnTimes {
 
 export interface TurnView {
   turn: TurnLine;
+  parent_id: string | null;
   bars: Bar[];
   times: TurnTimes;
   trace: string | null;

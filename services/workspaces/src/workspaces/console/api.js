@@ -76,5 +76,10 @@ export const remove = (path) => request("DELETE", path);
 export const path = (strings, ...parts) =>
   strings.reduce((whole, text, i) => whole + encodeURIComponent(parts[i - 1] ?? "") + text);
 
-/** The sentence to show for any error. @param {unknown} error */
-export const sentence = (error) => (error instanceof Error ? error.message : String(error));
+/** The sentence to show for any error, without the name of the field in front: it stands beside that field. @param {unknown} error */
+export function sentence(error) {
+  const text = error instanceof Error ? error.message : String(error);
+  const prefix = error instanceof ApiError && error.field ? `${error.field}: ` : "";
+  const rest = text.startsWith(prefix) ? text.slice(prefix.length) : text;
+  return rest.charAt(0).toUpperCase() + rest.slice(1);
+}

@@ -1,5 +1,5 @@
 // The start: who is logged in, which page is shown.
-import { Fragment, effect, html, render, signal, useEffect, useState } from "./lib.js";
+import { Fragment, asset, effect, html, render, signal, useEffect, useState } from "./lib.js";
 import { ApiError, get, sentence } from "./api.js";
 import { on, startEvents, stopEvents } from "./events.js";
 import { navigate, route, startRouter } from "./router.js";
@@ -13,8 +13,8 @@ import { Toaster } from "./parts/toast.js";
 const ROUTES = [
   { path: "/login", view: "login" },
   { path: "/", section: "workspaces", view: "workspaces" },
-  { path: "/workspaces/:ws", section: "workspaces", styles: ["chat.css"], view: "workspace" },
-  { path: "/workspaces/:ws/conversations/:c", section: "workspaces", styles: ["chat.css"], view: "workspace" },
+  { path: "/workspaces/:ws", section: "workspaces", styles: ["chat.css", "markdown.css"], view: "workspace" },
+  { path: "/workspaces/:ws/conversations/:c", section: "workspaces", styles: ["chat.css", "markdown.css"], view: "workspace" },
   { path: "/workspaces/:ws/settings", section: "workspaces", styles: ["admin.css"], view: "teams" },
   { path: "/instances", section: "instances", styles: ["admin.css"], view: "instances" },
   { path: "/instances/:id", section: "instances", styles: ["admin.css"], view: "instance" },
@@ -22,8 +22,8 @@ const ROUTES = [
   { path: "/deliveries", section: "deliveries", styles: ["admin.css"], view: "deliveries" },
   { path: "/settings", section: "settings", styles: ["admin.css"], view: "settings" },
   { path: "/turns", section: "turns", styles: ["admin.css", "turns.css"], view: "turns" },
-  { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "chat.css"], view: "turn" },
-  { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "chat.css"], view: "compare" },
+  { path: "/turns/:id", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "turn" },
+  { path: "/turns/:a/compare/:b", section: "turns", styles: ["admin.css", "turns.css", "markdown.css"], view: "compare" },
 ];
 
 /** Why the session could not be asked for. */
@@ -54,14 +54,14 @@ function Page() {
     return () => void (current = false);
   }, [definition?.view]);
   if (error) return html`<div class="page"><${Banner} tone="bad" action=${html`<${Button} small onClick=${() => location.reload()}>Load again<//>`}>${error}<//></div>`;
-  if (!shown) return html`<div class="page"><${Empty} icon="circle-help" title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+  if (!shown) return html`<div class="page"><${Empty} icon="circle-help" whole title="There is no such page" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
   if (view?.name !== shown.definition.view) return html`<div class="page"><${Skeleton} /></div>`;
   return html`<${view.View} params=${shown.params} query=${shown.query} />`;
 }
 
 /** Load one more style sheet, once. @param {string} name */
 function style(name) {
-  const href = `/assets/${name}`;
+  const href = asset(name);
   if (document.querySelector(`link[href="${href}"]`)) return undefined;
   return new Promise((resolve, reject) => {
     const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href, onload: resolve, onerror: reject });

@@ -18,3 +18,6 @@ export { batch, computed, effect, signal, untracked, useComputed, useSignal, use
  * @param {...(string | false | null | undefined)} names
  */
 export const classes = (...names) => names.filter(Boolean).join(" ");
+
+/** The address of a file of the console, in the version that this page has. @param {string} name */
+export const asset = (name) => new URL(name, import.meta.url).pathname;

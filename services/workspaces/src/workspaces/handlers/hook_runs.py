@@ -5,7 +5,7 @@ from sqlalchemy import func, select
 from pallas_postgres.engine import reading
 from workspaces.answers import HookRuns, HookRunView
 from workspaces.handlers.parts import Control
-from workspaces.hooks.leases import RECONCILE
+from workspaces.hooks.due import RECONCILE
 from workspaces.tables import DueHook, HookRun
 
 

@@ -1,11 +1,13 @@
 """Registered instances: each is a registry here, and a team in Mnemosyne (auth contract, section 9)."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from pallas_contracts.errors import Conflict
 from pallas_postgres.engine import reading
 from workspaces.answers import InstanceView
 from workspaces.changes.make import Decision, Event, Hook
@@ -14,7 +16,7 @@ from workspaces.handlers.views import no_instance, show_instance, show_instances
 from workspaces.live.hub import ALL, Hub
 from workspaces.model import Who
 from workspaces.registries.read import Listing
-from workspaces.registries.store import listing_values
+from workspaces.registries.store import listing_values, store_listing
 from workspaces.registries.urls import normal_url, suggested_name
 from workspaces.tables import Assignment, PallasInstance, RetiredTeam
 
@@ -36,13 +38,15 @@ async def get_instance(control: Control, instance_id: str) -> InstanceView:
 
 
 async def register(
-    control: Control, who: Who, registry_url: str, name: str | None, agent_token: str | None
+    control: Control, who: Who, registry_url: str, name: str | None, agent_token: str | None, wanted: str | None = None
 ) -> tuple[InstanceView, bool]:
     """Register a registry, which is fetched first. Its team is provisioned afterwards, by a hook.
 
-    Returns the instance, and whether it is new: the same address again is the same instance.
+    Returns the instance, and whether it is new: the same address again is the same instance. `wanted` is the id of a
+    team that Mnemosyne has already.
 
     Raises:
+        Conflict: the address is that of another instance, or the id is or was.
         Rejected: the address is bad, or what it has is no document of a registry (`field`).
         RegistryUnreachable: it does not answer.
     """
@@ -54,20 +58,24 @@ async def register(
         given = name or suggested_name(base, listing.namespace)
         sealed = control.vault.seal(agent_token) if agent_token else None
         instance_id, new = await control.changes.make(
-            who, lambda session: _insert(session, base, given, listing, sealed)
+            who, lambda session: _insert(session, base, given, listing, sealed, wanted)
         )
     else:
         instance_id, new = known, False
+    if wanted not in (None, instance_id):
+        raise Conflict(f"id: the address is registered as {instance_id}", code="registered_already")
     return await get_instance(control, instance_id), new
 
 
 async def _insert(
-    session: AsyncSession, base: str, name: str, listing: Listing, sealed: str | None
+    session: AsyncSession, base: str, name: str, listing: Listing, sealed: str | None, wanted: str | None
 ) -> Decision[tuple[str, bool]]:
     known = await session.scalar(select(PallasInstance.id).where(PallasInstance.registry_url == base))
     if known is not None:
         return Decision((known, False))
-    instance_id = str(uuid.uuid4())
+    if wanted and (await session.get(PallasInstance, wanted) or await session.get(RetiredTeam, wanted)):
+        raise Conflict("id: it is that of another instance, or of one that was deleted", code="id_taken")
+    instance_id = wanted or str(uuid.uuid4())
     values: dict[str, Any] = {
         "id": instance_id,
         "name": name,
@@ -85,21 +93,35 @@ async def _insert(
     return Decision((instance_id, True), (registered,), (Hook("on_pallas_registered", instance_id),))
 
 
-async def change_instance(
-    control: Control, who: Who, instance_id: str, name: str | None, agent_token: str | None
-) -> InstanceView:
-    """Rename an instance, or replace the token that its agents are sent; an empty token removes it.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to change; None: as it is. An empty token removes it."""
 
-    The contract has no way to rename a team: Mnemosyne keeps the name that it was made with.
+    name: str | None = None
+    agent_token: str | None = None
+    registry_url: str | None = None
+
+
+async def change_instance(control: Control, who: Who, instance_id: str, wanted: Change) -> InstanceView:
+    """Rename an instance, move it to another registry, or replace the token that its agents are sent.
+
+    It stays the same team wherever it is hosted (auth contract, section 4.1). The contract has no way to rename a team:
+    Mnemosyne keeps the name that it was made with.
 
     Raises:
         NotFound: there is no such instance.
+        Conflict: another instance has this registry.
+        Rejected, RegistryUnreachable: as for `register`.
     """
     values: dict[str, Any] = {}
-    if name is not None:
-        values["name"] = name
-    if agent_token is not None:
-        values["agent_token_encrypted"] = control.vault.seal(agent_token) if agent_token else None
+    if wanted.name is not None:
+        values["name"] = wanted.name
+    if wanted.agent_token is not None:
+        values["agent_token_encrypted"] = control.vault.seal(wanted.agent_token) if wanted.agent_token else None
+    listing: Listing | None = None
+    if wanted.registry_url is not None:
+        values["registry_url"] = normal_url(wanted.registry_url)
+        listing = await control.refresher.fetch(values["registry_url"])
 
     async def change(session: AsyncSession) -> Decision[None]:
         where = PallasInstance.id == instance_id
@@ -107,10 +129,15 @@ async def change_instance(
             raise no_instance(instance_id)
         if not values:
             return Decision(None)
+        if listing is not None:
+            same = PallasInstance.registry_url == values["registry_url"], PallasInstance.id != instance_id
+            if other := await session.scalar(select(PallasInstance.id).where(*same)):
+                raise Conflict(f"registry_url: it is registered as {other}", code="registered_already")
+            await store_listing(session, instance_id, listing)
         await session.execute(update(PallasInstance).where(where).values(**values))
         for kind in ("instance", "agents"):
             await Hub.tell_in(session, ALL, kind, {"id": instance_id} if kind == "instance" else {})
-        data = {"fields": sorted(values), **({"name": name} if name is not None else {})}
+        data = {"fields": sorted(values), **{key: values[key] for key in ("name", "registry_url") if key in values}}
         return Decision(None, (Event("instance", "updated", instance_id, data),))
 
     await control.changes.make(who, change)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import Superseded
 from pallas_postgres.engine import postgres_errors
-from workspaces.hooks.leases import RECONCILE, Due, Leases
+from workspaces.hooks.due import RECONCILE, Due, finish, free, postpone
 from workspaces.hooks.settle import Ended
 from workspaces.hooks.state import status_values, write_in
 from workspaces.live.hub import ALL, WORK, Hub
@@ -23,21 +23,21 @@ log = logging.getLogger(__name__)
 KEPT_RUNS = 1000
 _STEADY = text("""
     update pallas_instances set believed = given.believed, pushed_workspaces = given.pushed, pushed_at = now()
-    from jsonb_to_recordset(:rows) as given(id text, believed jsonb, pushed text[])
+    from jsonb_to_recordset(:rows) as given(id text, owner text, believed jsonb, pushed text[])
     where pallas_instances.id = given.id
-    and exists (select from due_hooks where instance_id = given.id and owner = :owner)
+    and exists (select from due_hooks where instance_id = given.id and due_hooks.owner = given.owner)
     returning pallas_instances.id
 """)
 
 
-async def conclude(engine: AsyncEngine, leases: Leases, ended: Sequence[Ended]) -> None:
+async def conclude(engine: AsyncEngine, ended: Sequence[Ended]) -> None:
     """Record these ends. One whose lease was lost is due again.
 
     Raises:
         Unavailable: Postgres cannot be used right now; the leases end by themselves.
     """
     async with postgres_errors(), AsyncSession(engine) as session:
-        lost = await _write_rows(session, leases, ended)
+        lost = await _write_rows(session, ended)
         kept = [one for one in ended if one not in lost]
         if runs := [run for one in kept for run in _runs(one)]:
             session.add_all(runs)
@@ -47,36 +47,41 @@ async def conclude(engine: AsyncEngine, leases: Leases, ended: Sequence[Ended]) 
             await Hub.tell_in(session, ALL, "hooks", {})
         for one in kept:
             if one.again:
-                await leases.postpone(session, one.due)
-        await leases.finish(session, [one.due for one in kept if not one.again])
+                await postpone(session, one.due)
+        await finish(session, [one.due for one in kept if not one.again])
         for one in lost:
-            await _again(session, leases, one.due)
+            await _again(session, one.due)
         await session.commit()
     for one in kept:
         _log_end(one)
 
 
-async def redo(engine: AsyncEngine, leases: Leases, due: Due) -> None:
+async def redo(engine: AsyncEngine, due: Due) -> None:
     """Have it done once more by whoever may: what a runner without a lease has done last is unknown.
 
     Raises:
         Unavailable: Postgres cannot be used right now.
     """
     async with postgres_errors(), AsyncSession(engine) as session:
-        await _again(session, leases, due)
+        await _again(session, due)
         await session.commit()
 
 
-async def _write_rows(session: AsyncSession, leases: Leases, ended: Sequence[Ended]) -> list[Ended]:
+async def _write_rows(session: AsyncSession, ended: Sequence[Ended]) -> list[Ended]:
     """Write what belongs into the rows of instances. Returns those whose lease was lost."""
     lost = list[Ended]()
     steady = {one.due.instance_id: one for one in ended if one.steady and not one.deleted}
     if steady:
         rows = [
-            {"id": key, "believed": one.values["believed"], "pushed": one.values["pushed_workspaces"]}
+            {
+                "id": key,
+                "owner": one.due.owner,
+                "believed": one.values["believed"],
+                "pushed": one.values["pushed_workspaces"],
+            }
             for key, one in steady.items()
         ]
-        written = await session.scalars(_STEADY, {"rows": json.dumps(rows), "owner": leases.owner})
+        written = await session.scalars(_STEADY, {"rows": json.dumps(rows)})
         lost += [steady[key] for key in steady.keys() - set(written)]
     for one in ended:
         if one.deleted:
@@ -85,7 +90,7 @@ async def _write_rows(session: AsyncSession, leases: Leases, ended: Sequence[End
                 await session.execute(done.values(done_at=func.clock_timestamp()))
         elif one.due.instance_id not in steady:
             try:
-                await write_in(session, leases, one.due.instance_id, one.values)
+                await write_in(session, one.due, one.values)
             except Superseded:
                 lost.append(one)
     return lost
@@ -112,7 +117,7 @@ def _runs(one: Ended) -> list[HookRun]:
     ]
 
 
-async def _again(session: AsyncSession, leases: Leases, due: Due) -> None:
+async def _again(session: AsyncSession, due: Due) -> None:
     pending = update(PallasInstance).where(PallasInstance.id == due.instance_id).values(**status_values("pending"))
     await session.execute(pending)
     rows: Any = insert(DueHook).values(
@@ -124,7 +129,7 @@ async def _again(session: AsyncSession, leases: Leases, due: Due) -> None:
             set_={"version": DueHook.version + 1, "due_at": func.clock_timestamp()},
         )
     )
-    await leases.free(session, [due.instance_id])
+    await free(session, [due])
     await Hub.tell_in(session, WORK, "hooks", {})
 
 

@@ -9,7 +9,8 @@ from pallas_contracts.errors import Conflict, NotFound, Superseded
 from pallas_postgres.engine import postgres_errors
 from workspaces.changes.make import Changes, Decision, Event
 from workspaces.hooks.conclude import conclude, redo
-from workspaces.hooks.leases import Due, Leases
+from workspaces.hooks.due import Due, finish_own
+from workspaces.hooks.leases import Leases
 from workspaces.hooks.settle import GONE, Ended, Settler, log_action
 from workspaces.hooks.state import State, believed_of, jwt_values, load, status_values, write_in
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
@@ -23,7 +24,7 @@ ROTATING = "the JWT is being replaced"
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """Speaks with Mnemosyne while the request waits. `leases` are those that `settler` writes with."""
+    """Speaks with Mnemosyne while the request waits."""
 
     engine: AsyncEngine
     changes: Changes
@@ -49,11 +50,11 @@ class Now:
             MnemosyneAway, MnemosyneRefused: Mnemosyne did not answer.
         """
         await self._find(instance_id)
-        async with self.leases.hold(who, instance_id):
+        async with self.leases.hold(who, instance_id) as due:
             state = await self._find(instance_id)
             team = await self.settler.teams.get(instance_id, correlation=who.correlation)
             believed = believed_of(team, jwt_is_current=self.settler.is_current(state, team))
-            await self.settler.writer.write(instance_id, {"believed": believed})
+            await self.settler.writer.write(due, {"believed": believed})
 
     async def rotate(self, who: Who, instance_id: str) -> None:
         """Replace the JWT of an instance's team. The new one can be seen once.
@@ -81,13 +82,13 @@ class Now:
         try:
             ended = await self.settler.settle(due, state)
         except Superseded:
-            await redo(self.engine, self.leases, due)
+            await redo(self.engine, due)
             raise
-        await conclude(self.engine, self.leases, [ended])
+        await conclude(self.engine, [ended])
         return ended
 
     async def _rotate(self, due: Due, state: State) -> None:
-        await self.settler.writer.write(state.id, status_values("pending", ROTATING))
+        await self.settler.writer.write(due, status_values("pending", ROTATING))
         try:
             jwt = await self.settler.teams.rotate(state.id, correlation=due.who.correlation)
         except NoSuchTeam:
@@ -106,7 +107,7 @@ class Now:
         try:
             await self.changes.make(due.who, lambda session: self._store(session, due, state, jwt))
         except Superseded:
-            await redo(self.engine, self.leases, due)
+            await redo(self.engine, due)
             raise
         log_action("rotated", due.who, state.id, state.name)
 
@@ -121,16 +122,16 @@ class Now:
         values = jwt_values(self.settler.vault.seal(jwt))
         if state.believed:
             values["believed"] = {**state.believed, "jwt_is_current": True}
-        await write_in(session, self.leases, state.id, values)
-        await self.leases.finish_own(session, due)
+        await write_in(session, due, values)
+        await finish_own(session, due)
         return Decision(None, (Event("instance", "rotated", state.id, {"name": state.name}),))
 
     async def _undo(self, due: Due, state: State, *, failed: bool = False) -> None:
         """Nothing was replaced."""
         values = status_values("failed", GONE) if failed else status_values("provisioned")
         async with postgres_errors(), AsyncSession(self.engine) as session:
-            await write_in(session, self.leases, state.id, values)
-            await self.leases.finish_own(session, due)
+            await write_in(session, due, values)
+            await finish_own(session, due)
             await session.commit()
 
     async def _find(self, instance_id: str) -> State:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from pallas_contracts.errors import PallasError, Unavailable
 from pallas_postgres.engine import postgres_errors
-from workspaces.hooks.leases import LONGEST_DELAY
+from workspaces.hooks.due import LONGEST_DELAY
 from workspaces.hooks.reconciler import make_due_for_reconciler
 from workspaces.mnemosyne.errors import MnemosyneAway
 from workspaces.mnemosyne.teams import Teams

@@ -17,7 +17,7 @@ from sqlalchemy.types import Text
 from pallas_contracts.errors import Unavailable
 from pallas_postgres.engine import postgres_errors, reading
 from workspaces.answers import SettingsView
-from workspaces.hooks.leases import RECONCILE
+from workspaces.hooks.due import RECONCILE
 from workspaces.live.hub import WORK, Hub
 from workspaces.metrics import Metrics
 from workspaces.model import Who
@@ -81,9 +81,9 @@ class Reconciler:
             Unavailable: Postgres cannot be used right now.
         """
         async with postgres_errors(), AsyncSession(self._engine) as session:
-            if not await session.scalar(text("select pg_try_advisory_xact_lock(:lock)"), {"lock": LOCK}):
-                return False
-            if not early and not await self._is_time(session):
+            lock = func.pg_advisory_xact_lock if early else func.pg_try_advisory_xact_lock
+            locked = await session.scalar(select(lock(LOCK)))
+            if not early and not (locked and await self._is_time(session)):
                 return False
             await make_due_for_reconciler(session, Who(ACCOUNT, uuid.uuid4().hex))
             at = func.jsonb_build_object("at", func.clock_timestamp())

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from pallas_contracts.errors import Superseded, Unavailable
 from pallas_postgres.engine import reading
 from workspaces.hooks.conclude import conclude, redo
-from workspaces.hooks.leases import Due, Leases
+from workspaces.hooks.due import Due
+from workspaces.hooks.leases import Leases
 from workspaces.hooks.outage import Outage
 from workspaces.hooks.settle import Ended, Settler
 from workspaces.hooks.state import State, load
@@ -84,7 +85,7 @@ class HookRunner:
             states = await load(self._engine, [due.instance_id for due in batch])
             ended = await asyncio.gather(*(self._tell(due, states.get(due.instance_id)) for due in batch))
             known = [one for one in ended if one is not None]
-            await conclude(self._engine, self._leases, known)
+            await conclude(self._engine, known)
             self._note(known)
         except Unavailable as error:
             log.warning("hooks wait for the database", extra={"reason": error.message})
@@ -108,7 +109,7 @@ class HookRunner:
                 return await self._settler.settle(due, state)
             return await self._settler.delete(due, await self._name_of(due.instance_id))
         except Superseded:
-            await redo(self._engine, self._leases, due)
+            await redo(self._engine, due)
         return None
 
     async def _name_of(self, instance_id: str) -> str:

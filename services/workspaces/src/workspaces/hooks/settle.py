@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import func
 
-from workspaces.hooks.leases import RECONCILE, Due
+from workspaces.hooks.due import RECONCILE, Due
 from workspaces.hooks.state import State, Writer, believed_of, jwt_values, status_values
 from workspaces.mnemosyne.claims import jti_of
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
@@ -142,7 +142,7 @@ class Settler:
         """
         who = ended.due.who
         ended.provisioning = True
-        await self.writer.write(state.id, status_values("pending"))
+        await self.writer.write(ended.due, status_values("pending"))
         jwt = await self.teams.post(state.id, state.name, correlation=who.correlation)
         new = jwt is not None
         if jwt is None:
@@ -151,11 +151,11 @@ class Settler:
                 ended.values["believed"] = believed_of(team)
                 raise TeamGone(GONE)
             if self.is_current(state, team):
-                await self.writer.write(state.id, status_values("provisioned"))
+                await self.writer.write(ended.due, status_values("provisioned"))
                 ended.provisioning = False
                 return False
             jwt = await self.teams.rotate(state.id, correlation=who.correlation)
-        await self.writer.write(state.id, jwt_values(self.vault.seal(jwt)))
+        await self.writer.write(ended.due, jwt_values(self.vault.seal(jwt)))
         ended.provisioning = False
         ended.data |= {"jwt": "new", "changed": True}
         log_action("provisioned", who, state.id, state.name)

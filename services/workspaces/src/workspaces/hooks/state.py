@@ -15,7 +15,7 @@ from sqlalchemy.types import Text
 from pallas_contracts.errors import Superseded
 from pallas_contracts.message import utc_now
 from pallas_postgres.engine import postgres_errors, reading
-from workspaces.hooks.leases import Leases
+from workspaces.hooks.due import Due
 from workspaces.live.hub import ALL, Hub
 from workspaces.mnemosyne.teams import Team
 from workspaces.model import TeamStatus
@@ -88,9 +88,8 @@ class Writer:
     """Writes into the rows of instances whose leases are held."""
 
     engine: AsyncEngine
-    leases: Leases
 
-    async def write(self, instance_id: str, values: Mapping[str, Any]) -> None:
+    async def write(self, due: Due, values: Mapping[str, Any]) -> None:
         """Write, in a transaction of its own.
 
         Raises:
@@ -98,21 +97,21 @@ class Writer:
             Unavailable: Postgres cannot be used right now.
         """
         async with postgres_errors(), AsyncSession(self.engine) as session:
-            await write_in(session, self.leases, instance_id, values)
+            await write_in(session, due, values)
             await session.commit()
 
 
-async def write_in(session: AsyncSession, leases: Leases, instance_id: str, values: Mapping[str, Any]) -> None:
+async def write_in(session: AsyncSession, due: Due, values: Mapping[str, Any]) -> None:
     """Write into the row of an instance, with the transaction of the session. Browsers hear of it.
 
     Raises:
         Superseded: the lease was lost, or the instance deleted.
     """
     if values:
-        mine = PallasInstance.id == instance_id, leases.has_lease(instance_id)
+        mine = PallasInstance.id == due.instance_id, due.is_leased
         written = await session.scalar(
             update(PallasInstance).where(*mine).values(**values).returning(PallasInstance.id)
         )
         if written is None:
             raise Superseded("somebody else tells Mnemosyne about this instance now, or it was deleted")
-        await Hub.tell_in(session, ALL, "instance", {"id": instance_id})
+        await Hub.tell_in(session, ALL, "instance", {"id": due.instance_id})

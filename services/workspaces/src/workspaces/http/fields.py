@@ -1,6 +1,7 @@
 """Fields of requests. Errors name the field and the reason."""
 
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -38,10 +39,14 @@ class Body(BaseModel):
 
 
 class NewInstance(Body):
-    """A registry to register. `agent_token` is the bearer that its agents are sent."""
+    """A registry to register. `agent_token` is the bearer that its agents are sent.
+
+    `id` is that of a team that Mnemosyne has already; its JWT is replaced.
+    """
 
     registry_url: Annotated[str, Field(max_length=4096)]
     name: Name | None = None
+    id: UUID | None = None
     agent_token: Token | None = None
 
 
@@ -49,6 +54,7 @@ class InstanceChange(Body):
     """What to change of an instance. An empty `agent_token` removes it."""
 
     name: Name | None = None
+    registry_url: Annotated[str, Field(max_length=4096)] | None = None
     agent_token: Token | None = None
 
 

@@ -22,7 +22,8 @@ def instances_router(parts: Parts) -> APIRouter:
     @router.post("", status_code=201, responses={200: {"model": InstanceView, "description": "It existed already"}})
     async def register(body: NewInstance, who: Sender, response: Response) -> InstanceView:
         """Register the registry at an address. Its team is provisioned in Mnemosyne afterwards."""
-        view, new = await instances.register(control, who, body.registry_url, body.name, body.agent_token)
+        wanted = str(body.id) if body.id else None
+        view, new = await instances.register(control, who, body.registry_url, body.name, body.agent_token, wanted)
         response.status_code = 201 if new else 200
         return view
 
@@ -33,8 +34,9 @@ def instances_router(parts: Parts) -> APIRouter:
 
     @router.patch("/{instance_id}")
     async def change(instance_id: InstanceId, body: InstanceChange, who: Sender) -> InstanceView:
-        """Rename an instance, or replace the token that its agents are sent."""
-        return await instances.change_instance(control, who, instance_id, body.name, body.agent_token)
+        """Rename an instance, move it to another registry, or replace the token that its agents are sent."""
+        change = instances.Change(body.name, body.agent_token, body.registry_url)
+        return await instances.change_instance(control, who, instance_id, change)
 
     @router.delete("/{instance_id}", status_code=204)
     async def delete(instance_id: InstanceId, who: Sender) -> None:

@@ -23,19 +23,32 @@ from workspaces.http.turns import turns_router
 from workspaces.http.workspaces import workspaces_router
 
 ROUTERS = (
-    login_router, instances_router, workspaces_router, agents_router, icons_router, conversations_router,
-    messages_router, images_router, events_router, hooks_router, settings_router, turns_router,
-)  # fmt: skip
+    login_router,
+    instances_router,
+    workspaces_router,
+    agents_router,
+    icons_router,
+    conversations_router,
+    messages_router,
+    images_router,
+    events_router,
+    hooks_router,
+    settings_router,
+    turns_router,
+)
 """The routes of each subject."""
 
 REFUSALS = refusals(
     {
+        400: "The body is not complete",
         401: "Nobody is logged in",
         403: "The CSRF token is wrong, or the request comes from another site",
         404: "Not found",
+        408: "The body did not arrive in time",
         409: "The request conflicts with the current state",
         413: "The body is too large",
         422: "Bad input; `field` names the field",
+        429: "Too many logins of this address have failed; `Retry-After` says when to try again",
         502: "A registry, or Mnemosyne, does not answer as it should",
         503: "Something that is needed cannot be used; `Retry-After` says when to try again",
     }

@@ -97,8 +97,9 @@ def turns_router(parts: Parts) -> APIRouter:
 
     @router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(at_hand)])
     async def follow_turns(wanted: Annotated[Wanted, Query()]) -> AsyncIterator[ServerSentEvent]:
-        """Turns as they change (`turn`). `resync`: load the list again. `bye`: the server stops; connect again."""
+        """Turns as they change (`turn`), from `ready` on. `resync`: load the list again. `bye`: connect again."""
         async with live.follow(wanted.filter(), parts.stopping) as lines:
+            yield ServerSentEvent(event="ready", data={})
             async for line in lines:
                 yield ServerSentEvent(event="turn", data=line) if line is not None else _RESYNC
         yield ServerSentEvent(event="bye", data={})

@@ -128,7 +128,7 @@ class LiveTurns:
         async with AsyncExitStack() as stack:
             stack.callback(self._forget)
             await stack.enter_async_context(watch_turns(bus, self._take, self._on_lost))
-            stack.callback(bus.spawn(self._tell(bus)).cancel)
+            stack.callback(bus.spawn(self._tell(bus), at_once=True).cancel)
             self._watching, self._bus = stack.pop_all(), bus
 
     def _forget(self) -> None:

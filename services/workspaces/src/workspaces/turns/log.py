@@ -21,6 +21,10 @@ MOST_CONTENT = 32 * 1024 * 1024
 """Bytes of content that are read of one turn. Of a turn with more, only how it ended is shown."""
 
 
+MOST_SECONDS = 1.5
+"""Seconds of searching for one page. What a filter seldom finds is found page by page."""
+
+
 @dataclass(frozen=True)
 class TurnLog:
     """The log, and the conversations whose messages turns have answered."""
@@ -34,7 +38,7 @@ class TurnLog:
         Raises:
             Unavailable: there is no broker (`no_broker`), or it does not answer.
         """
-        page = await find_page(self.broker.need(), wanted, limit=limit)
+        page = await find_page(self.broker.need(), wanted, limit=limit, seconds=MOST_SECONDS)
         return TurnPage(turns=tuple(map(line_of, page.turns)), next=page.next)
 
     async def show(self, turn_id: str, *, content: bool) -> TurnView:

@@ -100,7 +100,7 @@ async def find_turns(bus: Bus, wanted: TurnFilter, *, limit: int) -> list[TurnHi
         reading = windows(bus, TURN_LOG, *subjects, size=_FIRST_WINDOW, needle=wanted.needle, **span)
         async with aclosing(reading) as log:
             async for window in log:
-                turns = {name: turn for name, turn in fold(window).items() if name not in found}
+                turns = {name: turn for name, turn in fold(window.records).items() if name not in found}
                 await complete(bus, turns)
                 found |= {name: turn for name, turn in turns.items() if wanted.matches(turn)}
                 if len(found) >= limit:

@@ -2,11 +2,23 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
 
 from pallas_bus.transport.connection import Bus
 from pallas_bus.transport.reads import Record, read
 from pallas_contracts.contract import Stream
+
+LARGEST = 100_000
+"""Positions of the largest window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The messages that were found from the position `start` on, up to the window before."""
+
+    start: int
+    records: list[Record]
 
 
 async def windows(
@@ -17,7 +29,7 @@ async def windows(
     since: datetime | None = None,
     until: datetime | None = None,
     needle: bytes = b"",
-) -> AsyncGenerator[list[Record]]:
+) -> AsyncGenerator[Window]:
     """Yield the messages on `subjects` that were stored from `since` to before `until`, the latest window first.
 
     The first window has `size` positions, and each further one twice as many. In a window, the messages are in the
@@ -35,10 +47,16 @@ async def windows(
         end = await _position(bus, stream, until, otherwise=end)
     while begin < end:
         start = max(begin, end - size)
-        yield [
-            it for subject in subjects async for it in _window(bus, stream, subject, start, end) if needle in it.data
-        ]
-        end, size = start, size * 2
+        records = [record for subject in subjects async for record in _window(bus, stream, subject, start, end)]
+        yield Window(start, [record for record in records if needle in record.data])
+        end, size = start, min(size * 2, LARGEST)
+
+
+async def time_at(bus: Bus, stream: Stream, position: int) -> datetime | None:
+    """When the first message from `position` on was stored; None: there is none."""
+    async with aclosing(read(bus, stream.name, ">", after=position - 1, batch=1)) as records:
+        first = await anext(records, None)
+    return first.time if first is not None else None
 
 
 async def _window(bus: Bus, stream: Stream, subject: str, start: int, end: int) -> AsyncGenerator[Record]:

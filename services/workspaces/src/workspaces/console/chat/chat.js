@@ -37,10 +37,10 @@ export function ChatPane({ id, agents, toggle }) {
     if (agent) await chat.send({ ...message, agent });
   };
   return html`<section class="chat" aria-label="Chat">
-    <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title}</h1>${view && html`<${ConversationMenu} view=${view} current />`}</header>
+    <header class="chat-head">${toggle}<h1 class="ellipsis" dir="auto">${title || "Conversation"}</h1>${view && html`<${ConversationMenu} view=${view} current />`}</header>
     ${view ? html`<${Transcript} chat=${chat} agents=${agents} />` : html`<div class="transcript-frame"><div class="messages">
       ${chat.error.value ? html`<${Banner} tone="bad" action=${html`<${Button} small onClick=${() => chat.load()}>Try again<//>`}>${chat.error.value}<//>` : html`<${Skeleton} lines=${6} />`}</div></div>`}
-    <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value} send=${send} /></section>`;
+    <${Composer} key=${refused} place=${id} agents=${agents} running=${chat.running.value} cancel=${() => chat.cancel().catch(failed)} send=${send} /></section>`;
 }
 
 /**

@@ -1,8 +1,7 @@
 // Where a message is written: text, images, the agent, and what stands in the way.
 import { classes, html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
-import { path, post, sentence } from "../api.js";
+import { sentence } from "../api.js";
 import { Banner, Icon, IconButton } from "../parts/basic.js";
-import { failed } from "../parts/toast.js";
 import { draftOf, firstMessages, keepDraft, newDraft } from "./drafts.js";
 import { TYPES, Thumbnails, readPictures } from "./images.js";
 import { AgentPicker, NoAgents } from "./picker.js";
@@ -10,11 +9,11 @@ import { AgentPicker, NoAgents } from "./picker.js";
 /** @typedef {import("./images.js").Picture} Picture */
 
 /**
- * `place` is where the draft belongs; `running` the reply that can be cancelled; `send` throws why it was refused.
- * @param {{place: string, agents: import("./agents.js").Agents, running: string,
+ * `place` is where the draft belongs; `running` the reply that `cancel` would end; `send` throws why it was refused.
+ * @param {{place: string, agents: import("./agents.js").Agents, running?: string, cancel?: () => void,
  *   send: (message: {id: string, text: string, pictures: Picture[]}) => Promise<unknown>}} props
  */
-export function Composer({ place, agents, running, send }) {
+export function Composer({ place, agents, running = "", cancel, send }) {
   const [first] = useState(() => firstMessages.get(place)); // of a conversation that was made, but whose message was refused
   const [draft, setDraft] = useState(() => first?.draft ?? draftOf(place));
   const [pictures, setPictures] = useState(first?.pictures ?? []);
@@ -62,6 +61,7 @@ export function Composer({ place, agents, running, send }) {
       setDraft((typed) => (typed.text ? typed : message));
       setPictures(images);
       setFaults([sentence(error)]);
+      void agents.load(); // its health or its team may have changed
     }
     setSending(false);
     box.current?.focus();
@@ -69,7 +69,6 @@ export function Composer({ place, agents, running, send }) {
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && matchMedia("(pointer: fine)").matches) void submit(event);
   };
-  const cancel = () => void post(path`/messages/${running}/cancel`).catch(failed);
   const drop = useDrop(box, add);
   const paste = (/** @type {ClipboardEvent} */ event) => {
     const images = [...(event.clipboardData?.files ?? [])];

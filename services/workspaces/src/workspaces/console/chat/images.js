@@ -6,7 +6,7 @@ import { size } from "../parts/time.js";
 export const TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const MOST = 8;
 const MOST_BYTES = 5 * 1024 * 1024;
-const MOST_IN_ALL = 12 * 1024 * 1024;
+const MOST_IN_ALL = 8 * 1024 * 1024;
 
 /** `url` is of the browser's memory. @typedef {{name: string, mime_type: string, bytes: number, data: string, url: string}} Picture */
 

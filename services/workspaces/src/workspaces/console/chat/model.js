@@ -141,6 +141,12 @@ export class Chat {
     }
   }
 
+  /** Cancel the answer that an agent is at work on. */
+  async cancel() {
+    const view = /** @type {MessageView | undefined} */ (await post(path`/messages/${this.running.value}/cancel`));
+    if (view) this.put([view]);
+  }
+
   /** @param {string} id */
   drop(id) {
     this.byId.delete(id);

@@ -18,7 +18,7 @@ export function Question({ reply, question }) {
     setBusy(action);
     setError("");
     try {
-      await post(path`/messages/${reply}/answer`, action === "accept" && !question.url ? { action, content: contentOf(fields, values) } : { action });
+      await post(path`/messages/${reply}/answer`, { action, question_id: question.id, ...(action === "accept" && !question.url && { content: contentOf(fields, values) }) });
     } catch (fault) {
       setError(sentence(fault));
     }

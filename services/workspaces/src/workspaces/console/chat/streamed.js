@@ -1,8 +1,8 @@
 // The text of an answer while it arrives, rendered at most once for each frame.
 import { signal } from "../lib.js";
-import { continued } from "./markdown.js";
+import { continued } from "../text/markdown.js";
 
-/** @typedef {{attempt: number, offset: number, text: string}} Piece `offset` in characters of Unicode */
+/** `offset` counts UTF-16 code units. @typedef {{attempt: number, offset: number, text: string}} Piece */
 
 export class Streamed {
   /** The blocks so far. @type {import("../lib.js").Signal<string[]>} */
@@ -10,19 +10,19 @@ export class Streamed {
   attempt = 0;
   length = 0;
   waiting = "";
-  /** @type {import("./markdown.js").Blocks} */
+  /** @type {import("../text/markdown.js").Blocks} */
   known = { html: [], rest: "" };
   frame = 0;
 
   /** @param {Piece} piece */
   add({ attempt, offset, text }) {
     if (attempt < this.attempt) return;
-    if (attempt > this.attempt || (offset === 0 && this.length > 0)) this.clear();
+    if (attempt > this.attempt) this.clear();
     this.attempt = attempt;
-    const characters = Array.from(text);
-    if (offset > this.length) this.waiting += "\n\n…\n\n"; // some got lost; the answer itself will have them
-    this.waiting += characters.slice(Math.max(0, this.length - offset)).join("");
-    this.length = Math.max(this.length, offset + characters.length);
+    const more = text.slice(this.length - offset);
+    if (offset > this.length || !more) return; // one got lost, or it is known; the message itself will have all
+    this.waiting += more;
+    this.length += more.length;
     this.frame ||= requestAnimationFrame(() => this.render());
   }
 

@@ -22,7 +22,7 @@ export function AddInstance({ onClose, onAdded }) {
       setBusy(false);
     }
   };
-  const faultOf = (/** @type {string} */ name) => (fault?.field === name ? plain(fault.message, name) : null);
+  const faultOf = (/** @type {string} */ name) => (fault?.field === name ? sentence(fault) : null);
   const elsewhere = fault && !["registry_url", "name", "agent_token"].includes(fault.field ?? "");
   return html`<${Dialog} title="Add a Pallas instance" onClose=${onClose}><form onSubmit=${add}>
     <div class="dialog-body">
@@ -35,14 +35,8 @@ export function AddInstance({ onClose, onAdded }) {
         <input id=${`${id}-name`} name="name" autocomplete="off" maxlength="200" placeholder="Research" aria-describedby=${`${id}-name-hint`} /><//>
       <${Field} label="Agent token" for=${`${id}-token`} error=${faultOf("agent_token")} hint="Only if its gateway asks for a bearer. It is stored encrypted and never shown again.">
         <input id=${`${id}-token`} name="agent_token" type="password" autocomplete="off" aria-describedby=${`${id}-token-hint`} /><//>
-      ${elsewhere && html`<${Banner} tone="bad">${fault?.message}<//>`}
+      ${elsewhere && html`<${Banner} tone="bad">${sentence(fault)}<//>`}
     </div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy}>Add instance<//></footer>
   </form><//>`;
 }
-
-/** The sentence without the name of the field in front, since it stands below that field. @param {string} text @param {string} field */
-const plain = (text, field) => {
-  const rest = text.startsWith(`${field}: `) ? text.slice(field.length + 2) : text;
-  return rest.charAt(0).toUpperCase() + rest.slice(1);
-};

@@ -1,13 +1,15 @@
 // The smallest parts: icons, buttons, pills, banners, empty states, skeletons, times.
-import { classes, html, useEffect, useState } from "../lib.js";
+import { asset, classes, html, useEffect, useState } from "../lib.js";
 
 /** @typedef {import("../lib.js").Children} Children */
 /** @typedef {"ok" | "warn" | "bad" | "busy" | "idle"} Tone */
 
+const SPRITE = asset("vendor/icons.svg");
+
 /** An icon of vendor/icons.svg. It says nothing to screen readers. @param {{name: string, size?: number, class?: string}} props */
 export const Icon = ({ name, size = 16, class: extra }) => html`
   <svg class=${classes("icon", extra)} width=${size} height=${size} aria-hidden="true">
-    <use href=${`/assets/vendor/icons.svg#${name}`} /></svg>`;
+    <use href=${`${SPRITE}#${name}`} /></svg>`;
 
 /** @param {{size?: number}} props */
 export const Spinner = ({ size = 16 }) => html`<svg class="spinner" width=${size} height=${size} viewBox="0 0 16 16" aria-hidden="true">
@@ -55,10 +57,10 @@ export const Banner = ({ tone = "idle", icon, children, action }) => html`
     <${Icon} name=${icon ?? (tone === "ok" ? "circle-check" : tone === "idle" ? "info" : tone === "bad" ? "circle-alert" : "triangle-alert")} />
     <div class="grow">${children}</div>${action}</div>`;
 
-/** What to show where there is nothing yet. @param {{icon: string, title: string, children?: Children, action?: Children}} props */
-export const Empty = ({ icon, title, children, action }) => html`
+/** What to show where there is nothing yet. `whole`: it is all of the page. @param {{icon: string, title: string, whole?: boolean, children?: Children, action?: Children}} props */
+export const Empty = ({ icon, title, whole = false, children, action }) => html`
   <div class="empty"><span class="empty-icon"><${Icon} name=${icon} size=${20} /></span>
-    <h2>${title}</h2>${children && html`<p>${children}</p>`}${action}</div>`;
+    ${whole ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}${children && html`<p>${children}</p>`}${action}</div>`;
 
 /** Grey lines while something loads. @param {{lines?: number}} props */
 export const Skeleton = ({ lines = 3 }) => html`

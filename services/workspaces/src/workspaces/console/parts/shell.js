@@ -1,5 +1,5 @@
 // The frame of every page: navigation, skip link, the state of the event stream.
-import { html, useEffect, useRef, useSignal } from "../lib.js";
+import { asset, html, useEffect, useRef, useSignal } from "../lib.js";
 import { post } from "../api.js";
 import { streamState } from "../events.js";
 import { route } from "../router.js";
@@ -47,7 +47,7 @@ export function Shell({ children }) {
   </div>`;
 }
 
-export const Brand = () => html`<a class="brand" href="/"><img src="/assets/logo.svg" width="22" height="22" alt="" /><span>Pallas</span></a>`;
+export const Brand = () => html`<a class="brand" href="/"><img src=${asset("logo.svg")} width="22" height="22" alt="" /><span>Pallas</span></a>`;
 
 function Navigation() {
   const section = route.value?.definition.section;

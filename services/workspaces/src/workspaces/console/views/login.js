@@ -1,5 +1,5 @@
 // The login: by password, or by the link that can be used once and has its token behind `#once=`.
-import { html, useEffect, useRef, useState } from "../lib.js";
+import { asset, html, useEffect, useRef, useState } from "../lib.js";
 import { ApiError, post, sentence } from "../api.js";
 import { navigate } from "../router.js";
 import { session } from "../state.js";
@@ -40,7 +40,7 @@ export default function Login({ query }) {
     if (password.current?.value) void login({ password: password.current.value });
   };
   return html`<main id="main" class="login">
-    <div class="login-card"><img src="/assets/logo.svg" width="44" height="44" alt="" />
+    <div class="login-card"><img src=${asset("logo.svg")} width="44" height="44" alt="" />
       <h1>Log in to Pallas</h1>
       ${busy && once.current && !error ? html`<p class="row muted" role="status"><${Spinner} /> Logging in…</p>` : html`
         ${error && html`<${Banner} tone="bad">${error}<//>`}

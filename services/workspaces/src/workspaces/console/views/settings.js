@@ -59,14 +59,14 @@ function Form({ values, onSaved }) {
     setBusy(false);
   };
   const faultOf = (/** @type {string} */ name) =>
-    fault?.faults.find((each) => each.field === name)?.reason ?? (fault?.field === name ? fault.message.replace(`${name}: `, "") : "");
+    fault?.faults.find((each) => each.field === name)?.reason ?? (fault?.field === name ? sentence(fault) : "");
   return html`<form class="stack" onSubmit=${save} novalidate>
     ${GROUPS.map((group) => html`<section key=${group.title} class="card"><header><div class="grow"><h2>${group.title}</h2><p class="muted">${group.text}</p></div></header>
       <div class="settings">${group.entries.map((entry) => html`
         <${Field} key=${entry.name} label=${entry.label} for=${entry.name} hint=${entry.hint} error=${capital(faultOf(entry.name))}>
           <span class="with-unit"><input id=${entry.name} inputmode="decimal" autocomplete="off" value=${texts[entry.name]} aria-describedby=${`${entry.name}-hint`} aria-invalid=${Boolean(faultOf(entry.name))}
             onInput=${(/** @type {Event} */ event) => setTexts({ ...texts, [entry.name]: /** @type {HTMLInputElement} */ (event.target).value })} /><span>${entry.unit}</span></span><//>`)}</div></section>`)}
-    ${fault && !entries.some((entry) => faultOf(entry.name)) && html`<${Banner} tone="bad">${fault.message}<//>`}
+    ${fault && !entries.some((entry) => faultOf(entry.name)) && html`<${Banner} tone="bad">${sentence(fault)}<//>`}
     <div class="row"><${Button} kind="primary" type="submit" busy=${busy} disabled=${!changed}>Save<//>
       ${changed && html`<${Button} kind="quiet" onClick=${() => { setTexts(asTexts()); setFault(null); }}>Discard<//>`}</div>
   </form>`;

@@ -1,5 +1,5 @@
 // A workspace: its conversations, and the chat of one of them.
-import { html, useEffect, useMemo, useSignal } from "../lib.js";
+import { asset, html, useEffect, useMemo, useSignal } from "../lib.js";
 import { path, post } from "../api.js";
 import { on } from "../events.js";
 import { navigate } from "../router.js";
@@ -10,8 +10,6 @@ import { ChatPane } from "../chat/chat.js";
 import { Composer } from "../chat/composer.js";
 import { ConversationList, Conversations } from "../chat/conversations.js";
 import { firstMessages } from "../chat/drafts.js";
-
-const TITLE_LENGTH = 80;
 
 /** @param {{params: {ws: string, c?: string}}} props */
 export default function Workspace({ params: { ws, c } }) {
@@ -34,7 +32,7 @@ export default function Workspace({ params: { ws, c } }) {
   }, [name, c]);
   useEffect(() => void (listed.value = false), [c]);
   if (workspaces.value && !workspace)
-    return html`<div class="page"><${Empty} icon="layout-grid" title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
+    return html`<div class="page"><${Empty} icon="layout-grid" whole title="There is no such workspace" action=${html`<${Button} href="/">Workspaces<//>`} /></div>`;
 
   const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && (listed.value = false);
   const toggle = html`<${IconButton} icon="panel-left" class="list-toggle" label="Conversations" aria-expanded=${listed.value} onClick=${() => (listed.value = !listed.value)} />`;
@@ -52,13 +50,12 @@ export default function Workspace({ params: { ws, c } }) {
 /** A conversation begins with its first message. @param {{ws: string, name: string, agents: Agents, toggle: import("../lib.js").View}} props */
 function NewChat({ ws, name, agents, toggle }) {
   const send = async (/** @type {{id: string, text: string, pictures: import("../chat/images.js").Picture[]}} */ { id, text, pictures }) => {
-    const title = (text.split("\n", 1)[0] ?? "").slice(0, TITLE_LENGTH) || "Images";
-    const made = /** @type {import("../answers").ConversationView} */ (await post(path`/workspaces/${ws}/conversations`, { title }));
+    const made = /** @type {import("../answers").ConversationView} */ (await post(path`/workspaces/${ws}/conversations`, {}));
     firstMessages.set(made.id, { draft: { id, text }, pictures });
     navigate(`/workspaces/${ws}/conversations/${made.id}`);
   };
   const empty = agents.picker.value?.empty;
   return html`<section class="chat new-chat" aria-label="New conversation"><header class="chat-head">${toggle}<h1 class="ellipsis">New conversation</h1></header>
-    <div class="greeting"><img src="/assets/logo.svg" alt="" width="40" height="40" /><h2 dir="auto">${empty ? "Attach a team to begin" : `What should the agents of ${name || "this workspace"} do?`}</h2></div>
-    <${Composer} place=${`new.${ws}`} agents=${agents} running="" send=${send} /></section>`;
+    <div class="greeting"><img src=${asset("logo.svg")} alt="" width="40" height="40" /><h2 dir="auto">${empty ? "Attach a team to begin" : `What should the agents of ${name || "this workspace"} do?`}</h2></div>
+    <${Composer} place=${`new.${ws}`} agents=${agents} send=${send} /></section>`;
 }

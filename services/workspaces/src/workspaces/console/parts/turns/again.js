@@ -36,7 +36,7 @@ export function RunAgain({ view, onClose }) {
     set(/** @type {HTMLSelectElement} */ (event.target).value);
     setFault(null);
   };
-  const faultOf = (/** @type {string} */ name) => (fault?.field === name ? fault.message.replace(`${name}: `, "") : null);
+  const faultOf = (/** @type {string} */ name) => (fault?.field === name ? sentence(fault) : null);
   const others = agents.filter((each) => each.team === turn.team && each.agent !== turn.agent);
   return html`<${Dialog} title="Run again" onClose=${onClose}><form onSubmit=${run}>
     <div class="dialog-body"><p class="muted">The same request becomes a turn of its own. Afterwards both are shown side by side.</p>
@@ -44,7 +44,7 @@ export function RunAgain({ view, onClose }) {
         <option value=${turn.agent}>${turn.agent}</option>${others.map((each) => html`<option key=${each.agent} value=${each.agent}>${each.agent}</option>`)}</select><//>
       <${Field} label="Model" for=${`${id}-model`} error=${faultOf("model")}><select id=${`${id}-model`} value=${model} onChange=${change(setModel)}>
         <option value="">The agent's own</option>${models.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
-      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${fault.message}<//>`}</div>
+      ${fault && !["agent", "model"].includes(fault.field ?? "") && html`<${Banner} tone=${sure ? "warn" : "bad"}>${sentence(fault)}<//>`}</div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind=${sure ? "danger" : "primary"} type="submit" busy=${busy}>${sure ? "Run anyway" : "Run again"}<//></footer>
   </form><//>`;
 }

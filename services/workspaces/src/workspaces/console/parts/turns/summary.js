@@ -1,10 +1,11 @@
 // What a turn was: its facts, where its time went, what was asked and answered.
 import { html } from "../../lib.js";
-import { Markdown } from "../../chat/blocks.js";
+import { Markdown } from "../markdown.js";
 import { Banner, Copy, Icon } from "../basic.js";
 import { Time } from "../time.js";
+import { duration } from "../units.js";
 import { stretches } from "../waterfall/strip.js";
-import { counted, duration, tokens, tokensOf } from "../waterfall/words.js";
+import { counted, tokens, tokensOf } from "../waterfall/words.js";
 import { isOver } from "./lines.js";
 
 /** @typedef {import("../../answers").TurnView} TurnView */
@@ -20,7 +21,7 @@ export function Summary({ view }) {
     { kind: "model", figure: duration(times.models), text: `in ${counted(times.model_calls, "model call")}` },
     { kind: "tool", figure: duration(times.tools), text: `in ${counted(times.tool_calls, "tool call")}` },
     ...(away ? [{ kind: "agent", figure: duration(away), text: "in turns of other agents" }] : []),
-    ...(isOver(view.turn) ? [{ kind: "other", figure: duration(Math.max(0, times.rest - away)), text: "other" }] : []),
+    ...(isOver(view.turn) && times.rest - away >= 1 ? [{ kind: "other", figure: duration(times.rest - away), text: "other" }] : []),
   ];
   return html`<div class="summary" role="group" aria-label="Summary">
     <p class="total"><b>${duration(times.total)}</b><span>${isOver(view.turn) ? "in all" : "so far"}</span></p>
@@ -38,6 +39,7 @@ export function Facts({ view }) {
     <div><dt>Requested</dt><dd><${Time} at=${turn.requested_at} none="not known" /></dd></div>
     <div><dt>Turn</dt><dd class="mono">${turn.id}<${Copy} text=${turn.id} label="Copy the turn's id" /></dd></div>
     ${view.trace && html`<div><dt>Trace</dt><dd class="mono">${view.trace}<${Copy} text=${view.trace} label="Copy the trace id" /></dd></div>`}
+    ${view.parent_id && html`<div><dt>Called by</dt><dd><a class="mono" href=${`/turns/${encodeURIComponent(view.parent_id)}`}>${view.parent_id.slice(0, 13)}…</a></dd></div>`}
     ${turn.replay_of && html`<div><dt>Again of</dt><dd><a class="mono" href=${`/turns/${encodeURIComponent(turn.replay_of)}`}>${turn.replay_of.slice(0, 13)}…</a>
       <a href=${`/turns/${encodeURIComponent(turn.replay_of)}/compare/${encodeURIComponent(turn.id)}`}><${Icon} name="git-compare" size=${14} />Compare</a></dd></div>`}
   </dl>`;
@@ -51,7 +53,7 @@ export function Content({ view }) {
   const { content } = view;
   if (!content) return null;
   const kept = view.content_until && !content.expired && html`<span class="faint">kept until <${Time} at=${view.content_until} /></span>`;
-  return html`<div class="content">
+  return html`<div class="turn-content">
     <section class="card" aria-labelledby="asked"><header><h2 id="asked" class="grow">Asked</h2></header><${Asked} content=${content} /></section>
     <section class="card" aria-labelledby="answer"><header><h2 id="answer" class="grow">Answer</h2>${kept}${content.text && !content.expired && html`<${Copy} text=${content.text} label="Copy the answer" />`}</header>
       <${Answer} view=${view} /></section></div>`;
@@ -70,7 +72,7 @@ function Asked({ content }) {
   if (!content.asked) return html`<p class="muted">What was asked is no longer kept.</p>`;
   const { message, ...rest } = content.asked;
   const others = Object.entries(rest).filter(([, value]) => !(Array.isArray(value) && !value.length) && value !== null);
-  return html`${typeof message === "string" && html`<p class="asked" dir="auto">${message}</p>`}
+  return html`${typeof message === "string" && html`<p class="asked-text" dir="auto">${message}</p>`}
     ${others.map(([name, value]) => html`<details key=${name} class="argument" open=${typeof message !== "string"}><summary><code>${name}</code>${Array.isArray(value) && html` <span class="muted">${counted(value.length, "entry").replace("entrys", "entries")}</span>`}</summary>
       <pre tabindex="0"><code>${typeof value === "string" ? value : JSON.stringify(value, null, 2)}</code></pre></details>`)}`;
 }

@@ -4,19 +4,21 @@
  * @import { Signal } from "../../lib.js" */
 import { classes, html } from "../../lib.js";
 import { Icon } from "../basic.js";
+import { duration } from "../units.js";
 import { CONTAINERS, KINDS } from "./kinds.js";
 import { place } from "./scale.js";
-import { duration, spoken } from "./words.js";
+import { spoken } from "./words.js";
 
 /**
  * @param {object} props
  * @param {Row} props.row
  * @param {Signal<Range>} props.range
  * @param {Signal<number>} props.now milliseconds after the request; read only while the bar is open
+ * @param {number} props.room percent of the axis that a duration needs
  * @param {boolean} props.focused it is the one that Tab reaches
  * @param {(id: number) => void} props.onToggle
  */
-export function WaterfallRow({ row, range, now, focused, onToggle }) {
+export function WaterfallRow({ row, range, now, room, focused, onToggle }) {
   const { bar } = row;
   const expanded = row.expandable ? String(row.expanded) : undefined;
   return html`<div role="row" class=${classes("wf-row", bar.failed && "failed", row.hidesFailure && "hides-failure")}
@@ -31,14 +33,14 @@ export function WaterfallRow({ row, range, now, focused, onToggle }) {
       ${bar.note && html`<span class="wf-note">${bar.note}</span>`}
       ${row.hidden ? html`<span class="wf-hidden">${row.hidden.toLocaleString("en")} more</span>` : null}
     </div>
-    <div role="gridcell" class="wf-track"><${Track} bar=${bar} range=${range} now=${now} /></div>
+    <div role="gridcell" class="wf-track"><${Track} bar=${bar} range=${range} now=${now} room=${room} /></div>
   </div>`;
 }
 
-/** @param {{bar: import("./tree.js").Bar, range: Signal<Range>, now: Signal<number>}} props */
-function Track({ bar, range, now }) {
+/** @param {{bar: import("./tree.js").Bar, range: Signal<Range>, now: Signal<number>, room: number}} props */
+function Track({ bar, range, now, room }) {
   const container = CONTAINERS.has(bar.kind);
-  const where = place(bar, range.value, bar.took_ms === null ? now.value : 0, !container && !bar.taken_over);
+  const where = place(bar, range.value, bar.took_ms === null ? now.value : 0, !container && !bar.taken_over, room);
   if (!where) return null;
   const at = { "--x": where.x, "--w": where.width };
   const kind = classes(`k-${bar.kind}`, bar.failed && "failed", bar.taken_over && "taken-over");

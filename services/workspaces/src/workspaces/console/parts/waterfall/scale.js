@@ -37,15 +37,15 @@ export function wholeRange(length, running) {
 }
 
 /** @param {Bar} bar @param {Range} range @param {number} now @param {boolean} [solid] its duration can be read on it
- * @returns {Place|null} null: it is outside the range */
-export function place(bar, range, now, solid = true) {
+ * @param {number} [room] what a duration needs, in percent @returns {Place|null} null: it is outside the range */
+export function place(bar, range, now, solid = true, room = 18) {
   const span = range.to - range.from;
   const end = endOf(bar, now);
   if (end < range.from || bar.after_ms > range.to || span <= 0) return null;
   const x = (100 * (Math.max(bar.after_ms, range.from) - range.from)) / span;
   const until = (100 * (Math.min(end, range.to) - range.from)) / span;
   const width = Math.max(0, until - x);
-  const label = solid && width > 18 ? "inside" : until <= 82 ? "after" : x >= 18 ? "before" : "none";
+  const label = solid && width > room ? "inside" : until <= 100 - room ? "after" : x >= room ? "before" : "none";
   const moment = MOMENTS.has(bar.kind) && bar.took_ms === null;
   return { x, width, open: bar.took_ms === null && !moment, moment, label };
 }

@@ -57,8 +57,8 @@ export function rowsOf(bars, collapsed) {
   const add = (parent, level) => {
     const siblings = below.get(parent) ?? [];
     siblings.forEach((bar, index) => {
-      const expandable = below.has(bar.id);
-      const expanded = expandable && !collapsed.has(bar.id);
+      const expandable = below.has(bar.id) || bar.turn_id !== null; // a turn of its own is loaded when it is opened
+      const expanded = below.has(bar.id) && !collapsed.has(bar.id);
       const hidden = expandable && !expanded ? descendants(bar.id, below) : [];
       const hidesFailure = hidden.some((each) => each.failed);
       rows.push({ bar, level, position: index + 1, siblings: siblings.length, expandable, expanded, hidden: hidden.length, hidesFailure });
@@ -92,3 +92,15 @@ const closedFrom = (rows, level) => new Set(rows.filter((row) => row.expandable 
 
 /** All bars that can be collapsed. @param {readonly Bar[]} bars @returns {Set<number>} */
 export const allCollapsed = (bars) => new Set(rowsOf(bars, new Set()).filter((row) => row.expandable).map((row) => row.bar.id));
+
+/** The bars of another turn as bars below `parent`. Its outcome is left out, since the row of `parent` ends there.
+ * @param {readonly Bar[]} bars @param {Bar} parent @param {number} below the new ids are smaller than this @returns {Bar[]} */
+export function grafted(bars, parent, below) {
+  const ids = new Map(bars.map((bar, index) => [bar.id, below - index - 1]));
+  return bars.filter((bar) => bar.kind !== "outcome").map((bar) => ({
+    ...bar,
+    id: ids.get(bar.id) ?? below,
+    parent: bar.parent === null ? parent.id : (ids.get(bar.parent) ?? parent.id),
+    after_ms: bar.after_ms + parent.after_ms,
+  }));
+}

@@ -8,6 +8,7 @@ import { html, useComputed, useEffect, useRef, useSignal } from "../../lib.js";
 import { navigate } from "../../router.js";
 import { Button } from "../basic.js";
 import { Axis, Lines, Overview } from "./axis.js";
+import { useGrafts } from "./grafts.js";
 import { Inspector } from "./inspector.js";
 import { reactionTo } from "./keys.js";
 import { WaterfallRow } from "./row.js";
@@ -19,25 +20,27 @@ const MOST_ROWS = 300;
 
 /**
  * @param {object} props
- * @param {readonly Bar[]} props.bars
+ * @param {readonly Bar[]} props.bars those of sub-agents with turns of their own are loaded when they are opened
  * @param {number} props.total milliseconds that the turn took so far, as the server said
  * @param {boolean} props.running
  * @param {Signal<number>} props.now milliseconds after the request; grows while the turn runs
  * @param {number} [props.scale] the axis reaches at least that far, in milliseconds
+ * @param {boolean} [props.narrow]
  * @param {string} [props.label]
  */
-export function Waterfall({ bars, total, running, now, scale = 0, label = "Timeline" }) {
+export function Waterfall({ bars: own, total, running, now, scale = 0, narrow = false, label = "Timeline" }) {
+  const { all: bars, load } = useGrafts(own);
   const grid = /** @type {{current: HTMLElement | null}} */ (useRef(null));
   /** @type {Signal<ReadonlySet<number>>} */
-  const collapsed = useSignal(collapsedAtFirst(bars));
+  const collapsed = useSignal(collapsedAtFirst(own));
   const zoom = /** @type {Signal<Range | null>} */ (useSignal(null));
-  const focused = useSignal(bars[0]?.id ?? 0);
+  const focused = useSignal(own[0]?.id ?? 0);
   const pointed = /** @type {Signal<number | null>} */ (useSignal(null));
   const most = useSignal(MOST_ROWS);
-  const known = useSignal({ bars, total, running, scale });
-  useEffect(() => void (known.value = { bars, total, running, scale }), [bars, total, running, scale]);
+  const known = useSignal({ own, total, running, scale });
+  useEffect(() => void (known.value = { own, total, running, scale }), [own, total, running, scale]);
 
-  const length = useComputed(() => Math.max(lengthOf(known.value.bars, known.value.total), known.value.running ? now.value : 0));
+  const length = useComputed(() => Math.max(lengthOf(known.value.own, known.value.total), known.value.running ? now.value : 0));
   const wholeEnd = useComputed(() => wholeRange(Math.max(length.value, known.value.scale), known.value.running).to);
   const range = useComputed(() => zoom.value ?? { from: 0, to: wholeEnd.value });
 
@@ -52,7 +55,12 @@ export function Waterfall({ bars, total, running, now, scale = 0, label = "Timel
     for (const id of ids) close ? next.add(id) : next.delete(id);
     collapsed.value = next;
   };
-  const toggle = (/** @type {number} */ id) => fold([id], !collapsed.value.has(id));
+  const open = (/** @type {number} */ id) => {
+    const bar = bars.find((each) => each.id === id);
+    fold([id], false);
+    if (bar?.turn_id && !bars.some((each) => each.parent === id)) load(bar);
+  };
+  const toggle = (/** @type {number} */ id) => (rows.find((row) => row.bar.id === id)?.expanded ? fold([id], true) : open(id));
   const show = (/** @type {"in"|"out"|"all"|"bar"} */ how, /** @type {Bar} */ bar) => {
     const end = endOf(bar, now.value);
     if (how === "bar") zoom.value = zoomed({ from: bar.after_ms, to: Math.max(end, bar.after_ms + 1) }, whole, 1.1, (bar.after_ms + end) / 2);
@@ -67,7 +75,7 @@ export function Waterfall({ bars, total, running, now, scale = 0, label = "Timel
     if (does.enter !== undefined && !bar?.turn_id && !rows.find((row) => row.bar === bar)?.expandable) return;
     event.preventDefault();
     if (does.focus !== undefined) focusOn(does.focus);
-    if (does.expand !== undefined) fold([does.expand], false);
+    if (does.expand !== undefined) open(does.expand);
     if (does.collapse !== undefined) fold([does.collapse], true);
     if (does.expandAll) fold(does.expandAll, false);
     if (does.enter !== undefined) bar?.turn_id ? navigate(`/turns/${encodeURIComponent(bar.turn_id)}`) : toggle(does.enter);
@@ -88,8 +96,9 @@ export function Waterfall({ bars, total, running, now, scale = 0, label = "Timel
       <${Button} small kind="quiet" onClick=${() => (collapsed.value = new Set())} disabled=${!collapsed.value.size}>Expand all<//>
       <${Button} small kind="quiet" onClick=${() => (collapsed.value = allCollapsed(bars))}>Collapse all<//>
       ${zoom.value && html`<${Button} small icon="x" onClick=${() => (zoom.value = null)}>Whole turn<//>`}
+      <span class="wf-keys" aria-hidden="true"><kbd>↑↓←→</kbd> walk <kbd>+ −</kbd> zoom <kbd>f</kbd> fit <kbd>0</kbd> all</span>
     </div>
-    <${Overview} bars=${bars} length=${length.value} whole=${whole} range=${range} onMarked=${mark} />
+    <${Overview} bars=${own} length=${length.value} whole=${whole} range=${range} onMarked=${mark} />
     <div class="wf-grid" role="treegrid" aria-label=${label} aria-readonly="true" ref=${grid} onKeyDown=${onKeyDown}
       onFocusIn=${(/** @type {Event} */ event) => (focused.value = barOf(event) ?? focused.value)}
       onPointerOver=${(/** @type {Event} */ event) => (pointed.value = barOf(event))} onPointerLeave=${() => (pointed.value = null)}>
@@ -98,7 +107,7 @@ export function Waterfall({ bars, total, running, now, scale = 0, label = "Timel
         <${Axis} range=${range} onMarked=${mark} />
       </div>
       <${Lines} range=${range} />
-      ${shown.map((row) => html`<${WaterfallRow} key=${row.bar.id} row=${row} range=${range} now=${now} focused=${row.bar.id === reachable} onToggle=${toggle} />`)}
+      ${shown.map((row) => html`<${WaterfallRow} key=${row.bar.id} row=${row} range=${range} now=${now} room=${narrow ? 30 : 18} focused=${row.bar.id === reachable} onToggle=${toggle} />`)}
     </div>
     ${rows.length > shown.length && html`<${Button} small class="wf-more" onClick=${() => (most.value += MOST_ROWS)}>Show ${Math.min(MOST_ROWS, rows.length - shown.length)} of ${(rows.length - shown.length).toLocaleString("en")} more rows<//>`}
     <${Inspector} bar=${inspected} length=${length.value} />

@@ -1,8 +1,8 @@
-// Markdown in the page, as blocks of HTML that are already clean.
+// Markdown in the page, with buttons that copy code.
 import { html, useMemo } from "../lib.js";
-import { blocksOf } from "./markdown.js";
+import { blocksOf } from "../text/markdown.js";
 
-/** @param {{text: string}} props */
+/** A text of somebody who is not trusted. Its page needs markdown.css. @param {{text: string}} props */
 export const Markdown = ({ text }) => html`<${Blocks} html=${useMemo(() => blocksOf(text), [text])} />`;
 
 /** Blocks that are already clean. A block whose HTML is the same stays as it is in the page. @param {{html: string[]}} props */

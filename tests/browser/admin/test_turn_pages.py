@@ -1,0 +1,100 @@
+"""Pages of turns in a browser: real turns of a real worker."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.admin.conftest import Show
+from tests.browser.axe import violations
+from tests.conftest import Connecting
+from tests.integration.real_parts import OWNED
+from tests.integration.workspaces.control.world import World
+from tests.integration.workspaces.turns_lab import Stage
+
+from pallas_bus.transport.streams import declare
+from pallas_contracts.catalog import GATEWAY
+
+INSIDE = '/tool plain {"message": "/say inside"}\n/say **outside**'
+
+
+@pytest.fixture
+async def stage(world: World, bus: Connecting, nats_url: str, team: str, tmp_path: Path) -> AsyncGenerator[Stage]:
+    """A worker, and turns for it."""
+    gateway = await bus(GATEWAY)
+    await declare(gateway, *OWNED)
+    async with AsyncExitStack() as stack:
+        stage = Stage(gateway, nats_url, team, tmp_path, stack, world.http)
+        await stage.worker()
+        yield stage
+
+
+async def focused(page: Page) -> str:
+    """The text of the focused row."""
+    return await page.evaluate("document.activeElement.querySelector('.wf-what')?.textContent ?? ''")
+
+
+async def test_a_turn_is_a_waterfall_that_the_keyboard_walks(show: Show, stage: Stage) -> None:
+    request = await stage.turn("chief", message=INSIDE)
+    page = await show(f"/turns/{request.turn_id}")
+    grid = page.get_by_role("treegrid", name="Timeline")
+    await expect(grid.get_by_role("row", name="Model call: offline")).to_have_count(3)
+    await expect(page.get_by_role("group", name="Summary")).to_contain_text("in 3 model calls")
+    await expect(page.get_by_text("outside", exact=True).last).to_have_css("font-weight", "700")
+    rows = await grid.get_by_role("row").count()
+    await grid.get_by_role("row").nth(1).focus()
+    await page.keyboard.press("ArrowDown")
+    assert (await focused(page)).startswith("attempt 1")
+    await page.keyboard.press("ArrowLeft")
+    await expect(grid.get_by_role("row")).to_have_count(4)
+    await page.keyboard.press("ArrowRight")
+    await expect(grid.get_by_role("row")).to_have_count(rows)
+    await page.keyboard.press("End")
+    assert await focused(page) == "completed"
+    await page.keyboard.press("+")
+    await page.get_by_role("button", name="Whole turn").click()
+    assert await violations(page) == []
+
+
+async def test_the_list_follows_turns_and_its_filters_are_in_the_address(show: Show, stage: Stage) -> None:
+    first = await stage.turn(message="/say one")
+    page = await show("/turns")
+    await expect(page.get_by_role("row", name=f"{first.team}/plain")).to_have_count(1)
+    await stage.turn(message="/say two")
+    await expect(page.get_by_role("row", name=f"{first.team}/plain")).to_have_count(2)
+    await page.get_by_role("button", name="Pause").click()
+    await stage.turn("broken", message="hello")
+    await expect(page.get_by_role("button", name="Resume, 1 changed")).to_be_visible()
+    await page.get_by_role("button", name="Resume, 1 changed").click()
+    await expect(page.get_by_role("row", name=f"{first.team}/broken")).to_have_count(1)
+    await page.get_by_label("State").select_option("failed")
+    await expect(page.get_by_role("row", name=f"{first.team}/plain")).to_have_count(0)
+    assert page.url.endswith("/turns?state=failed")
+    await page.reload()
+    await page.get_by_role("link", name=f"{first.team}/broken").click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await expect(page.get_by_role("row", name="Outcome: failed")).to_be_visible()
+
+
+async def test_a_turn_is_executed_again_and_compared(show: Show, stage: Stage) -> None:
+    request = await stage.turn("chief", message=INSIDE)
+    page = await show(f"/turns/{request.turn_id}")
+    await page.get_by_role("button", name="Run again").click()
+    await page.get_by_role("dialog").get_by_label("Agent").select_option("plain")
+    await page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    await expect(page.get_by_role("heading", name="Side by side")).to_be_visible()
+    await expect(page.get_by_text("The answers differ.")).to_be_visible()
+    await expect(page.get_by_role("treegrid")).to_have_count(2)
+    await expect(page.get_by_role("row", name="Model calls")).to_contain_text("3")
+    assert await violations(page) == []
+
+
+async def test_a_turn_that_the_log_does_not_have_is_explained(show: Show, world: World) -> None:
+    page = await show("/turns/nothing", allowed=("404",))
+    await expect(page.get_by_text("The log has no such turn")).to_be_visible()
+    await expect(page.get_by_role("link", name="All turns")).to_be_visible()
+    assert world.lab.base in page.url
+
+
+pytestmark = pytest.mark.timeout(60)

@@ -1,0 +1,116 @@
+"""What the person decides about replies: cancel, retry, answer a question."""
+
+import asyncio
+
+from tests.integration.workspaces.chat.talk import Talk, attach
+from tests.integration.workspaces.lab import Lab
+from tests.waiting import soon
+from tests.workspaces_world.agent import Agent, an_agent
+
+
+async def test_a_cancel_ends_the_reply_at_once_and_the_call_soon(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        work = await harper.next()
+        cancelled = await talk.post(sent["reply_id"], "cancel")
+        assert cancelled.json()["status"] == "cancelled"
+        await stream.until("message", id=sent["reply_id"], status="cancelled")
+        await soon(work.left.wait())
+        await work.answer("too late")
+    again = await talk.post(sent["reply_id"], "cancel")
+    assert (again.status_code, again.json()["code"]) == (409, "not_running")
+    assert (await talk.reply(sent["reply_id"]))["content"] == ""
+
+
+async def test_a_failed_reply_says_why_and_is_tried_again_under_another_key(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        await (await harper.next()).fail("Argos is away.", "tool_error")
+        failed = (await stream.until("message", id=sent["reply_id"], status="failed")).data
+        assert (failed["error_code"], failed["error"], failed["content"]) == ("tool_error", "Argos is away.", "")
+        assert (await talk.post(sent["reply_id"], "retry")).json() == sent
+        work = await harper.next(2)
+        assert work.key not in (None, sent["message_id"])
+        await work.answer("Now it works.")
+        answered = (await stream.until("message", id=sent["reply_id"], status="answered")).data
+        assert (answered["error"], answered["attempt"]) == (None, 2)
+    refused = await talk.post(sent["reply_id"], "retry")
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_failed")
+
+
+async def test_another_agent_may_try_again(lab: Lab, talk: Talk, harper: Agent) -> None:
+    async with an_agent("scribe") as scribe, talk.following() as stream:
+        other = await attach(lab.service.parts.engine, scribe, team="Gyges")
+        sent = await talk.send()
+        await (await harper.next()).fail("no")
+        await stream.until("message", id=sent["reply_id"], status="failed")
+        refused = await talk.post(sent["reply_id"], "retry", agent_instance_id=other)
+        assert refused.status_code == 422
+        again = await talk.post(sent["reply_id"], "retry", agent_server_id="pallas-scribe", agent_instance_id=other)
+        assert again.status_code == 202
+        await (await scribe.next()).answer("yes")
+        reply = (await stream.until("message", id=sent["reply_id"], status="answered")).data
+        assert (reply["agent_title"], reply["content"]) == ("Scribe", "yes")
+
+
+async def test_what_failed_is_left_out_of_the_history(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        for number, text in enumerate(("one", "two", "three"), start=1):
+            sent = await talk.send(text)
+            work = await harper.next(number)
+            await (work.fail("no") if text == "two" else work.answer(f"{text}!"))
+            await stream.until("message", id=sent["reply_id"], status="failed" if text == "two" else "answered")
+        sent = await talk.send("four")
+        history = (await harper.next(4)).arguments["history"]
+        assert [one["content"] for one in history] == ["one", "one!", "three", "three!"]
+        assert (await talk.reply(sent["reply_id"]))["remembers_from"] == 1
+
+
+async def test_a_context_that_is_too_long_is_halved_once(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        for number in (1, 2):
+            sent = await talk.send(f"question {number}")
+            await (await harper.next(number)).answer(f"answer {number}")
+            await stream.until("message", id=sent["reply_id"], status="answered")
+        sent = await talk.send("question 3")
+        long = await harper.next(3)
+        assert len(long.arguments["history"]) == 4
+        await long.text("beginn")
+        await long.fail("too long", "context_overflow")
+        short = await harper.next(4)
+        assert [one["content"] for one in short.arguments["history"]] == ["question 2", "answer 2"]
+        assert short.key != long.key
+        await short.text("Short.")
+        await stream.text(sent["reply_id"], "Short.")
+        await short.fail("still too long", "context_overflow")
+        failed = (await stream.until("message", id=sent["reply_id"], status="failed")).data
+        assert (failed["error_code"], failed["remembers_from"]) == ("context_overflow", 3)
+
+
+async def test_a_question_is_answered_once(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        work = await harper.next()
+        asking = asyncio.create_task(work.ask("What is your name?", "name"))
+        shown = (await stream.until("message", id=sent["reply_id"], status="asking")).data["question"]
+        assert shown["message"] == "What is your name?"
+        assert list(shown["requested_schema"]["properties"]) == ["name"]
+        body = {"action": "accept", "content": {"name": "Ada"}, "question_id": shown["id"]}
+        answers = await asyncio.gather(*(talk.post(sent["reply_id"], "answer", **body) for _ in range(3)))
+        assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
+        assert await soon(asking) == {"action": "accept", "content": {"name": "Ada"}}
+        await work.answer("Hello, Ada!")
+        await stream.until("message", id=sent["reply_id"], status="answered")
+    assert harper.executed == ["hello"]
+
+
+async def test_a_reply_is_cancelled_while_it_asks(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        sent = await talk.send()
+        work = await harper.next()
+        asking = asyncio.create_task(work.ask("Sure?", "sure"))
+        await stream.until("message", id=sent["reply_id"], status="asking")
+        assert (await talk.post(sent["reply_id"], "cancel")).status_code == 200
+        refused = await talk.post(sent["reply_id"], "answer", action="accept", content={"sure": "yes"})
+        assert (refused.status_code, refused.json()["code"]) == (409, "not_asking")
+        asking.cancel()

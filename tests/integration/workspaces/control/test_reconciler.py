@@ -1,0 +1,138 @@
+"""The reconciler (auth contract, section 8.6): whatever was lost, Mnemosyne has what holds here after one cycle."""
+
+import pytest
+from tests.integration.workspaces.control.world import World
+from tests.integration.workspaces.lab import API
+from tests.workspaces_world.registry import entry
+
+LOST = "update pallas_instances set pallas_team_mnemosyne_status = {}, status_at = now() where id = :id"
+
+
+@pytest.mark.requirement("A-8.6.1", "A-11.2.2")
+@pytest.mark.parametrize("status", ["null", "'failed'", "'pending'"])
+async def test_a_cycle_posts_teams_that_are_not_provisioned(world: World, status: str) -> None:
+    instance = await world.provisioned()
+    await world.until_quiet()
+    await world.execute("update pallas_instances set team_jwt_encrypted = null")
+    await world.execute(LOST.format(status), id=instance)
+    world.mnemosyne.teams.clear()
+    world.mnemosyne.asked.clear()
+    workspace = await world.workspace()
+    picker = await world.http.get(f"{API}/workspaces/{workspace}/agents")
+    assert picker.status_code == 200
+    await world.reconcile()
+    assert (await world.instance(instance))["status"] == "provisioned"
+    assert world.mnemosyne.counted()["POST"] == 1
+    jwt = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
+    assert world.mnemosyne.accepts(jwt)
+
+
+@pytest.mark.requirement("A-8.6.2")
+async def test_a_cycle_puts_the_workspaces_of_all_teams(world: World) -> None:
+    instances = [await world.provisioned(name) for name in ("One", "Two")]
+    workspace = await world.workspace(*instances)
+    await world.until_quiet()
+    world.mnemosyne.asked.clear()
+    await world.reconcile()
+    assert world.mnemosyne.counted() == {"GET": 2, "PUT": 2}
+    world.mnemosyne.teams[instances[0]].workspace_ids = ["ws_other"]
+    await world.reconcile()
+    assert world.mnemosyne.knows(instances[0]) == (True, [workspace])
+    [run] = [one for one in (await world.http.get(f"{API}/hooks")).json()["runs"] if one["hook"] == "reconcile"]
+    assert run["data"]["drift"] == "Mnemosyne has other workspaces"
+
+
+async def test_a_team_that_mnemosyne_has_lost_is_made_again(world: World) -> None:
+    instance = await world.provisioned()
+    workspace = await world.workspace(instance)
+    await world.until_quiet()
+    old = (await world.http.post(f"{API}/pallas/{instance}/reveal")).json()["jwt"]
+    world.mnemosyne.teams.clear()
+    await world.reconcile()
+    assert world.mnemosyne.knows(instance) == (True, [workspace])
+    assert not world.mnemosyne.accepts(old)
+    shown = await world.instance(instance)
+    assert (shown["status"], shown["jwt"], shown["drift"]) == ("provisioned", "ready", None)
+
+
+async def test_attaching_a_team_that_mnemosyne_has_lost_makes_it_again(world: World) -> None:
+    instance = await world.provisioned()
+    world.mnemosyne.teams.clear()
+    workspace = await world.workspace(instance)
+    await world.until_quiet()
+    assert world.mnemosyne.knows(instance) == (True, [workspace])
+
+
+@pytest.mark.requirement("A-8.6.2")
+async def test_a_team_that_was_deleted_in_mnemosyne_is_failed_with_what_to_do(world: World) -> None:
+    instance = await world.provisioned()
+    world.mnemosyne.teams[instance].active = False
+    await world.reconcile()
+    shown = await world.instance(instance)
+    assert shown["status"] == "failed"
+    assert "register the instance anew" in shown["status_reason"]
+    await world.reconcile()
+    assert world.mnemosyne.teams[instance].active is False
+    world.mnemosyne.teams[instance].active = True
+    await world.reconcile()
+    assert (await world.instance(instance))["status"] == "provisioned"
+    assert world.mnemosyne.counted()["ROTATE"] == 0
+
+
+async def test_a_deleted_team_that_came_back_is_deleted_again(world: World) -> None:
+    instance = await world.provisioned()
+    await world.http.delete(f"{API}/pallas/{instance}")
+    await world.until_quiet()
+    world.mnemosyne.teams[instance].active = True
+    await world.reconcile()
+    assert world.mnemosyne.teams[instance].active is False
+    world.mnemosyne.asked.clear()
+    await world.reconcile()
+    assert world.mnemosyne.counted() == {"GET": 1}
+
+
+async def test_a_jwt_that_was_rotated_elsewhere_is_told_and_left_alone(world: World) -> None:
+    instance = await world.provisioned()
+    world.mnemosyne.teams[instance].rotate()
+    checked = (await world.http.post(f"{API}/pallas/{instance}/check")).json()
+    assert "rotated elsewhere" in checked["drift"]
+    await world.reconcile()
+    assert world.mnemosyne.counted()["ROTATE"] == 0
+    rotated = (await world.http.post(f"{API}/pallas/{instance}/rotate")).json()
+    assert rotated["drift"] is None
+
+
+async def test_drift_is_told_in_a_sentence(world: World) -> None:
+    instance = await world.provisioned()
+    workspace = await world.workspace(instance)
+    await world.until_quiet()
+    world.mnemosyne.teams[instance].workspace_ids = ["ws_other"]
+    checked = (await world.http.post(f"{API}/pallas/{instance}/check")).json()
+    assert checked["drift"] == f"Mnemosyne has not been told yet of {workspace}. Mnemosyne still has ws_other."
+    assert checked["believed"]["workspace_ids"] == ["ws_other"]
+    world.mnemosyne.teams.clear()
+    checked = (await world.http.post(f"{API}/pallas/{instance}/check")).json()
+    assert checked["drift"] == "Mnemosyne does not know this team."
+
+
+async def test_a_cycle_fetches_the_registries_of_attached_teams_again(world: World) -> None:
+    instance, left = await world.provisioned("Attached"), await world.provisioned("Left alone")
+    workspace = await world.workspace(instance)
+    await world.until_quiet()
+    world.registry.servers = [entry("ca.helu.ouranos/pallas-new", title="New Agent")]
+    await world.lab.service.parts.control.reconciler.refresh_attached()
+    picker = (await world.http.get(f"{API}/workspaces/{workspace}/agents")).json()
+    assert [agent["label"] for agent in picker["agents"]] == ["Attached › New Agent"]
+    assert len((await world.instance(left))["agents"]) == 2
+    before = await world.rows("select count(*) from changes")
+    await world.lab.service.parts.control.reconciler.refresh_attached()
+    assert await world.rows("select count(*) from changes") == before
+
+
+async def test_replicas_make_one_cycle_in_each_interval(world: World) -> None:
+    reconciler = world.lab.service.parts.control.reconciler
+    assert await reconciler.cycle()
+    assert not await reconciler.cycle(early=False)
+    assert (await world.http.put(f"{API}/settings", json={"reconcile_interval": 1})).status_code == 200
+    await world.execute("update settings set value = '{\"at\": \"2026-01-01T00:00:00Z\"}' where key = 'last_reconcile'")
+    await world.until_quiet()

@@ -73,19 +73,29 @@ class Icons:
         """
         kept = self._kept.get(name)
         if kept is None or kept.until < time.monotonic():
-            url = await self._find(name)
-            kept = self._keep(name, await self._fetch_once(url) if url is not None else None)
-        if kept.icon is None:
+            icon = await self._fetch_once(name)
+        else:
+            icon = kept.icon
+        if icon is None:
             raise NotFound("there is no such icon", code="no_icon")
-        return kept.icon
+        return icon
 
-    def _keep(self, name: str, icon: Icon | None) -> _Kept:
-        kept = _Kept(icon, time.monotonic() + (_KEPT_SECONDS if icon else _MISSING_SECONDS))
-        self._kept[name] = kept
+    async def _fetch_once(self, name: str) -> Icon | None:
+        """Find and fetch an icon. Whoever wants it meanwhile waits for the same answer."""
+        task = self._fetching.get(name)
+        if task is None:
+            task = self._fetching[name] = asyncio.create_task(self._fetch(name))
+            task.add_done_callback(lambda _: self._fetching.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def _fetch(self, name: str) -> Icon | None:
+        url = await self._find(name)
+        icon = await self._at(url) if url is not None else None
+        self._kept[name] = _Kept(icon, time.monotonic() + (_KEPT_SECONDS if icon else _MISSING_SECONDS))
         self._kept.move_to_end(name)
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return kept
+        return icon
 
     async def _find(self, name: str) -> str | None:
         """The address of an icon of a registered agent."""
@@ -98,15 +108,8 @@ class Icons:
                         return url
         return None
 
-    async def _fetch_once(self, url: str) -> Icon | None:
-        """Fetch an icon. Whoever wants it meanwhile waits for the same answer."""
-        task = self._fetching.get(url)
-        if task is None:
-            task = self._fetching[url] = asyncio.create_task(self._fetch(url))
-            task.add_done_callback(lambda _: self._fetching.pop(url, None))
-        return await asyncio.shield(task)
-
-    async def _fetch(self, url: str) -> Icon | None:
+    async def _at(self, url: str) -> Icon | None:
+        """The icon at an address, if there is one."""
         try:
             async with self._permits, asyncio.timeout(SECONDS):
                 content = _embedded(url) if url.startswith("data:") else await self._load(url)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, RequestParamsMeta
 from tests.e2e import wire
 from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.agent_gateway.streams import KEY, Received
@@ -49,12 +49,12 @@ async def recite(
 ) -> CallToolResult:
     """Call `recite` with the official client."""
 
-    async def heard(_progress: float, _total: float | None, message: str | None) -> None:
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
         messages.add(message or "")
 
     callback = heard if progress else None
     arguments = {"file": str(file)}
-    return await soon(client.call_tool("recite", arguments, progress_callback=callback, meta=meta or None))  # pyright: ignore[reportArgumentType]
+    return await soon(client.call_tool("recite", arguments, progress_callback=callback, meta=RequestParamsMeta(**meta)))
 
 
 @ERAS

@@ -2,7 +2,6 @@
 
 import pytest
 
-from agent_gateway.answers import progress
 from agent_gateway.answers.progress import Line, ProgressObserver
 from agent_gateway.handshake.event_ids import event_id, read_event_id
 from agent_gateway.handshake.event_stream import StreamObserver
@@ -30,7 +29,7 @@ class Caller:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, modern: bool = True, text: bool = True) -> None:
         self.lines: list[Line] = []
         self.clock = 100.0
-        monkeypatch.setattr(progress.time, "monotonic", lambda: self.clock)
+        monkeypatch.setattr("agent_gateway.answers.progress.time.monotonic", lambda: self.clock)
         self.observer = ProgressObserver("harper", modern, self._report, self._log, text=text)
 
     async def _report(self, value: float, total: float | None, message: str | None) -> None:
@@ -134,7 +133,7 @@ async def test_text_that_was_held_back_has_an_id_before_that_of_what_follows(mon
     async def write(frame: bytes) -> None:
         frames.append(frame)
 
-    monkeypatch.setattr(progress.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr("agent_gateway.answers.progress.time.monotonic", lambda: 100.0)
     call = followed(text=True)
     observer = StreamObserver(KEY, call, write)
     for number, event in enumerate((said("a"), said("b"), said("c"), STARTED), 1):

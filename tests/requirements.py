@@ -375,8 +375,6 @@ PENDING: frozenset[str] = frozenset(
         "A-10.2.1",
         "A-10.2.2",
         "A-10.2.3",
-        "A-10.3.1",
-        "A-10.3.2",
         # Migration
         "A-11.2.2",
         # The contract's own tests

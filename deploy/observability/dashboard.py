@@ -147,6 +147,29 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Age of the oldest of them", "s", {"age": level("pallas_workspaces_lag_seconds")}),
         Panel("Replicas hear each other: 1", "short", {"listening": level("pallas_workspaces_listening")}),
+        Panel(
+            "Health of connected agents: 1 ok, 0.5 degraded, 0 error",
+            "short",
+            {"{{exported_instance}} {{agent}}": level("daedalus_agent_health", "exported_instance", "agent")},
+        ),
+        Panel("Hooks by end", "ops", {"{{hook}} {{end}}": rate("pallas_workspaces_hook_runs_total", "hook", "end")}),
+        Panel(
+            "Teams about which Mnemosyne is yet to be told", "short", {"teams": level("pallas_workspaces_due_hooks")}
+        ),
+        Panel("Replies by end", "ops", {"{{status}}": rate("pallas_workspaces_replies_total", "status")}),
+        Panel(
+            "Replies taken over from lost replicas",
+            "ops",
+            {"taken over": rate("pallas_workspaces_replies_taken_over_total")},
+        ),
+        Panel(
+            "Replies in progress, and open event streams",
+            "short",
+            {
+                "replies": level("pallas_workspaces_replies_in_progress"),
+                "streams": level("pallas_workspaces_event_streams"),
+            },
+        ),
     ),
     "Processes and broker": (
         Panel("Ready", "short", {"{{job}}": level("pallas_ready", "job")}),

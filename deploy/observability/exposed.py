@@ -36,6 +36,10 @@ GAUGES: dict[str, Together] = {
     "pallas_workspaces_unsent_events": "max",
     "pallas_workspaces_lag_seconds": "max",
     "pallas_workspaces_listening": "min",
+    "pallas_workspaces_due_hooks": "max",
+    "pallas_workspaces_replies_in_progress": "sum",
+    "pallas_workspaces_event_streams": "sum",
+    "daedalus_agent_health": "min",
 }
 """How a gauge is aggregated over replicas: what exists once is measured by each of them. Others: summed."""
 

@@ -18,13 +18,14 @@ RUNBOOK = ROOT / "docs" / "runbook.md"
 
 BOUNDED = frozenset(
     {"team", "agent", "outcome", "code", "reason", "attempt", "kind", "name", "key", "folder", "stream"}
-    | {"action", "cache", "tool", "method", "client", "how", "end"}
+    | {"action", "cache", "tool", "method", "client", "how", "end", "hook", "status", "instance"}
 )
-"""Labels whose values are words of Pallas, or named by its catalogue and folders. Nothing that a caller chooses."""
+"""Labels whose values are words of Pallas, or named by its catalogue and folders. Nothing that a caller
+chooses. `instance` is a registered one."""
 
 OF_PROMETHEUS = frozenset({"up"})
-NAME = re.compile(r"\b(?:[a-z_]+:)?(?:pallas|mcp|process|python)_\w+(?::\w+)?\b")
-AGGREGATED = re.compile(r"\b(sum|avg|max|min)\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(\s*((?:pallas|mcp)_\w+)")
+NAME = re.compile(r"\b(?:[a-z_]+:)?(?:pallas|mcp|daedalus|process|python)_\w+(?::\w+)?\b")
+AGGREGATED = re.compile(r"\b(sum|avg|max|min)\s*(?:(?:by|without)\s*\([^)]*\)\s*)?\(\s*((?:pallas|mcp|daedalus)_\w+)")
 
 
 def rules() -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ def test_missing_generated_files_are_found_stale(tmp_path: Path) -> None:
 
 def test_metric_names_have_a_known_prefix_and_end_in_their_unit() -> None:
     for metric in exposed():
-        assert metric.name.startswith(("pallas_", "mcp_")), metric
+        assert metric.name.startswith(("pallas_", "mcp_", "daedalus_")), metric
         assert (metric.kind == "counter") == metric.name.endswith("_total"), metric
         assert metric.kind != "histogram" or metric.name.endswith("_seconds"), metric
 

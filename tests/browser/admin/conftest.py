@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page, expect
 from tests.browser.conftest import OpenPage, Scheme
 from tests.integration.workspaces.control.world import World, a_world
-from tests.integration.workspaces.lab import API, PASSWORD
+from tests.integration.workspaces.lab import API, CONTENT, PASSWORD
 from tests.postgres import PostgresServer
 
 expect.set_options(timeout=15_000)
@@ -30,22 +30,34 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[PostgresServ
         yield server
 
 
-@pytest.fixture
-async def world(postgres: PostgresServer, nats_url: str) -> AsyncGenerator[World]:
-    """A world without content."""
+@pytest.fixture(scope="module")
+async def module_world(postgres: PostgresServer, nats_url: str) -> AsyncGenerator[World]:
+    """A running world, as the tests before have left it."""
     async with a_world(await postgres.new_database(), nats_url=nats_url) as world:
         yield world
+
+
+@pytest.fixture
+async def world(module_world: World, postgres: PostgresServer) -> World:
+    """The module's world, emptied."""
+    await module_world.until_quiet()
+    await postgres.empty(module_world.lab.settings["postgres_url"], *CONTENT)
+    module_world.mnemosyne.teams.clear()
+    module_world.mnemosyne.jwts.clear()
+    module_world.mnemosyne.mode = module_world.registry.mode = "well"
+    return module_world
 
 
 @pytest.fixture
 def show(world: World, open_page: OpenPage) -> Show:
     """Opens pages of `world`."""
     base = world.lab.base
+    always = ("401", "404")  # before the login; the icons of a registry that has none
 
     async def show_one(
         path: str, *, scheme: Scheme = "light", width: int = 1280, allowed: tuple[str, ...] = ()
     ) -> Page:
-        page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=("401", *allowed))
+        page = await open_page(f"{base}/login", scheme=scheme, width=width, allowed=(*always, *allowed))
         answer = await page.request.post(f"{base}{API}/login", data={"password": PASSWORD})
         assert answer.ok, await answer.text()
         await page.goto(f"{base}{path}")

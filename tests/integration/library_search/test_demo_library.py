@@ -1,12 +1,14 @@
 """The demo team's library, as `pallas up` creates it: once, however often it starts or is killed."""
 
 import itertools
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 from tests.integration.library_search.lab import Search
 from tests.integration.library_search.services import Services
 from tests.integration.team_lifecycle.lab import (
@@ -16,14 +18,18 @@ from tests.integration.team_lifecycle.lab import (
     TEAMS,
     Lifecycle,
 )
+from tests.integration.workspaces.lab import API, CONTENT, Lab, a_workspaces, client_of
 from tests.postgres import PostgresServer
+from tests.workspaces_world.registry import Registry
 
 from pallas_cli.refused import Refused
-from pallas_cli.stack.demo_library import LIBRARY, WORKSPACE, Operator, ensure_demo_library
+from pallas_cli.stack.demo_instance import WORKSPACE
+from pallas_cli.stack.demo_library import LIBRARY, Operator, ensure_demo_library
 from pallas_cli.stack.demo_team import DemoTeam
 from pallas_cli.team_folders import TeamSummary
 
 TEAM = "0193f2a1-8c1b-7b62-9d3e-1f0a5b6c7d8e"
+INSTANCE = f"{API}/pallas/{TEAM}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Parts:
 
     lifecycle: Lifecycle
     search: Search
+    console: httpx.AsyncClient
     operator: Operator
     demo: DemoTeam
     earlier: int
@@ -54,10 +61,30 @@ class Parts:
         return [f"{it['kind']} {it['action']}" for it in listed if it["kind"] != "key"]
 
 
+@pytest.fixture(scope="module")
+async def registry() -> AsyncGenerator[Registry]:
+    """A registry that lists agents at each address."""
+    async with Registry() as registry:
+        yield registry
+
+
+@pytest.fixture(scope="module")
+async def console(running: Services, postgres: PostgresServer) -> AsyncGenerator[Lab]:
+    """The console of this module, as the tests before have left it."""
+    given = {"teams_url": running.lifecycle.base, "teams_password": SERVICE_PASSWORD}
+    hash_ = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(ADMIN_PASSWORD)
+    url = await postgres.new_database()
+    async with a_workspaces(postgres_url=url, admin_password_hash=hash_, **given) as console:
+        yield console
+
+
 @pytest.fixture
-async def parts(running: Services, postgres: PostgresServer, tmp_path: Path) -> Parts:
-    """The auth services without teams and libraries, and two documents."""
+async def parts(
+    running: Services, console: Lab, registry: Registry, postgres: PostgresServer, tmp_path: Path
+) -> AsyncGenerator[Parts]:
+    """The auth services and the console, without teams and libraries, and two documents."""
     await running.empty(postgres)
+    await postgres.empty(console.settings["postgres_url"], *CONTENT)
     lifecycle, search = running.lifecycle, running.search
     [(last,)] = await postgres.say("select max(number) from changes", lifecycle.settings["postgres_url"])
     documents = tmp_path / "documents"
@@ -65,11 +92,12 @@ async def parts(running: Services, postgres: PostgresServer, tmp_path: Path) -> 
     for name in ("one", "two"):
         (documents / f"{name}.md").write_text(f"# {name}\nWords.\n")
     demo = DemoTeam(TEAM, TeamSummary("demo", tmp_path / "hosted", (), frozenset()), documents)
-    operator = Operator(lifecycle.base, search.base, ADMIN_PASSWORD, SERVICE_PASSWORD)
-    return Parts(lifecycle, search, operator, demo, last)
+    operator = Operator(lifecycle.base, search.base, console.base, registry.base, ADMIN_PASSWORD)
+    async with client_of(console.base, ("admin", ADMIN_PASSWORD)) as http:
+        yield Parts(lifecycle, search, http, operator, demo, last)
 
 
-ALL_CHANGES = ["team provisioned", "user created", "library created", "team workspaces_updated"]
+ALL_CHANGES = ["user created", "library created", "team provisioned", "team workspaces_updated"]
 
 
 async def test_the_first_start_creates_the_library_and_the_next_one_changes_nothing(parts: Parts) -> None:
@@ -156,6 +184,35 @@ async def test_a_team_deleted_by_an_admin_is_not_recreated(parts: Parts) -> None
 
 
 async def test_a_wrong_password_is_reported_with_the_request_that_failed(parts: Parts) -> None:
-    wrong = replace(parts.operator, service_password="no")
-    with pytest.raises(Refused, match=r"POST /mcp_server/api/teams/ failed with status 401"):
+    wrong = replace(parts.operator, admin_password="no")
+    with pytest.raises(Refused, match=rf"GET {ADMIN}/teams/{TEAM}/ failed with status 401"):
         await ensure_demo_library(parts.demo, wrong)
+
+
+async def test_the_team_of_an_earlier_version_is_taken_over_with_its_workspaces(parts: Parts) -> None:
+    old = (await parts.lifecycle.daedalus.post(TEAMS, json={"id": TEAM, "name": "Demo"})).json()["jwt"]
+    await parts.lifecycle.attach(TEAM, WORKSPACE, "elsewhere")
+    parts.demo.keep_jwt(old)
+    jwt = await parts.ensure()
+    assert jwt != old
+    assert await parts.found(jwt) == {"one.md", "two.md"}
+    team_now = (await parts.lifecycle.daedalus.get(f"{TEAMS}{TEAM}/")).json()
+    assert team_now["workspace_ids"] == [WORKSPACE, "elsewhere"]
+    assert await parts.ensure() == jwt
+
+
+async def test_a_team_that_was_deleted_at_the_console_is_not_recreated(parts: Parts) -> None:
+    await parts.ensure()
+    assert (await parts.console.delete(INSTANCE)).status_code == 204
+    with pytest.raises(Refused, match="was deleted"):
+        await parts.ensure()
+
+
+async def test_a_stack_on_other_ports_moves_the_instance_and_nothing_else(parts: Parts, registry: Registry) -> None:
+    jwt = await parts.ensure()
+    moved = replace(parts.operator, registry_url=f"{registry.base}/elsewhere")
+    await ensure_demo_library(parts.demo, moved)
+    assert parts.demo.kept_jwt() == jwt
+    row = (await parts.console.get(INSTANCE)).json()
+    assert row["registry_url"] == f"{registry.base}/elsewhere/teams/demo"
+    assert await parts.changes() == ALL_CHANGES

@@ -100,7 +100,7 @@ class Connection:
                 self._opened.set_result(self._client)
                 await self._closing.wait()
                 deadline.reschedule(asyncio.get_running_loop().time() + CLOSE_SECONDS)
-        except Exception as error:  # noqa: BLE001 the SDK raises whatever it was, in groups
+        except Exception as error:  # noqa: BLE001 - the SDK raises whatever it was, in groups
             self._fail(_why_not_open(error, opening))
         finally:
             self._closing.set()

@@ -26,6 +26,8 @@ KEEPALIVE = (
     ) if hasattr(socket, name)),
 )  # fmt: skip
 NO_MCP = "what answers at the agent's address does not speak MCP"
+MOST_IDLE = 20
+"""Connections that wait for another request. The pool looks at each of them for every request."""
 _LARGEST_ERROR = 64 * 1024
 _BURST_BYTES, _BYTES_PER_SECOND = 48.0 * 1024 * 1024, 1024.0 * 1024
 _BURST_LINES, _LINES_PER_SECOND = 10_000.0, 600.0
@@ -50,7 +52,7 @@ _SENTENCES = {
 
 def open_transport() -> httpx2.AsyncHTTPTransport:
     """Connections for any number of calls."""
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2.0)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=2.0)
     return httpx2.AsyncHTTPTransport(limits=limits, socket_options=KEEPALIVE)
 
 

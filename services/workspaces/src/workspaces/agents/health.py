@@ -104,7 +104,7 @@ class HealthBook:
         if interval != self.interval:
             self.interval, now = interval, time.monotonic()
             for entry in self._entries.values():
-                entry.due = min(entry.due, now + random.uniform(0, interval))  # noqa: S311 it only spreads checks
+                entry.due = min(entry.due, now + random.uniform(0, interval))  # noqa: S311 - it only spreads checks
 
     async def check(self, entry: Entry) -> None:
         """Check one agent, and tell if its health is another than before."""
@@ -123,8 +123,8 @@ class HealthBook:
     def _pause(self, entry: Entry) -> float:
         """Seconds to the next check. The second one comes at any time within the interval, so checks are spread."""
         if entry.began is None:
-            return random.uniform(0, self.interval)  # noqa: S311
-        return self.interval * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
+            return random.uniform(0, self.interval)  # noqa: S311 - it only spreads checks
+        return self.interval * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - it only spreads checks
 
     def _measure(self, entry: Entry) -> None:
         """Set the series of an agent. Instances of the same name share it; then it has the worst of them."""

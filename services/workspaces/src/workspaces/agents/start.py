@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pallas_mcp_calls.calls import AgentCalls
+from pallas_mcp_calls.http import KEEPALIVE, MOST_IDLE
 from pallas_postgres.engine import postgres_errors, reading
 from pallas_runtime.process import Process
 from workspaces.agents.health import HealthBook
@@ -38,15 +39,16 @@ async def open_agents(
 ) -> AsyncGenerator[Agents]:
     """Check the health of all agents until the block ends."""
     policy, defaults = Policy(settings.registry_networks), default_settings(settings)
+    transport = GuardedTransport(policy, most_idle=MOST_IDLE, socket_options=KEEPALIVE)
 
     async def interval() -> float:
         async with postgres_errors(), reading(engine) as session:
             return (await stored_settings(session, defaults)).health_interval
 
     async with AsyncExitStack() as stack:
-        calls = await stack.enter_async_context(AgentCalls(GuardedTransport(policy)))
+        calls = await stack.enter_async_context(AgentCalls(transport))
         icons = await stack.enter_async_context(Icons(engine, policy))
-        targets = Targets(engine, vault, settings.agent_token)
+        targets = Targets(engine, vault, settings.agent_token, settings.origins)
         book = HealthBook(calls.health, hub, metrics.agent_health, defaults.health_interval)
         poller = Poller(book, targets, hub, interval)
         await stack.enter_async_context(process.running(poller.run(), "health of agents"))

@@ -37,7 +37,7 @@ def login_router(parts: Parts) -> APIRouter:
     """The routes. `POST /login` needs no session."""
     router = APIRouter(tags=["login"])
 
-    @router.post("/login", response_model=SessionView, responses={429: {"description": "Too many logins have failed"}})
+    @router.post("/login", response_model=SessionView)
     async def log_in(body: Credentials, request: Request, who: Sender) -> Response:
         """Log in by the password, or by a link, which works once."""
         old = request.cookies.get(COOKIE)

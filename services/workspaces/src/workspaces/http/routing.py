@@ -40,12 +40,15 @@ ROUTERS = (
 
 REFUSALS = refusals(
     {
+        400: "The body is not complete",
         401: "Nobody is logged in",
         403: "The CSRF token is wrong, or the request comes from another site",
         404: "Not found",
+        408: "The body did not arrive in time",
         409: "The request conflicts with the current state",
         413: "The body is too large",
         422: "Bad input; `field` names the field",
+        429: "Too many logins of this address have failed; `Retry-After` says when to try again",
         502: "A registry, or Mnemosyne, does not answer as it should",
         503: "Something that is needed cannot be used; `Retry-After` says when to try again",
     }

@@ -73,14 +73,20 @@ class _Backend(AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """A transport whose connections lead to addresses that the policy allows, without proxies."""
+    """A transport whose connections lead to addresses that the policy allows, without proxies.
 
-    def __init__(self, policy: Policy) -> None:
+    `most_idle` connections wait for another request. Each of them makes every request a little slower.
+    """
+
+    def __init__(
+        self, policy: Policy, *, most_idle: int = _MOST_IDLE, socket_options: Iterable[SOCKET_OPTION] = ()
+    ) -> None:
         super().__init__(trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
             max_connections=None,
-            max_keepalive_connections=_MOST_IDLE,
+            max_keepalive_connections=most_idle,
             keepalive_expiry=_IDLE_SECONDS,
+            socket_options=list(socket_options),
             network_backend=_Backend(policy),
         )

@@ -4,65 +4,88 @@ import { Button, Spinner } from "../parts/basic.js";
 import { failed } from "../parts/toast.js";
 import { Message } from "./message.js";
 import { running } from "./model.js";
+import { useWindow } from "./window.js";
 
 const NEAR_PX = 96;
+const AHEAD = "1200px 0px";
 
 /** @param {{chat: import("./model.js").Chat, agents: import("./agents.js").Agents}} props */
 export function Transcript({ chat, agents }) {
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   const list = useRef(/** @type {HTMLElement | null} */ (null));
-  const above = useRef(/** @type {HTMLElement | null} */ (null));
   const stuck = useRef(true);
   const [away, setAway] = useState(false);
-  const items = chat.items.value;
-  const older = chat.before.value !== null;
+  const { shown, above, below, up, down, toEnd } = useWindow(chat);
   const from = chat.remembersFrom.value;
 
-  const toEnd = () => frame.current?.scrollTo({ top: frame.current.scrollHeight });
+  const scrollToEnd = () => frame.current?.scrollTo({ top: frame.current.scrollHeight });
   const scrolled = () => {
     const { scrollTop, scrollHeight, clientHeight } = /** @type {HTMLElement} */ (frame.current);
-    stuck.current = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    stuck.current = !below && scrollHeight - scrollTop - clientHeight < NEAR_PX;
     setAway(!stuck.current);
   };
-  // Own messages bring the end back into view.
-  const last = items.at(-1)?.id;
-  const lastAsked = items.findLast((item) => item.view.peek().role === "user")?.id;
-  useLayoutEffect(() => {
+  const stick = () => {
     stuck.current = true;
     toEnd();
-  }, [lastAsked]);
-  useLayoutEffect(() => void (stuck.current && toEnd()), [last]);
+    requestAnimationFrame(scrollToEnd);
+  };
+  // Own messages bring the end back into view.
+  const items = chat.items.value;
+  const lastAsked = items.findLast((item) => item.view.peek().role === "user")?.id;
+  useLayoutEffect(stick, [lastAsked]);
+  useLayoutEffect(() => void (stuck.current && scrollToEnd()), [items.at(-1)?.id]);
   useEffect(() => {
-    const sizes = new ResizeObserver(() => stuck.current && toEnd());
+    const sizes = new ResizeObserver(() => stuck.current && scrollToEnd());
     for (const each of [list.current, frame.current]) if (each) sizes.observe(each);
     return () => sizes.disconnect();
   }, []);
-  useEffect(() => {
-    if (!older || !above.current) return undefined;
-    const seen = new IntersectionObserver(([entry]) => entry?.isIntersecting && void loadOlder(), { root: frame.current, rootMargin: "1200px 0px 0px 0px" });
-    seen.observe(above.current);
-    return () => seen.disconnect();
-  }, [older, items.length]);
 
-  const loadOlder = async () => {
-    const scroller = /** @type {HTMLElement} */ (frame.current);
-    const height = scroller.scrollHeight;
-    const anchored = CSS.supports("overflow-anchor", "auto") && scroller.scrollTop > 0;
-    try {
-      await chat.loadOlder();
-    } catch (error) {
-      failed(error);
-    }
-    if (!anchored) requestAnimationFrame(() => (scroller.scrollTop += scroller.scrollHeight - height));
-  };
-
+  useSteadyPlace(frame, list, shown[0]?.id);
+  const goUp = () => void up().catch(failed);
   return html`<div class="transcript-frame"><div class="transcript" ref=${frame} onScroll=${scrolled} tabindex="0" role="region" aria-label="Transcript">
     <div class="messages" ref=${list} role="log" aria-live="off" aria-label="Messages">
-      ${older && html`<div class="older" ref=${above}><${Spinner} /><span class="visually-hidden">Loading older messages</span></div>`}
-      ${items.flatMap((item) => [from > 1 && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
-        html`<${Message} key=${item.id} item=${item} agents=${agents} />`])}</div></div>
-    ${away && html`<${Button} class="to-end" small icon="arrow-down" onClick=${() => { stuck.current = true; toEnd(); }} aria-label="To the newest message">Newest<//>`}
+      ${above && html`<${More} key=${`above ${shown[0]?.id}`} inside=${frame} act=${goUp} what="older" />`}
+      ${shown.flatMap((item) => [from > 1 && item.view.peek().seq === from && html`<p class="remembers" key="line"><span>The agent remembers from here</span></p>`,
+        html`<${Message} key=${item.id} item=${item} agents=${agents} />`])}
+      ${below && html`<${More} key=${`below ${shown.at(-1)?.id}`} inside=${frame} act=${down} what="newer" />`}</div></div>
+    ${away && html`<${Button} class="to-end" small icon="arrow-down" onClick=${stick} aria-label="To the newest message">Newest<//>`}
     <${Announcement} chat=${chat} /></div>`;
+}
+
+/**
+ * What is read stays where it is while messages come above it. Browsers do that themselves, but not at the very top.
+ * @param {{current: HTMLElement | null}} frame
+ * @param {{current: HTMLElement | null}} list
+ * @param {string | undefined} first the first message in the page
+ */
+function useSteadyPlace(frame, list, first) {
+  const shown = useRef(first);
+  const place = useRef(/** @type {{message: Element, top: number} | null} */ (null));
+  if (shown.current !== first && frame.current) {
+    // The page still has the old messages here.
+    const message = list.current?.querySelector(".message");
+    const kept = CSS.supports("overflow-anchor", "auto") && frame.current.scrollTop > 0;
+    place.current = message && !kept ? { message, top: message.getBoundingClientRect().top } : null;
+  }
+  shown.current = first;
+  useLayoutEffect(() => {
+    const { message, top } = place.current ?? {};
+    place.current = null;
+    if (message?.isConnected && frame.current) frame.current.scrollTop += message.getBoundingClientRect().top - (top ?? 0);
+  }, [first]);
+}
+
+/** Asks for more messages as soon as it is nearly in view. @param {{inside: {current: HTMLElement | null}, act: () => void, what: string}} props */
+function More({ inside, act, what }) {
+  const self = useRef(/** @type {HTMLElement | null} */ (null));
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const seen = new IntersectionObserver(([entry]) => entry?.isIntersecting && latest.current(), { root: inside.current, rootMargin: AHEAD });
+    if (self.current) seen.observe(self.current);
+    return () => seen.disconnect();
+  }, []);
+  return html`<div class="older" ref=${self}><${Spinner} /><span class="visually-hidden">Loading ${what} messages</span></div>`;
 }
 
 /** Tells screen readers that an answer has come. @param {{chat: import("./model.js").Chat}} props */

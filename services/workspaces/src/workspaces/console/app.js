@@ -120,5 +120,7 @@ async function start() {
 startRouter(ROUTES);
 const first = route.peek();
 if (first) load(first.definition).catch(() => undefined); // its failure is shown where it is needed
-render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.replaceChildren(); // the sign that was shown meanwhile
+render(html`<${App} />`, root);
 void start();

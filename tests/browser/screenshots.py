@@ -14,12 +14,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 from playwright.async_api import Page, async_playwright, expect
 from tests.browser.chromium import ARGUMENTS, chromium
-from tests.browser.story import AGAIN, LARGE, QUESTION, SMALL, StoryModel
+from tests.browser.story import AGAIN, ICONS, LARGE, QUESTION, SMALL, StoryModel
 from tests.e2e.stack import Stack
 from tests.workspaces_world.registry import Registry
 
@@ -27,10 +26,6 @@ API = "/api/v1"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 LARGEST = 200_000
 WIDTH = 1280
-_COLOURS = {"harper": ("#4554c9", "H"), "research": ("#0b7a75", "R"), "engineering": ("#a04b18", "E")}
-_ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28"><rect width="28" height="28" rx="7" fill="{}"/>\
-<text x="14" y="15" fill="#fff" font-family="sans-serif" font-weight="700" font-size="14" text-anchor="middle" \
-dominant-baseline="middle">{}</text></svg>"""
 
 
 @dataclass
@@ -84,11 +79,10 @@ def cast_the_agents(team: Path, model: StoryModel) -> None:
     Its files are links to those of the checkout, which stay as they are.
     """
     agents = (team / "agents.yaml").read_text("utf-8")
-    for name, (colour, letter) in _COLOURS.items():
+    for name in ICONS:
         head, _, rest = agents.partition(f"  {name}:\n")
         before, _, after = rest.partition("    icon: ")
-        icon = f"data:image/svg+xml,{quote(_ICON.format(colour, letter))}"
-        agents = f"{head}  {name}:\n{before}    icon: {icon}\n{after.partition('\n')[2]}"
+        agents = f"{head}  {name}:\n{before}    icon: {model.base}/icons/{name}\n{after.partition('\n')[2]}"
     agents = agents.replace("  engineering:\n", f"  engineering:\n    model: generic.{SMALL}\n")
     config = (team / "fastagent.config.yaml").read_text("utf-8")
     config = config.replace("default_model: offline", f"default_model: generic.{LARGE}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tests.model_server import asked
 from tests.workspaces_world.served import Served
@@ -22,6 +22,12 @@ QUESTION = (
     "*Contracts* with 41 documents and to *Suppliers* with 82: how many are that?"
 )
 AGAIN = "And what happens to a running turn when its worker is lost? Please check the handbook once more."
+
+ICONS = {"harper": ("#4554c9", "H"), "research": ("#0b7a75", "R"), "engineering": ("#a04b18", "E")}
+"""Colour and letter of each agent's icon, at `/icons/NAME`."""
+_ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28"><rect width="28" height="28" rx="7" fill="{}"/>\
+<text x="14" y="19" fill="#fff" font-family="sans-serif" font-weight="700" font-size="14" text-anchor="middle">{}</text>\
+</svg>"""
 
 _ANSWER = """**A team reads every library of the workspaces that it is attached to**, and nothing else.
 
@@ -52,7 +58,7 @@ _LOST = """Nothing is lost. **Another worker takes the turn over** and goes on f
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class Reply:
     """What the model says and calls. `thinks` are the seconds before its first word."""
 
     thinks: float
@@ -60,40 +66,44 @@ class Response:
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
-def response_to(instruction: str, message: str, number: int, model: str) -> Response:
+def response_to(instruction: str, message: str, number: int, model: str) -> Reply:
     """The response of this number to a message."""
     match instruction, number:
         case harper, 1 if "Harper" in harper:
             calls = (("research__research", {"message": message}),)
             if "how many" in message:
                 calls += (("engineering__engineering", {"message": "Add up 41 and 82."}),)
-            return Response(0.9, "I look into the handbook, and have the numbers added up.", calls)
+            return Reply(0.9, "I look into the handbook, and have the numbers added up.", calls)
         case harper, _ if "Harper" in harper:
-            return Response(1.1, _LOST if "worker" in message else _SHORT if model == SMALL else _ANSWER)
+            return Reply(1.1, _LOST if "worker" in message else _SHORT if model == SMALL else _ANSWER)
         case research, 1 if "look up" in research:
             query = "worker lost turn" if "worker" in message else "workspaces team reads"
             calls = (("library-search__search", {"query": query, "limit": 3}), ("toolbox__look_up", {"term": "turn"}))
-            return Response(0.6, calls=calls)
+            return Reply(0.6, calls=calls)
         case research, _ if "look up" in research:
-            return Response(0.8, "A team reads all libraries of its workspaces; one without workspaces reads nothing.")
+            return Reply(0.8, "A team reads all libraries of its workspaces; one without workspaces reads nothing.")
         case _, 1:
             calls = (("toolbox__add", {"a": 41, "b": 82}), ("toolbox__long_task", {"seconds": 1.6, "steps": 4}))
-            return Response(0.5, calls=calls)
+            return Reply(0.5, calls=calls)
         case _:
-            return Response(0.3, "41 and 82 are 123.")
+            return Reply(0.3, "41 and 82 are 123.")
 
 
 class StoryModel(Served):
     """The server. While `stalls` is set, Harper's last response to a message does not come."""
 
     def __init__(self) -> None:
-        routes = [Route("/v1/chat/completions", self._complete, methods=["POST"]), Route("/v1/models", self._models)]
+        complete = Route("/v1/chat/completions", self._complete, methods=["POST"])
+        routes = [complete, Route("/v1/models", self._models), Route("/icons/{name}", self._icon)]
         super().__init__(Starlette(routes=routes))
         self.stalls = False
         self.stalled = asyncio.Event()
 
     async def _models(self, _request: Request) -> JSONResponse:
         return JSONResponse({"object": "list", "data": [{"id": name, "object": "model"} for name in (LARGE, SMALL)]})
+
+    async def _icon(self, request: Request) -> Response:
+        return Response(_ICON.format(*ICONS[request.path_params["name"]]), media_type="image/svg+xml")
 
     async def _complete(self, request: Request) -> StreamingResponse:
         body = await request.json()
@@ -116,7 +126,7 @@ class StoryModel(Served):
         yield "data: [DONE]\n\n"
 
 
-def _deltas(found: Response, read: int, number: int) -> Iterator[tuple[float, dict[str, Any], dict[str, Any]]]:
+def _deltas(found: Reply, read: int, number: int) -> Iterator[tuple[float, dict[str, Any], dict[str, Any]]]:
     """Pause behind it, the choice and the rest of each chunk."""
     for at in range(0, len(found.text), 12):
         yield 0.05, {"delta": {"role": "assistant", "content": found.text[at : at + 12]}}, {}

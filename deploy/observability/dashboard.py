@@ -150,7 +150,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Health of connected agents: 1 ok, 0.5 degraded, 0 error",
             "short",
-            {"{{instance}} {{agent}}": level("daedalus_agent_health", "instance", "agent")},
+            {"{{exported_instance}} {{agent}}": level("daedalus_agent_health", "exported_instance", "agent")},
         ),
         Panel("Hooks by end", "ops", {"{{hook}} {{end}}": rate("pallas_workspaces_hook_runs_total", "hook", "end")}),
         Panel(

@@ -17,21 +17,24 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.calls import call
 from tests.e2e.lab import Era
-from tests.e2e.stack import PALLAS, Stack
+from tests.e2e.stack import PALLAS, Stack, wait_until
 
 _TRIES = 3
-TEAMS, ADMIN = "/mcp_server/api/teams/", "/admin/api"
+TEAMS, ADMIN, API = "/mcp_server/api/teams/", "/admin/api", "/api/v1"
 
 
 @dataclass(frozen=True)
 class AuthStack:
-    """A running stack. `daedalus` and `admin` are clients of team-lifecycle with their accounts."""
+    """A running stack. `daedalus` and `admin` are clients of team-lifecycle with their accounts, `console` one of the
+    console.
+    """
 
     stack: Stack
     ready: dict[str, Any]
     admin_password: str
     daedalus: httpx.Client
     admin: httpx.Client
+    console: httpx.Client
 
     def add_library(self, uid: str, workspace: str | None, page: str, folder: Path) -> None:
         """Create a library of the demo's user, and ingest one document by the command."""
@@ -55,10 +58,20 @@ class AuthStack:
         [team] = [it for it in done(self.admin.get(f"{ADMIN}/teams/"))["items"] if it["name"] == "Demo"]
         return team
 
+    def demo_instance(self) -> dict[str, Any]:
+        """The demo team at the console."""
+        [instance] = [it for it in done(self.console.get(f"{API}/pallas"))["instances"] if it["name"] == "Demo"]
+        return instance
+
     def attach(self, *workspaces: str) -> None:
-        """Attach the demo team to these workspaces and no others, as Daedalus does."""
-        path = f"{TEAMS}{self.demo_team()['id']}/workspaces/"
-        done(self.daedalus.put(path, json={"workspace_ids": workspaces}))
+        """Attach the demo team to these workspaces and no others at the console, and wait until Mnemosyne knows."""
+        instance = self.demo_instance()
+        for workspace in set(workspaces) - set(instance["workspace_ids"]):
+            self.console.post(f"{API}/workspaces", json={"id": workspace, "name": workspace})
+            done(self.console.post(f"{API}/workspaces/{workspace}/pallas/{instance['id']}"))
+        for workspace in set(instance["workspace_ids"]) - set(workspaces):
+            done(self.console.delete(f"{API}/workspaces/{workspace}/pallas/{instance['id']}"))
+        wait_until(lambda: self.demo_instance()["pushed_workspaces"] == sorted(workspaces), "Mnemosyne was told")
 
     async def found_by_agent(self, query: str, era: Era = "auto") -> set[str]:
         """The libraries in which the demo's research agent finds something."""
@@ -121,5 +134,6 @@ def running_auth_stack(folder: Path, *options: str) -> Generator[AuthStack]:
         with (
             httpx.Client(transport=Repeating(), auth=("daedalus-service", daedalus), **base) as service,
             httpx.Client(transport=Repeating(), auth=("admin", admin), **base) as people,
+            httpx.Client(base_url=ready["workspaces"], timeout=30, auth=("admin", admin)) as console,
         ):
-            yield AuthStack(stack, ready, admin, service, people)
+            yield AuthStack(stack, ready, admin, service, people, console)

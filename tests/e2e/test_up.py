@@ -19,7 +19,7 @@ from tests.e2e.stack import PALLAS, Stack, is_gone, wait_until
 from tests.embedded import RedisServer
 from tests.postgres import PostgresServer
 
-SERVERS, ROLES = ("redis", "postgres"), ("postgres", "team_lifecycle", "library_search")
+SERVERS, ROLES = ("redis", "postgres"), ("postgres", "team_lifecycle", "library_search", "workspaces")
 FILES = (".", "secrets", "log", "log/nats-server-1.log", "nats", "redis", "postgres", "teams", "../ready.json")
 FOREIGN = """
 import os, socket, struct, sys
@@ -42,7 +42,7 @@ for role in roles:
 
 READERS = {
     "admin-password": set[str](),
-    "daedalus-service-password": set[str](),
+    "daedalus-service-password": {"workspaces"},
     "fernet-keys": {"team-lifecycle", "auth-resolver"},
     "log-key": {"agent-gateway", "pipelines"},
     "request-state": {"agent-gateway"},
@@ -50,6 +50,8 @@ READERS = {
     "postgres-password": set[str](),
     "team-lifecycle-postgres-password": {"team-lifecycle"},
     "library-search-postgres-password": {"library-search"},
+    "workspaces-postgres-password": {"workspaces"},
+    "secret-key": {"workspaces"},
 }
 """The processes that should have each secret in their environment."""
 
@@ -79,13 +81,17 @@ def chat(stack: Stack, message: str, *options: str) -> subprocess.CompletedProce
 
 def test_every_address_in_the_ready_file_answers(stack: Stack) -> None:
     ready = stack.ready()
-    servers, services = ("nats", "nats_seed_file", "redis", "postgres"), ("team_lifecycle", "library_search")
+    servers, services = (
+        ("nats", "nats_seed_file", "redis", "postgres"),
+        ("team_lifecycle", "library_search", "workspaces"),
+    )
     executors = ("pipelines", "data_pool")
     assert set(ready) == {"registry", "gateway", "gateways", *servers, *services, *executors, "data", "log", "pids"}
     assert ready["registry"] == f"http://127.0.0.1:{stack.base}"
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
     assert len(ready["gateways"]) == 2
     assert {ready[name] for name in services} == {None}
+    wait_until(lambda: "none: it needs the auth services" in stack.text(), "the line about the console")
     assert [ready[name] for name in executors] == [f"http://127.0.0.1:{stack.base + n}" for n in (38, 39)]
     redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
     assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"
@@ -223,8 +229,9 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
         secrets = {path.name: path.read_text() for path in (folder / "data" / "secrets").iterdir() if path.is_file()}
         assert ready["team_lifecycle"] == f"http://127.0.0.1:{stack.base + 36}"
         assert ready["library_search"] == f"http://127.0.0.1:{stack.base + 37}"
-        services = ("team-lifecycle", "auth-resolver", "library-search", "redis-server", "postgres")
-        assert [len(ready["pids"][name]) for name in services] == [1] * 5
+        assert ready["workspaces"] == f"http://127.0.0.1:{stack.base + 42}"
+        services = ("team-lifecycle", "auth-resolver", "library-search", "workspaces", "redis-server", "postgres")
+        assert [len(ready["pids"][name]) for name in services] == [1] * 6
         teams = f"{ready['team_lifecycle']}/mcp_server/api/teams/{uuid.uuid4()}/"
         assert httpx.get(teams, auth=("daedalus-service", secrets["daedalus-service-password"])).status_code == 404
         users = f"{ready['team_lifecycle']}/admin/api/users"
@@ -234,6 +241,7 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
         assert [name for name in FILES if (data / name).stat().st_mode & 0o077] == []
         assert readers(ready["pids"], secrets) == READERS
         wait_until(lambda: "Press Ctrl-C to stop everything" in stack.text(), "the end of the first turn")
+        assert_console_has_the_demo_workspace(ready["workspaces"], stack.text())
         assert stack.interrupt() == 0
     assert stack.left_over() == []
     text = stack.text()
@@ -243,6 +251,19 @@ def a_run_with_auth(folder: Path) -> dict[str, str]:
     assert "was killed" not in text
     [secrets["jwt"]] = re.findall(r"Bearer (\S+)", (folder / "data/teams/demo/fastagent.secrets.yaml").read_text())
     return secrets
+
+
+def assert_console_has_the_demo_workspace(url: str, text: str) -> None:
+    """Log in by the link that was printed, and find the agents of the demo team."""
+    [token] = re.findall(rf"{url}/login#once=(\S+)", text)
+    with httpx.Client(base_url=f"{url}/api/v1") as browser:
+        assert browser.post("/login", json={"once": token}).status_code == 200
+        [workspace] = browser.get("/workspaces").json()["workspaces"]
+        assert (workspace["id"], workspace["name"]) == ("demo", "Demo")
+        [instance] = browser.get("/pallas").json()["instances"]
+        assert (instance["name"], instance["status"], instance["jwt"]) == ("Demo", "provisioned", "revealed")
+        labels = [agent["label"] for agent in browser.get("/workspaces/demo/agents").json()["agents"]]
+        assert labels == ["Demo \u203a Engineering Agent", "Demo \u203a Harper", "Demo \u203a Research Agent"]
 
 
 def readers(pids: dict[str, list[int]], secrets: dict[str, str]) -> dict[str, set[str]]:
@@ -275,5 +296,5 @@ def test_a_demo_on_external_servers_creates_its_databases_and_leaves_no_process(
         assert stack.left_over() == []
         assert not stack.ready_file.exists()
         databases = {row[0] for row in asyncio.run(postgres.say("select datname from pg_database"))}
-        assert databases >= {"team_lifecycle", "library_search"}
+        assert databases >= {"team_lifecycle", "library_search", "workspaces"}
         assert "pallas:lookup" in redis.say("KEYS", "*")

@@ -18,7 +18,7 @@ from tests.integration.processes import a_service
 from tests.integration.workspaces.lab import API, PASSWORD, environment
 from tests.postgres import PostgresServer
 
-EXAMPLES = 8
+EXAMPLES = 6
 CHECKS = [("specs.openapi.checks", "status_code_conformance"), ("specs.openapi.checks", "response_schema_conformance")]
 ENDLESS = ("/events", "/login", "/logout")
 """Routes that are left out: streams, and those that would lock the test out."""

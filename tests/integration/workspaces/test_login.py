@@ -147,9 +147,38 @@ async def test_requests_of_the_console_itself_are_accepted(lab: Lab) -> None:
         assert (await lab.browser.post(f"{API}/login/links", headers=headers)).status_code == 201
 
 
-async def test_no_route_of_the_api_answers_without_a_login(lab: Lab) -> None:
+async def routes_of(lab: Lab) -> list[tuple[str, str]]:
+    """Method and path of every route of the API."""
     paths = (await lab.browser.get(f"{API}/openapi.json")).json()["paths"]
-    asked = [(method, re.sub(r"{\w+}", "1", path)) for path, methods in paths.items() for method in methods]
+    return [(method, re.sub(r"{\w+}", "1", path)) for path, methods in paths.items() for method in methods]
+
+
+async def test_no_route_of_the_api_changes_anything_without_the_csrf_token(lab: Lab) -> None:
+    unsafe = [(method, path) for method, path in await routes_of(lab) if method != "get" and path != f"{API}/login"]
+    assert ("delete", f"{API}/workspaces/1") in unsafe
+    for method, path in unsafe:
+        refused = await lab.browser.request(method, path, headers={"x-csrf-token": "x"}, content=b"{not json")
+        assert code_of(refused) == (403, "bad_csrf"), (method, path)
+
+
+async def test_no_log_line_has_a_secret(lab: Lab, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    link = (await lab.command_line.post(f"{API}/login/links")).json()["url"].partition("once=")[2]
+    begun = await log_in(client, once=link)
+    secrets = [link, begun.json()["csrf"], client.cookies[COOKIE], PASSWORD, "a wrong one"]
+    await log_in(client, password="a wrong one")
+    await log_in(client, once=link)
+    await client.post(f"{API}/login/links", headers={"x-csrf-token": "x"})
+    await client.post(f"{API}/logout")
+    lines = [str(vars(record)) for record in caplog.records if record.name.startswith(("workspaces", "pallas"))]
+    said = " ".join(lines)
+    for word in ("login succeeded", "login failed", "login link made", "CSRF", "logout"):
+        assert word in said
+    assert [secret for secret in secrets if secret in said] == []
+
+
+async def test_no_route_of_the_api_answers_without_a_login(lab: Lab) -> None:
+    asked = await routes_of(lab)
     assert ("post", f"{API}/logout") in asked
     for method, path in [*asked, ("get", f"{API}/openapi.json"), ("get", "/api/none"), ("delete", "/api")]:
         if path != f"{API}/login":

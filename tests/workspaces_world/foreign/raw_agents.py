@@ -18,12 +18,12 @@ from tests.workspaces_world.served import Served
 
 MEBIBYTE = 1024 * 1024
 TIMESTAMP = "2026-03-12T15:42:00Z"
-HEALTH_TOOL = {
+HEALTH_TOOL: dict[str, Any] = {
     "name": "get_health",
     "description": "Returns the health status of this agent and its downstream dependencies.",
     "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-AGENT_TOOL = {"name": "send_message", "inputSchema": {"type": "object"}}
+AGENT_TOOL: dict[str, Any] = {"name": "send_message", "inputSchema": {"type": "object"}}
 _DISCOVERED: dict[str, Any] = {
     "resultType": "complete",
     "supportedVersions": ["2026-07-28"],

@@ -6,10 +6,12 @@ from pallas_bus.turnlog.cursor import Cursor
 class Observer:
     """Is notified of the turn of one call. Its methods may be slow; they never fail.
 
-    This base class ignores all events. Others set `listens` and override the methods that they need.
+    This base class ignores all events. Others set `listens` (and `text`) and override the methods that they need.
     """
 
     listens = False
+    text = False
+    """Whether it is notified of pieces of models' text, too."""
 
     async def on_admitted(self) -> None:
         """The call is within all limits. Its turn is submitted or joined as soon as this returns."""

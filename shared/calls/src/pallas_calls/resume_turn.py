@@ -25,13 +25,13 @@ class Resumed:
 
 
 async def resume_turn(
-    bus: Bus, feeds: TurnFeeds, ref: TurnRef, caller: Principal, behind: Cursor, *, progress: bool
+    bus: Bus, feeds: TurnFeeds, ref: TurnRef, caller: Principal, behind: Cursor, *, progress: bool, text: bool = False
 ) -> Resumed | None:
     """Open the turn's feed behind a cursor. None: neither the log nor the queue has the turn any more.
 
-    Retries without a deadline while the broker is unavailable. `progress`: whether the caller wants progress.
+    Retries without a deadline while the broker is unavailable. `progress` and `text`: whether the caller wants them.
     """
-    feed = await feeds.resume(ref, behind=behind, skip=not_relayed(progress=progress))
+    feed = await feeds.resume(ref, behind=behind, skip=not_relayed(progress=progress, text=text))
     try:
         found, waiting = await retry_while_unavailable(
             lambda: _find(bus, ref, caller), "find the turn", deadline=None, facts={"turn": ref.turn_id}

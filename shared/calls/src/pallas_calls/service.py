@@ -104,7 +104,7 @@ class Calls:
         `progress`: whether the caller wants progress.
         """
         self.metrics.stream_resumed(ref)
-        resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress)
+        resumed = await resume_turn(self.bus, self.feeds, ref, caller, behind, progress=progress, text=observer.text)
         if resumed is None:
             return None
         with self.followers.following(ref):
@@ -140,13 +140,13 @@ class Calls:
             entering = self.admission.positions.entering(request.team, request.agent, request.principal.token)
             with self.metrics.in_flight.track_inprogress(), entering:
                 await observer.on_admitted()
-                submitted = await submit_turn(self.bus, self.feeds, request)
+                submitted = await submit_turn(self.bus, self.feeds, request, text=observer.text)
         if isinstance(submitted, Refusal):
             self.metrics.call_refused(request.team, request.agent, submitted)
         return submitted
 
     async def _join(self, request: TurnRequested, observer: Observer, position: int = 0) -> Submitted | Refusal | None:
-        found = await join_turn(self.bus, self.feeds, request, position)
+        found = await join_turn(self.bus, self.feeds, request, position, text=observer.text)
         if isinstance(found, Submitted):
             try:
                 await observer.on_admitted()

@@ -52,7 +52,10 @@ _PAUSE = 0.1
 """Seconds of one attempt, and between two."""
 
 _NOT_RELAYED = events_of(TextDelta, ModelCalled, Answered, HandedBack)
-"""Events that no caller gets: a model's text, its cost and the journal stay in the log."""
+"""Events that callers do not get: a model's text, its cost and the journal stay in the log."""
+
+_WITH_TEXT = _NOT_RELAYED - events_of(TextDelta)
+"""The same for a caller that asked for the text."""
 
 ONLY_THE_END = KNOWN_EVENTS - events_of(FinalEvent, LogMessage)
 """Events that a caller without a progress token does not get."""
@@ -102,28 +105,32 @@ def make_request(
     )
 
 
-def not_relayed(*, progress: bool) -> frozenset[type[TurnEvent]]:
-    """The classes of events that a caller does not get, by whether it wants progress."""
-    return _NOT_RELAYED if progress else ONLY_THE_END
+def not_relayed(*, progress: bool, text: bool = False) -> frozenset[type[TurnEvent]]:
+    """The classes of events that a caller does not get, by whether it wants progress, and models' text as progress."""
+    if not progress:
+        return ONLY_THE_END
+    return _WITH_TEXT if text else _NOT_RELAYED
 
 
-async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
-    """Put the turn into its queue, and offload what is too big for the message.
+async def submit_turn(bus: Bus, feeds: TurnFeeds, request: TurnRequested, *, text: bool = False) -> Submitted | Refusal:
+    """Put the turn into its queue, and offload what is too big for the message. `text`: the caller wants models' text.
 
     A refused turn is never executed; with an idempotency key it may be in its queue and be executed.
     """
     about = about_queue(request, "send")
     with tracer.start_as_current_span("submit_turn", kind=SpanKind.PRODUCER, attributes=about) as span:
-        submitted = await _submit(bus, feeds, request)
+        submitted = await _submit(bus, feeds, request, not_relayed(progress=request.client.progress, text=text))
         if isinstance(submitted, Refusal):
             span.set_attribute("error.type", submitted.code)
             span.set_status(StatusCode.ERROR)
         return submitted
 
 
-async def _submit(bus: Bus, feeds: TurnFeeds, request: TurnRequested) -> Submitted | Refusal:
+async def _submit(
+    bus: Bus, feeds: TurnFeeds, request: TurnRequested, skip: frozenset[type[TurnEvent]]
+) -> Submitted | Refusal:
     light: TurnRequested | None = None
-    feed = feeds.open(TurnRef.of(request), skip=not_relayed(progress=request.client.progress))
+    feed = feeds.open(TurnRef.of(request), skip=skip)
     try:
         light = await offload_request(bus, request)
         stored = await _put(bus, light)

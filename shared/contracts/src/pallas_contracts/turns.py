@@ -346,7 +346,7 @@ class LogMessage(ContentEvent):
 
 
 class TextDelta(ContentEvent):
-    """Content: a piece of a model's text. Callers do not get it."""
+    """Content: a piece of a model's text. Callers get it only if they ask for it."""
 
     type: Literal["text_delta"] = "text_delta"
     agent: str

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from pallas_contracts.turns import InputRequired
+from pallas_contracts.turns import InputRequired, TextDelta
 from pallas_executor.functions import (
     CallContext,
     FunctionAgent,
@@ -55,6 +55,19 @@ async def count(ctx: CallContext, arguments: JsonObject) -> str:
         if number == 10:
             await _until_there(file)
     return f"counted in attempt {ctx.turn.attempt}"
+
+
+@agent.tool("recite", "Write as a model does, and in the middle wait until a file exists", input_schema=_ANY)
+async def recite(ctx: CallContext, arguments: JsonObject) -> str:
+    """Write ten pieces of text, and between them those of a sub-agent."""
+    words = [f"{number} in attempt {ctx.turn.attempt}; " for number in range(1, 11)]
+    for number, word in enumerate(words, 1):
+        ctx.emit.emit(TextDelta(agent=ctx.turn.agent, text=word))
+        ctx.emit.emit(TextDelta(agent="reader", text="not this"))
+        if number == 5:
+            ctx.progress(1, None, f"waiting in attempt {ctx.turn.attempt}")
+            await _until_there(Path(arguments["file"]))
+    return "".join(words)
 
 
 @agent.tool("effect", "Have an effect, then wait until a file exists", input_schema=_ANY)

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from tests.integration.workspaces.agents.conftest import API, Town
+from tests.integration.workspaces.control.world import a_world
 from tests.waiting import eventually, soon
+from tests.workspaces_world.foreign.raw_agents import RawAgents
+from tests.workspaces_world.registry import entry
 
 from workspaces.agents import health as health_room
 from workspaces.live.hub import ALL
@@ -55,7 +58,7 @@ async def test_a_check_has_neither_arguments_nor_a_progress_token(town: Town) ->
 
 
 @pytest.mark.requirement("P-4.9")
-async def test_an_agent_that_is_not_there_is_in_error_until_it_is(town: Town) -> None:
+async def test_an_agent_that_is_not_there_is_in_error_until_it_is(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     name = town.offer()
     town.agents.modes[name] = "status_503"
     instance = await town.world.register()
@@ -64,8 +67,9 @@ async def test_an_agent_that_is_not_there_is_in_error_until_it_is(town: Town) ->
     town.agents.modes[name] = "well"
     async with town.world.lab.service.parts.hub.subscribe(ALL) as told:
         assert (await book.check_now(instance, name)).status == "error", "it was checked a moment ago"
-        book._entries[(instance, name)].began = None  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(health_room, "AGAIN_SECONDS", 0)
         assert (await book.check_now(instance, name)).status == "ok"
+        monkeypatch.setattr(health_room, "AGAIN_SECONDS", 5)
         assert (await book.check_now(instance, name)).status == "ok"
         assert len(town.agents.calls(name)) == 1, "the first check did not get so far"
         item = await soon(anext(told))
@@ -158,3 +162,17 @@ async def test_a_token_that_cannot_be_read_is_an_error_and_stops_nothing(town: T
     book = town.world.lab.service.parts.agents.health
     await eventually(lambda: "encrypted" in (book.of(instance, name).message or ""))
     await town.world.http.delete(f"{API}/pallas/{instance}")
+
+
+async def test_an_agent_is_reached_at_the_origin_that_is_set_for_the_one_of_its_registry(database: str) -> None:
+    async with RawAgents() as agents:
+        published, name = "https://agents.example.com", "far"
+        async with a_world(database, health_interval="3600", origins=f"{published}={agents.base}") as world:
+            url = agents.url(name).replace(agents.base, published)
+            remotes = [{"type": "streamable-http", "url": url}]
+            world.registry.servers[:] = [entry(f"test/{name}", remotes=remotes)]
+            instance = await world.register()
+            await agents.until_called(name)
+            book = world.lab.service.parts.agents.health
+            await eventually(lambda: book.of(instance, name).status == "ok")
+            assert [agent["url"] for agent in (await world.instance(instance))["agents"]] == [url]

@@ -9,6 +9,8 @@ from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.workspaces_world.registry import DOCUMENT, LINK_LOCAL, Mode, entry
 
+ACTIONS = ("refresh", "reveal", "rotate", "provision", "check")
+
 
 async def register(world: World, url: str, **fields: Any) -> Any:
     """Register an address. Returns the answer."""
@@ -238,7 +240,7 @@ async def test_workspaces_are_made_renamed_and_deleted(world: World) -> None:
         ("GET", "/workspaces/none/agents", None, 404, None),
         ("POST", "/pallas", {"registry_url": "http://x", "agent_token": "a b"}, 422, "agent_token"),
         ("PATCH", "/pallas/none", {"name": "x"}, 404, None),
-        *[("POST", f"/pallas/none/{one}", None, 404, None) for one in ("refresh", "reveal", "rotate", "provision", "check")],
+        *[("POST", f"/pallas/none/{action}", None, 404, None) for action in ACTIONS],
         ("PUT", "/settings", {"health_interval": 0}, 422, "health_interval"),
         ("PUT", "/settings", {"history_share": 2}, 422, "history_share"),
     ],

@@ -51,3 +51,20 @@ test("one very long turn does not make all other bars vanish", () => {
   assert.ok(widest(many, 0) < 1100);
   assert.equal(widest([], 0), 1);
 });
+
+const { differences } = await import(`${parts}diff.js`);
+
+test("two texts differ word by word, and can be put together again", () => {
+  const found = differences("The rows were skipped on Tuesday.", "The rows were imported on Tuesday, all.");
+  assert.deepEqual(found, [
+    { in: "same", text: "The rows were " }, { in: "old", text: "skipped" }, { in: "new", text: "imported" },
+    { in: "same", text: " on " }, { in: "old", text: "Tuesday." }, { in: "new", text: "Tuesday, all." },
+  ]);
+  assert.deepEqual(differences("same", "same"), [{ in: "same", text: "same" }]);
+  assert.deepEqual(differences("", "new"), [{ in: "new", text: "new" }]);
+  for (const [one, other] of [["a b c a b b a", "c b a b a c"], ["x\n".repeat(3000), "y\n".repeat(3000)], ["", ""]]) {
+    const pieces = differences(one, other);
+    assert.equal(pieces.filter((piece) => piece.in !== "new").map((piece) => piece.text).join(""), one);
+    assert.equal(pieces.filter((piece) => piece.in !== "old").map((piece) => piece.text).join(""), other);
+  }
+});

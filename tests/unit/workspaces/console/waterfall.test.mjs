@@ -7,7 +7,8 @@ const { allCollapsed, collapsedAtFirst, grafted, rowsOf } = await import(`${part
 const { reactionTo } = await import(`${parts}keys.js`);
 const { lengthOf, place, selected, ticks, wholeRange, zoomed } = await import(`${parts}scale.js`);
 const { stretches } = await import(`${parts}strip.js`);
-const { duration, sentence, spoken, tickText, tokens, tokensOf } = await import(`${parts}words.js`);
+const { duration, size } = await import(new URL("../units.js", parts));
+const { sentence, spoken, tickText, tokens, tokensOf } = await import(`${parts}words.js`);
 
 let last = 0;
 const bar = (kind, after_ms, took_ms, more = {}) => ({
@@ -123,7 +124,8 @@ test("the overview covers the turn without gaps, the innermost first", () => {
 
 test("durations, ticks and tokens read well", () => {
   const shown = [0, 0.4, 12, 999.4, 999.6, 4237, 42_300, 59_960, 192_000, 7_500_000].map(duration);
-  assert.deepEqual(shown, ["0 ms", "0.4 ms", "12 ms", "999 ms", "1.00 s", "4.24 s", "42.3 s", "1 min 0 s", "3 min 12 s", "2 h 5 min"]);
+  assert.deepEqual(shown, ["0 ms", "0.4 ms", "12 ms", "999 ms", "1.00 s", "4.24 s", "42.3 s", "1 min 00 s", "3 min 12 s", "2 h 05 min"]);
+  assert.deepEqual([duration(null), size(999), size(1_400_000)], ["–", "999 B", "1.4 MB"]);
   assert.deepEqual([tickText(0, 5000), tickText(500, 5000), tickText(500, 900), tickText(90_000, 600_000)], ["0", "0.5 s", "500 ms", "1.5 min"]);
   const { bars, model } = turn();
   assert.equal(tokens(model), "1,204 in, 87 out");

@@ -5,6 +5,7 @@ era requires numbers that only grow, so there they are a counter. A function's o
 """
 
 import math
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -16,11 +17,18 @@ from pallas_contracts.turns import (
     LogMessage,
     Progress,
     Step,
+    TextDelta,
     ToolCompleted,
     ToolFailed,
     ToolProgress,
     ToolStarted,
 )
+
+TEXT_PREFIX = "text: "
+TEXT_RESTARTED = "text restarted"
+_TEXT_SECONDS = 0.05
+_TEXT_CHARACTERS = 32_768
+"""Pieces of text that come faster are joined, up to this length."""
 
 type Report = Callable[[float, float | None, str | None], Awaitable[None]]
 type WriteLog = Callable[[LogMessage], Awaitable[None]]
@@ -72,7 +80,10 @@ def _text(progress: ToolProgress) -> str:
 
 @dataclass
 class ProgressObserver(Observer):
-    """Sends progress and log messages to one caller. `report` and `write_log` send on the stream of the call."""
+    """Sends progress and log messages to one caller. `report` and `write_log` send on the stream of the call.
+
+    `text`: the text of the agent's own model is sent as well, as progress that begins with `text: `.
+    """
 
     agent: str
     modern: bool
@@ -80,7 +91,11 @@ class ProgressObserver(Observer):
     write_log: WriteLog
     listens: bool = True
     left: Callable[[], bool] = lambda: False
+    text: bool = False
     _last: float = -math.inf
+    _held: str = ""
+    _text_at: float = -math.inf
+    _paragraph: bool = False
 
     def caller_left(self) -> bool:
         """Whether a cancelled call means that its caller left."""
@@ -88,6 +103,8 @@ class ProgressObserver(Observer):
 
     async def on_event(self, event: object, cursor: Cursor = BEGINNING, /) -> None:
         """Pass on log messages and progress. That a later attempt goes on is no pattern of the handshake eras."""
+        if self.text:
+            await self._follow_text(event)
         if isinstance(event, LogMessage):
             await self.write_log(event)
         elif isinstance(event, Continued):
@@ -104,6 +121,34 @@ class ProgressObserver(Observer):
     async def on_attempt(self, attempt: int) -> None:
         """Report that the turn is executed again from its beginning."""
         await self._send(Line(0, None, f"{self.agent} attempt {attempt}: taken up again"), own=False)
+        if self.text:
+            await self._restart_text()
+
+    async def flush_before(self, event: object) -> None:
+        """Send text that was held back, unless the event is more of it."""
+        if self._held and not isinstance(event, TextDelta):
+            held, self._held, self._text_at = self._held, "", time.monotonic()
+            await self._send(Line(0, None, f"{TEXT_PREFIX}{held}"), own=False)
+
+    async def _follow_text(self, event: object) -> None:
+        """Pass on the text of the agent's own model: the texts of its steps as paragraphs, as in the answer."""
+        await self.flush_before(event)
+        match event:
+            case TextDelta(agent=self.agent, text=piece):
+                self._held += f"\n\n{piece}" if self._paragraph else piece
+                self._paragraph = False
+                if time.monotonic() - self._text_at >= _TEXT_SECONDS or len(self._held) >= _TEXT_CHARACTERS:
+                    await self.flush_before(None)
+            case Step(agent=self.agent, kind="llm") if self._text_at > -math.inf:
+                self._paragraph = True
+            case Continued():
+                await self._restart_text()
+            case _:
+                pass
+
+    async def _restart_text(self) -> None:
+        self._held, self._text_at, self._paragraph = "", -math.inf, False
+        await self._send(Line(0, None, TEXT_RESTARTED), own=False)
 
     async def _send(self, line: Line, *, own: bool) -> None:
         if self.report is None:

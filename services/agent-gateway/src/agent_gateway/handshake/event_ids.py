@@ -15,15 +15,18 @@ from pallas_contracts.turns import Principal
 
 USE = "event"
 
-_CLAIMS = TypeAdapter(tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None])
-"""Team, agent, kind and id of the caller; turn, attempt, event; request, progress token and log level."""
+_CLAIMS = TypeAdapter(
+    tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None]
+    | tuple[str, str, str, str, str, int, int, JsonRpcId, JsonRpcId | None, str | None, bool]
+)
+"""Team, agent, kind and id of the caller; turn, attempt, event; request, progress token and log level; text."""
 
 
 def event_id(key: LogKey, call: FollowedCall, cursor: Cursor) -> str:
     """The id of the event at `cursor` on the stream of `call`."""
     ref, caller = call.ref, call.caller
     audience = (ref.team, ref.agent, caller.type, caller.id)
-    request = (call.request_id, call.progress_token, call.log_level)
+    request = (call.request_id, call.progress_token, call.log_level, *((True,) if call.text else ()))
     return key.sign(USE, [*audience, ref.turn_id, *cursor, *request])
 
 
@@ -34,12 +37,15 @@ def read_event_id(key: LogKey, token: str, team: str, agent: str, caller: Princi
         Rejected: the id was not made for this caller and endpoint (`bad_token`).
     """
     try:
-        *audience, turn, attempt, event, request_id, progress_token, log_level = _CLAIMS.validate_python(
-            key.verify(USE, token)
-        )
+        claims = _CLAIMS.validate_python(key.verify(USE, token))
     except ValidationError:
         raise Rejected("the event id is of another release", code="bad_token") from None
-    if audience != [team, agent, caller.type, caller.id]:
+    audience, (turn, attempt, event, request_id, progress_token, log_level), text = (
+        claims[:4],
+        claims[4:10],
+        claims[10:],
+    )
+    if audience != (team, agent, caller.type, caller.id):
         raise Rejected("the event id was made for another stream", code="bad_token")
-    call = FollowedCall(TurnRef(team, agent, turn), request_id, progress_token, log_level, caller)
+    call = FollowedCall(TurnRef(team, agent, turn), request_id, progress_token, log_level, caller, any(text))
     return call, Cursor(attempt, event)

@@ -87,7 +87,8 @@ class StreamObserver(Observer):
     def __post_init__(self) -> None:
         report = self._report if self.call.progress_token is not None else None
         self._levels = wanted_levels(self.call.log_level, modern=False)
-        self._progress = ProgressObserver(self.call.ref.agent, False, report, self._write_log)
+        self.text = self.call.text and report is not None
+        self._progress = ProgressObserver(self.call.ref.agent, False, report, self._write_log, text=self.text)
 
     def resumed(self, cursor: Cursor) -> None:
         """Continue behind an event whose id the caller has."""
@@ -111,7 +112,9 @@ class StreamObserver(Observer):
         return event_id(self.key, self.call, cursor)
 
     async def on_event(self, event: object, cursor: Cursor, /) -> None:
-        """Pass on log messages and progress."""
+        """Pass on log messages, progress and text. Text that was held back comes before, under its own id."""
+        if self.text:
+            await self._progress.flush_before(event)
         self.cursor = cursor
         await self._progress.on_event(event)
 

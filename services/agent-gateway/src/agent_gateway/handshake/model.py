@@ -10,10 +10,11 @@ type JsonRpcId = str | int
 
 @dataclass(frozen=True, slots=True)
 class FollowedCall:
-    """Which turn a handshake-era call became, and which progress and log messages its caller wants."""
+    """Which turn a handshake-era call became, and which progress, log messages and text its caller wants."""
 
     ref: TurnRef
     request_id: JsonRpcId
     progress_token: JsonRpcId | None
     log_level: str | None
     caller: Principal
+    text: bool = False

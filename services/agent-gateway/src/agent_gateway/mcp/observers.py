@@ -11,7 +11,15 @@ from agent_gateway.handshake.calls import remember_call
 from agent_gateway.handshake.event_stream import PRIMED_SINCE, SCOPE_KEY, EventStream, StreamObserver
 from agent_gateway.handshake.model import FollowedCall
 from agent_gateway.mcp.platform import Platform
-from agent_gateway.mcp.request import Context, is_modern, request_token, scope_of, session_of, wants_progress
+from agent_gateway.mcp.request import (
+    Context,
+    is_modern,
+    request_token,
+    scope_of,
+    session_of,
+    wants_progress,
+    wants_text,
+)
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_contracts.turns import LogMessage, TurnRequested
 
@@ -40,6 +48,7 @@ def progress_observer(context: Context, agent: str, log_level: str | None) -> Pr
         write_log,
         listens=report is not None or bool(levels),
         left=lambda: modern and not is_released(scope),
+        text=wants_text(context),
     )
 
 
@@ -55,7 +64,7 @@ def stream_observer(
     """Sends on a resumable stream. In a session it also stores the turn, so that the request can be cancelled."""
     ref, token = TurnRef.of(request), (context.meta or {}).get("progress_token")
     assert context.request_id is not None, "a call is a request"
-    call = FollowedCall(ref, context.request_id, token, log_level, request.principal)
+    call = FollowedCall(ref, context.request_id, token, log_level, request.principal, wants_text(context))
     session = session_of(context)
     remember = (
         partial(remember_call, platform.bus, session, request_token(context.request_id), ref) if session else None

@@ -15,6 +15,7 @@ from pallas_contracts.turns import ClientContext, Principal
 
 type Context = ServerRequestContext[Any, Request]
 
+TEXT_META = "pallas/text-deltas"
 SESSION_HEADER = "mcp-session-id"
 
 
@@ -45,6 +46,11 @@ def bearer_owner(context: Context) -> str | None:
 def wants_progress(context: Context) -> bool:
     """Whether the request has a progress token."""
     return "progress_token" in (context.meta or {})
+
+
+def wants_text(context: Context) -> bool:
+    """Whether the request asks for the text of the agent's model as it is written, which comes as progress."""
+    return wants_progress(context) and (context.meta or {}).get(TEXT_META) is True
 
 
 def call_of(context: Context, params: types.CallToolRequestParams, key: str | None, log_level: str | None) -> Call:

@@ -6,7 +6,7 @@ they may have cached.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, override
 
 import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -25,10 +25,10 @@ from agent_gateway.answers.results import COMPLETE, WireResult, read_error, refu
 from agent_gateway.caller import principal_of
 from agent_gateway.mcp.definitions import GET_HEALTH, HEALTH_TOOL, prompts_of, resources_of, templates_of, tools_of
 from agent_gateway.mcp.get_health import get_health
-from agent_gateway.mcp.idempotency import idempotency_key
+from agent_gateway.mcp.idempotency import KEY_META, idempotency_key
 from agent_gateway.mcp.observers import event_stream_of, progress_observer, stream_observer
 from agent_gateway.mcp.platform import Platform
-from agent_gateway.mcp.request import SESSION_HEADER, Context, call_of, is_modern, scope_of, session_of
+from agent_gateway.mcp.request import SESSION_HEADER, TEXT_META, Context, call_of, is_modern, scope_of, session_of
 from pallas_bus.transport.ask import ask
 from pallas_bus.turnlog.ref import TurnRef
 from pallas_calls.arguments import ToolSchemas, check_arguments, find_tool, unusable
@@ -40,6 +40,8 @@ from pallas_contracts.errors import NotFound, PallasError
 from pallas_contracts.turns import TurnRequested
 from pallas_runtime.telemetry import of_turn
 
+EXPERIMENTAL: Mapping[str, Mapping[str, Any]] = {KEY_META: {}, TEXT_META: {}}
+"""The experimental capabilities: what a `tools/call` may have in its `_meta`."""
 _LIST_MS = 5_000
 _LISTS: tuple[CacheableMethod, ...] = (
     "server/discover",
@@ -67,7 +69,7 @@ class AgentServer:
     def _make_server(self) -> Server[Any]:
         definition = self.definition
         has_resources = bool(definition.resources)
-        server = Server[Any](
+        server = _Server(
             definition.agent,
             version=definition.version,
             title=definition.title,
@@ -216,6 +218,14 @@ class AgentServer:
             return str(level) if level is not None else None
         session = session_of(context)
         return self.platform.sessions.log_level(session) if session is not None else None
+
+
+class _Server(Server[Any]):
+    """A server that says what Pallas adds to MCP, in all revisions."""
+
+    @override
+    def get_capabilities(self, *args: Any, **options: Any) -> types.ServerCapabilities:
+        return super().get_capabilities(*args, **options).model_copy(update={"experimental": EXPERIMENTAL})
 
 
 def _identity(definition: AgentDefinition) -> tuple[object, ...]:

@@ -6,6 +6,7 @@ elsewhere.
 
 import asyncio
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -18,6 +19,7 @@ from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchT
 ACCOUNT = "daedalus-service"
 PATH = "/mcp_server/api/teams/"
 SECONDS = 10.0
+REMEMBERED = 1000
 LARGEST = 4 * 1024 * 1024
 _JWT = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")
 _RETRY = frozenset((408, 425, 429))
@@ -80,6 +82,11 @@ class HttpTeams(Teams):
     def __init__(self, http: httpx2.AsyncClient, base: str) -> None:
         self._http = http
         self._base = f"{base.rstrip('/')}{PATH}"
+        self._sent = deque[str](maxlen=REMEMBERED)
+
+    def has_sent(self, correlation: str) -> bool:
+        """Whether one of the last requests that change something had this correlation id."""
+        return correlation in self._sent
 
     async def post(self, team_id: str, name: str, *, correlation: str) -> str | None:
         answer = await self._request("POST", "", correlation, {"id": team_id, "name": name})
@@ -118,6 +125,8 @@ class HttpTeams(Teams):
     ) -> dict[str, Any]:
         """Send a request and return the JSON object of its answer, which may be `empty`."""
         headers = {"accept": "application/json", "x-request-id": correlation}
+        if method != "GET":
+            self._sent.append(correlation)
         try:
             async with asyncio.timeout(SECONDS):
                 answer = await self._http.request(method, f"{self._base}{path}", json=body, headers=headers)

@@ -26,28 +26,28 @@ _POLL_SECONDS = 0.05
 
 
 async def join_turn(
-    bus: Bus, feeds: TurnFeeds, request: TurnRequested, position: int = 0
+    bus: Bus, feeds: TurnFeeds, request: TurnRequested, position: int = 0, *, text: bool = False
 ) -> Submitted | Refusal | None:
     """Follow the turn that `request` would make, from its beginning; None when there is none yet.
 
-    `position` is its position in the queue's stream, 0 when that is not known.
+    `position` is its position in the queue's stream, 0 when that is not known. `text`: the caller wants models' text.
     """
     try:
         async with asyncio.timeout(FIND_TIMEOUT):
             found = await find_turn(bus, request, position)
-            return await _answer(feeds, request, found) if found is not None else None
+            return await _answer(feeds, request, found, text) if found is not None else None
     except (TimeoutError, Unavailable) as error:
         log.warning("cannot find the turn in time", extra={"turn": request.turn_id, "reason": str(error)})
         return replace(not_confirmed(request), turn_id=None)
 
 
-async def _answer(feeds: TurnFeeds, request: TurnRequested, found: TurnFound) -> Submitted | Refusal:
+async def _answer(feeds: TurnFeeds, request: TurnRequested, found: TurnFound, text: bool) -> Submitted | Refusal:
     if found.digest is not None and found.digest != request.digest:
         return Refusal("key_reused", f"{TURN_ERRORS['key_reused']} Its arguments were different.")
     if found.cancelled is not None and not found.ended:
         # It can end in no other way, and has no outcome when it was cancelled before it was in its queue.
         return Refusal("cancelled", _why_cancelled(found.cancelled), turn_id=request.turn_id)
-    skip = ONLY_THE_END if found.ended else not_relayed(progress=request.client.progress)
+    skip = ONLY_THE_END if found.ended else not_relayed(progress=request.client.progress, text=text)
     while True:
         feed = await feeds.resume(TurnRef.of(request), skip=skip)
         if feed.position >= found.seen:

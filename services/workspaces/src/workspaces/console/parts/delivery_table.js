@@ -1,6 +1,7 @@
 // What was told to Mnemosyne, run by run.
 import { html } from "../lib.js";
 import { Copy, Pill } from "./basic.js";
+import { counted } from "./instance.js";
 import { Table } from "./table.js";
 import { Time, duration } from "./time.js";
 
@@ -14,7 +15,6 @@ const WORDS = {
   on_workspace_pallas_detached: "Push workspaces: detached",
   on_workspace_deleted: "Push workspaces: workspace deleted",
   reconcile: "Reconcile",
-  rotate: "Rotate the token",
 };
 
 /** A hook in words; an unknown one by its name. @param {string} hook */
@@ -39,8 +39,11 @@ export function DeliveryTable({ runs, named = false, label = "Deliveries" }) {
 }
 
 /** @param {Run} run */
-function What(run) {
-  const ids = Array.isArray(run.data.workspace_ids) ? run.data.workspace_ids : null;
-  return html`<div><div title=${run.hook}>${hookInWords(run.hook)}</div>
-    ${run.error ? html`<div class="fault">${run.error}</div>` : ids && html`<div class="muted small">${ids.length === 1 ? "1 workspace" : `${ids.length} workspaces`}</div>`}</div>`;
+const What = (run) => html`<div><div title=${run.hook}>${hookInWords(run.hook)}</div>
+  ${run.error && html`<div class="fault">${run.error}</div>`}<div class="muted small">${factsOf(run).join(" · ")}</div></div>`;
+
+/** What was done, in a few words. @param {Run} run */
+function factsOf({ data }) {
+  const ids = Array.isArray(data.workspace_ids) ? data.workspace_ids : null;
+  return [ids && counted(ids.length, "workspace"), data.jwt === "new" && "new JWT", data.drift].filter((fact) => typeof fact === "string");
 }

@@ -1,8 +1,9 @@
 // Two turns side by side: their answers, where their time went, and their timelines on the same scale.
-import { html, useEffect } from "../lib.js";
+import { html, useEffect, useMemo, useState } from "../lib.js";
 import { get, path } from "../api.js";
 import { session } from "../state.js";
-import { Banner, Icon } from "../parts/basic.js";
+import { Banner, Button, Icon } from "../parts/basic.js";
+import { differences } from "../parts/turns/diff.js";
 import { Figures } from "../parts/turns/figures.js";
 import { isOver } from "../parts/turns/lines.js";
 import { Missing, useClock, useLive } from "../parts/turns/live_turn.js";
@@ -21,33 +22,43 @@ export default function ComparePage({ params }) {
   const { data, fault, again } = useLive(() => /** @type {Promise<Comparison>} */ (get(path`/turns/${a}/compare/${b}`)), both, [a, b]);
   useEffect(() => void (document.title = "Compare turns · Pallas"), []);
   if (session.value && !session.value.turns) return html`<${NoTurns} />`;
+  const [marking, setMarking] = useState(false);
+  const texts = [data?.old.content?.text ?? "", data?.new.content?.text ?? ""];
+  const pieces = useMemo(() => (marking ? differences(texts[0] ?? "", texts[1] ?? "") : undefined), [marking, ...texts]);
   const longest = data ? Math.max(data.old.times.total, data.new.times.total) : 0;
   return html`<div class="page wide">
     <nav aria-label="Breadcrumb" class="crumbs"><a href=${`/turns/${encodeURIComponent(a)}`}><${Icon} name="arrow-left" size=${14} />The first turn</a></nav>
     <header><div><h1>Side by side</h1></div></header>
     ${!data ? html`<${Missing} fault=${fault} again=${again} />` : html`
-      <${Verdict} data=${data} />
+      <${Verdict} data=${data} marking=${marking} onMark=${() => setMarking(!marking)} />
       <${Figures} old=${data.old} new=${data.new} />
-      <div class="sides"><${Side} label="First" view=${data.old} longest=${longest} /><${Side} label="Again" view=${data.new} longest=${longest} /></div>`}
+      <div class="sides"><${Side} label="First" view=${data.old} longest=${longest} pieces=${pieces?.filter((each) => each.in !== "new")} />
+        <${Side} label="Again" view=${data.new} longest=${longest} pieces=${pieces?.filter((each) => each.in !== "old")} /></div>`}
   </div>`;
 }
 
-/** @param {{data: Comparison}} props */
-function Verdict({ data }) {
+/** @param {{data: Comparison, marking: boolean, onMark: () => void}} props */
+function Verdict({ data, marking, onMark }) {
   if (!isOver(data.new.turn)) return html`<${Banner} tone="busy" icon="timer">The second turn runs. This page follows it.<//>`;
   if (data.equal === null) return html`<${Banner} tone="idle">The answers cannot be compared: one of them is not stored.<//>`;
-  return data.equal ? html`<${Banner} tone="ok">The answers are equal.<//>` : html`<${Banner} tone="warn" icon="diff">The answers differ.<//>`;
+  if (data.equal) return html`<${Banner} tone="ok">The answers are equal.<//>`;
+  const mark = html`<${Button} small aria-pressed=${marking} onClick=${onMark}>${marking ? "Show as Markdown" : "Show differences"}<//>`;
+  return html`<${Banner} tone="warn" icon="diff" action=${mark}>The answers differ.<//>`;
 }
 
-/** @param {{label: string, view: View, longest: number}} props */
-function Side({ label, view, longest }) {
+/** @param {{label: string, view: View, longest: number, pieces?: import("../parts/turns/diff.js").Piece[]}} props */
+function Side({ label, view, longest, pieces }) {
   const now = useClock(view);
   const { turn } = view;
   return html`<section class="side" aria-label=${`${label}: ${turn.agent}`}>
     <header class="row wrap"><h2><span class="faint">${label}</span> <a href=${`/turns/${encodeURIComponent(turn.id)}`}>${turn.team}/${turn.agent}</a></h2>
       <${TurnState} line=${turn} />${turn.model && html`<span class="tag">${turn.model}</span>`}</header>
     <${Fault} view=${view} />
-    <div class="card answer"><${Answer} view=${view} /></div>
+    <div class="card answer">${pieces ? html`<${Marked} pieces=${pieces} />` : html`<${Answer} view=${view} />`}</div>
     <div class="card flush"><${Waterfall} key=${turn.id} bars=${view.bars} total=${view.times.total} scale=${longest} running=${!isOver(turn)} now=${now} narrow label=${`Timeline, ${label}`} /></div>
   </section>`;
 }
+
+/** A text in which what the other one lacks is marked. @param {{pieces: import("../parts/turns/diff.js").Piece[]}} props */
+const Marked = ({ pieces }) => html`<div class="marked" dir="auto">${pieces.map((piece) =>
+  piece.in === "same" ? piece.text : piece.in === "old" ? html`<del>${piece.text}</del>` : html`<ins>${piece.text}</ins>`)}</div>`;

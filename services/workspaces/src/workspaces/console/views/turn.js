@@ -27,7 +27,7 @@ export default function TurnPage({ params }) {
       <${Fault} view=${view} />
       <${Summary} view=${view} />
       <section class="card flush" aria-label="Where the time went">
-        <p class="visually-hidden">${sentence(view.times)}</p>
+        <p class="visually-hidden">${sentence(view.times)}</p><p class="visually-hidden" role="status">${view.turn.state}</p>
         <${Waterfall} key=${params.id} bars=${view.bars} total=${view.times.total} running=${!isOver(view.turn)} now=${now} /></section>
       <${Content} view=${view} />`}
   </div>`;

@@ -1,6 +1,7 @@
 // The figures of two turns, and by how much they differ.
 import { html } from "../../lib.js";
-import { duration, tokensOf } from "../waterfall/words.js";
+import { duration } from "../units.js";
+import { tokensOf } from "../waterfall/words.js";
 
 /** @typedef {import("../../answers").TurnView} View */
 /** @typedef {{name: string, old: number, new: number, show: (value: number) => string}} Figure */

@@ -3,8 +3,9 @@ import { html } from "../../lib.js";
 import { Markdown } from "../markdown.js";
 import { Banner, Copy, Icon } from "../basic.js";
 import { Time } from "../time.js";
+import { duration } from "../units.js";
 import { stretches } from "../waterfall/strip.js";
-import { counted, duration, tokens, tokensOf } from "../waterfall/words.js";
+import { counted, tokens, tokensOf } from "../waterfall/words.js";
 import { isOver } from "./lines.js";
 
 /** @typedef {import("../../answers").TurnView} TurnView */

@@ -2,8 +2,9 @@
  * @import { Bar } from "./tree.js" */
 import { classes, html } from "../../lib.js";
 import { Icon } from "../basic.js";
+import { duration } from "../units.js";
 import { KINDS, NAMED } from "./kinds.js";
-import { duration, tokens } from "./words.js";
+import { tokens } from "./words.js";
 
 /** @param {{bar: Bar | undefined, length: number}} props `length` is that of the turn, in milliseconds */
 export function Inspector({ bar, length }) {

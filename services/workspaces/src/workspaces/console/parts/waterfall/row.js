@@ -4,9 +4,10 @@
  * @import { Signal } from "../../lib.js" */
 import { classes, html } from "../../lib.js";
 import { Icon } from "../basic.js";
+import { duration } from "../units.js";
 import { CONTAINERS, KINDS } from "./kinds.js";
 import { place } from "./scale.js";
-import { duration, spoken } from "./words.js";
+import { spoken } from "./words.js";
 
 /**
  * @param {object} props

@@ -96,6 +96,7 @@ export function Waterfall({ bars: own, total, running, now, scale = 0, narrow = 
       <${Button} small kind="quiet" onClick=${() => (collapsed.value = new Set())} disabled=${!collapsed.value.size}>Expand all<//>
       <${Button} small kind="quiet" onClick=${() => (collapsed.value = allCollapsed(bars))}>Collapse all<//>
       ${zoom.value && html`<${Button} small icon="x" onClick=${() => (zoom.value = null)}>Whole turn<//>`}
+      <span class="wf-keys" aria-hidden="true"><kbd>↑↓←→</kbd> walk <kbd>+ −</kbd> zoom <kbd>f</kbd> fit <kbd>0</kbd> all</span>
     </div>
     <${Overview} bars=${own} length=${length.value} whole=${whole} range=${range} onMarked=${mark} />
     <div class="wf-grid" role="treegrid" aria-label=${label} aria-readonly="true" ref=${grid} onKeyDown=${onKeyDown}

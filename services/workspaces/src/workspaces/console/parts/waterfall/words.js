@@ -11,17 +11,7 @@
  * @property {number} tool_calls
  * @property {number} rest
  */
-
-/** A duration with three digits at most and its unit. @param {number} ms */
-export function duration(ms) {
-  if (ms < 1) return ms < 0.05 ? "0 ms" : `${ms.toFixed(1)} ms`;
-  if (ms < 999.5) return `${Math.round(ms)} ms`;
-  if (ms < 9_995) return `${(ms / 1000).toFixed(2)} s`;
-  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-}
+import { duration } from "../units.js";
 
 /** The text of a tick: all ticks of an axis have the same unit. @param {number} at @param {number} widest both in ms */
 export function tickText(at, widest) {

@@ -20,5 +20,6 @@ curl --fail --silent --show-error http://127.0.0.1:23050/mcp/harper \
     | grep -q '"serverInfo"'
 found() { .venv/bin/pallas chat research --message '/tool search {"query": "workspace"}' | grep -q libraries.md; }
 timeout 60 bash -c "$(declare -f found); until found; do sleep 1; done"
-echo "compose: everything is ready, harper answers and research searches"
+.venv/bin/pallas workspaces show demo --data deploy | grep -q 'Harper: ok'
+echo "compose: everything is ready, harper answers, research searches, and the console reaches both"
 trap 'compose down --volumes' EXIT

@@ -352,8 +352,6 @@ PENDING: frozenset[str] = frozenset(
         "P-4.8",
         "P-4.9",
         # Chat and health
-        "P-4.10",
-        "P-4.11",
         "P-4.12",
         # Tables and secrets
         "A-4.2.1",
@@ -373,8 +371,6 @@ PENDING: frozenset[str] = frozenset(
         # Attached teams and the picker
         "A-10.1.1",
         "A-10.2.1",
-        "A-10.2.2",
-        "A-10.2.3",
         # Migration
         "A-11.2.2",
         # The contract's own tests

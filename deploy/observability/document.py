@@ -16,8 +16,8 @@ to do when an alert fires.
 - No label has an id of a turn, a caller or a conversation. `client` is the program that an agent's label names, with
   six digits of a keyed hash of the label; the first 100 have series. `team` and `agent` name agents of the catalogue
   (for a worker: the agents that it hosts). Their series start at 0 when the agent appears and end with it.
-- The label `instance` of `daedalus_agent_health` is the name of a registered Pallas instance, as the interface contract wants
-  it. Prometheus has a label of that name for replicas, so it stores this one as `exported_instance`.
+- The label `instance` of `daedalus_agent_health` is the name of a registered Pallas instance, as the interface contract
+  wants it. Prometheus has a label of that name for replicas, so it stores this one as `exported_instance`.
 - A turn is counted once, by the process that writes its outcome: the worker, or the gateway if the turn was cancelled
   before a worker claimed it. Turns that the command line ends are not counted, because it has no `/metrics`.
 - `over replicas` is how to aggregate a metric over replicas. Counters and histograms are summed. A gauge of something

@@ -1,64 +1,23 @@
 """A Chromium for each module, and pages that fail their test when the console reports an error."""
 
-import os
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import AsyncExitStack
-from typing import Literal, Protocol
+from collections.abc import AsyncGenerator
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
-from tests.browser.chromium import ARGUMENTS, chromium
-
-type Scheme = Literal["light", "dark"]
-
-
-class OpenPage(Protocol):
-    """Opens a page in a browser session of its own, which ends with the test."""
-
-    def __call__(
-        self, url: str, *, scheme: Scheme = "light", width: int = 1280, height: int = 800, allowed: tuple[str, ...] = ()
-    ) -> Awaitable[Page]:
-        """Return the page. `allowed` are parts of error messages of the browser that the test expects."""
-        ...
+from playwright.async_api import Browser
+from tests.browser.pages import OpenPage as OpenPage
+from tests.browser.pages import Scheme as Scheme
+from tests.browser.pages import a_browser, opening
 
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncGenerator[Browser]:
     """A headless Chromium."""
-    program = chromium()
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=program.path, args=list(ARGUMENTS), env={**os.environ, **program.variables}
-        )
+    async with a_browser() as browser:
         yield browser
-        await browser.close()
 
 
 @pytest.fixture
 async def open_page(browser: Browser) -> AsyncGenerator[OpenPage]:
     """Opens pages. What a page reports as an error, such as a breach of the CSP, fails the test."""
-    reported = list[str]()
-
-    async with AsyncExitStack() as stack:
-
-        async def open_one(
-            url: str, *, scheme: Scheme = "light", width: int = 1280, height: int = 800, allowed: tuple[str, ...] = ()
-        ) -> Page:
-            context = await browser.new_context(
-                color_scheme=scheme, viewport={"width": width, "height": height}, reduced_motion="reduce"
-            )
-            stack.push_async_callback(context.close)
-            context.set_default_timeout(10_000)
-            page = await context.new_page()
-
-            def report(text: str) -> None:
-                if not any(part in text for part in allowed):
-                    reported.append(text)
-
-            page.on("pageerror", lambda error: report(f"{error}"))
-            page.on("console", lambda said: report(said.text) if said.type == "error" else None)
-            await page.goto(url)
-            return page
-
-        yield open_one
-    assert reported == []
+    async with opening(browser) as open_page:
+        yield open_page

@@ -9,10 +9,12 @@ from tests.browser.chromium import PACKAGES
 from tests.browser.typed import TYPES, typed
 from tests.browser.vendored import CONSOLE, VENDOR, sha256, vendored
 
+_STATEMENT = re.compile(r'(?:^|[;}\n])(?:im|ex)port\b[^"\';()=]*?["\']([^"\']+)["\']')
+
 
 def test_libraries_have_the_checksums_of_the_manifest() -> None:
     manifest = json.loads((VENDOR / "manifest.json").read_text("utf-8"))
-    sums = {each["file"]: each["sha256"] for package in manifest["packages"] for each in package["files"]}
+    sums = {each["file"]: each["sha256"] for each in manifest["files"]}
     assert sums == {file: sha256((VENDOR / file).read_text("utf-8")) for file in sums}
     assert set(sums) == {file.name for file in VENDOR.iterdir() if file.suffix in {".js", ".svg"}}
 
@@ -41,6 +43,15 @@ def test_modules_import_each_other_relatively_and_every_file_exists() -> None:
             assert (file.parent / specifier).is_file(), f"{file.name} imports {specifier}"
 
 
+def test_the_chat_asks_at_once_for_all_of_its_modules() -> None:
+    named = set(re.findall(r'"((?:chat|parts|text|vendor)/[\w-]+\.js)"', _text("app.js")))
+    folder = re.search(r"\.\.\.\[([^]]+)\]\.map\(\(name\) => `chat/", _text("app.js"))
+    assert folder
+    named |= {f"chat/{name}.js" for name in re.findall(r'"(\w+)"', folder[1])}
+    page = set(re.findall(r'href="/assets/([^"]+\.js)"', _text("index.html"))) | {"app.js"}
+    assert named == _imported("views/workspace.js") - page - {"views/workspace.js", "parts/menu.js"}
+
+
 def test_nothing_needs_what_the_policy_forbids() -> None:
     page = (CONSOLE / "index.html").read_text("utf-8")
     assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*src=)", page)
@@ -66,3 +77,19 @@ def test_the_first_page_is_small() -> None:
 
 def _ours() -> list[Path]:
     return [file for file in CONSOLE.rglob("*.js") if VENDOR not in file.parents]
+
+
+def _text(name: str) -> str:
+    return (CONSOLE / name).read_text("utf-8")
+
+
+def _imported(name: str) -> set[str]:
+    """The module and all that it imports."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        one = waiting.pop()
+        found.add(one)
+        for specifier in _STATEMENT.findall(_text(one)):
+            path = str((CONSOLE / one).parent.joinpath(specifier).resolve().relative_to(CONSOLE))
+            waiting += [path] if path not in found else []
+    return found

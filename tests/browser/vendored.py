@@ -1,11 +1,12 @@
-"""The libraries of the console, as npm has them at the locked versions. `python -m tests.browser.vendored` writes them.
+"""The libraries of the console, made of npm's packages at the locked versions.
 
-Only two things of a file change: modules import each other relatively, and references to source maps are left out.
+`python -m tests.browser.vendored` writes them. Each module below `vendor` has what the console uses of a few packages,
+so that a page needs few requests.
 """
 
 import hashlib
 import json
-import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,55 +16,60 @@ CONSOLE = Path(__file__).parents[2] / "services" / "workspaces" / "src" / "works
 VENDOR = CONSOLE / "vendor"
 
 MODULES = {
-    "preact.js": ("preact", "dist/preact.mjs"),
-    "hooks.js": ("preact", "hooks/dist/hooks.mjs"),
-    "htm.js": ("htm", "dist/htm.mjs"),
-    "signals.js": ("@preact/signals", "dist/signals.mjs"),
-    "signals-core.js": ("@preact/signals-core", "dist/signals-core.mjs"),
-    "marked.js": ("marked", "lib/marked.esm.js"),
-    "dompurify.js": ("dompurify", "dist/purify.es.mjs"),
+    "ui.js": """
+export { Fragment, h, render } from "preact";
+export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+export { batch, computed, effect, signal, untracked, useComputed, useSignal, useSignalEffect } from "@preact/signals";
+export { default as htm } from "htm";
+""",
+    "text.js": """
+export { Marked } from "marked";
+export { default as DOMPurify } from "dompurify";
+""",
 }
-SPECIFIERS = {
-    "preact": "./preact.js",
-    "preact/hooks": "./hooks.js",
-    "@preact/signals-core": "./signals-core.js",
+PACKAGES_OF = {
+    "ui.js": ("preact", "@preact/signals", "@preact/signals-core", "htm"),
+    "text.js": ("marked", "dompurify"),
+    "icons.svg": ("lucide-static",),
 }
-ICON_PACKAGE = "lucide-static"
 _NAMES = """
-activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-down chevron-left chevron-right
-chevrons-up-down circle-alert circle-check circle-dashed circle-help circle-x clock copy corner-down-left cpu diff
-download ellipsis external-link eye eye-off file-text filter git-branch git-compare hash heart-pulse history image inbox
-info key-round layers layout-grid link list loader-circle lock log-out menu message-square monitor moon panel-left pause
-pencil play plug plus power refresh-cw rotate-ccw rotate-cw search send server settings shield shield-alert sparkles
-square sun timer trash-2 triangle-alert unplug user users webhook wifi-off workflow wrench x zap
+activity arrow-down arrow-left arrow-left-right arrow-right arrow-up bot brain check chevron-down chevron-left
+chevron-right chevrons-up-down circle-alert circle-check circle-dashed circle-help circle-x clock copy
+corner-down-left cpu diff download ellipsis external-link eye eye-off file-text filter git-branch git-compare hash
+heart-pulse history image inbox info key-round layers layout-grid link list loader-circle lock log-out menu
+message-square monitor moon panel-left pause pencil play plug plus power refresh-cw rotate-ccw rotate-cw search send
+server settings shield shield-alert sparkles square sun timer trash-2 triangle-alert unplug user users webhook
+wifi-off workflow wrench x zap
 """
 ICONS = _NAMES.split()
 
 
+@cache
 def vendored() -> dict[str, str]:
     """The texts of all files below `vendor`, with `manifest.json`, by their paths."""
     PACKAGES.install()
-    files = {name: _module(*where) for name, where in MODULES.items()}
-    files["icons.svg"] = _sprite()
-    packages = {
-        package: [name for name, (of, _) in MODULES.items() if of == package] for package, _ in MODULES.values()
-    }
-    packages[ICON_PACKAGE] = ["icons.svg"]
+    files = {name: _module(text) for name, text in MODULES.items()} | {"icons.svg": _sprite()}
+    locked = json.loads((PACKAGES.folder / "package-lock.json").read_text("utf-8"))["packages"]
     manifest = list[dict[str, Any]]()
-    for package, names in packages.items():
-        licence = f"licences/{package.removeprefix('@').replace('/', '-')}.txt"
-        files[licence] = _read(package, "LICENSE")
-        about = json.loads(_read(package, "package.json"))
-        manifest.append(
-            {
-                "package": package,
-                "version": about["version"],
-                "licence": about["license"],
-                "text": licence,
-                "files": [{"file": name, "from": _source(name), "sha256": sha256(files[name])} for name in names],
-            }
-        )
-    files["manifest.json"] = json.dumps({"packages": manifest}, indent=2) + "\n"
+    for name, packages in PACKAGES_OF.items():
+        parts = list[dict[str, str]]()
+        for package in packages:
+            licence = f"licences/{package.removeprefix('@').replace('/', '-')}.txt"
+            files[licence] = _read(package, "LICENSE")
+            about = json.loads(_read(package, "package.json"))
+            integrity = locked[f"node_modules/{package}"]["integrity"]
+            parts.append(
+                {
+                    "package": package,
+                    "version": about["version"],
+                    "integrity": integrity,
+                    "licence": about["license"],
+                    "text": licence,
+                }
+            )
+        manifest.append({"file": name, "sha256": sha256(files[name]), "packages": parts})
+    bundler = f"esbuild {locked['node_modules/esbuild']['version']}"
+    files["manifest.json"] = json.dumps({"bundler": bundler, "files": manifest}, indent=2) + "\n"
     return files
 
 
@@ -76,13 +82,11 @@ def _read(package: str, path: str) -> str:
     return (PACKAGES.modules / package / path).read_text("utf-8")
 
 
-def _source(name: str) -> str:
-    return MODULES[name][1] if name in MODULES else "icons/*.svg"
-
-
-def _module(package: str, path: str) -> str:
-    text = re.sub(r"\n?//# sourceMappingURL=\S+\s*$", "\n", _read(package, path))
-    return re.sub(r'(\bfrom ?|\bimport ?)"([^"./][^"]*)"', lambda hit: f'{hit[1]}"{SPECIFIERS[hit[2]]}"', text)
+def _module(text: str) -> str:
+    made = PACKAGES.run(PACKAGES.folder / "bundle.mjs", text)
+    if made.returncode:
+        raise RuntimeError(f"esbuild failed:\n{made.stdout}")
+    return made.stdout
 
 
 def _sprite() -> str:
@@ -91,7 +95,7 @@ def _sprite() -> str:
 
 
 def _shapes(name: str) -> str:
-    inside = _read(ICON_PACKAGE, f"icons/{name}.svg").split(">", 2)[2].rsplit("</svg>", 1)[0]
+    inside = _read("lucide-static", f"icons/{name}.svg").split(">", 2)[2].rsplit("</svg>", 1)[0]
     return "".join(line.strip().replace(" />", "/>") for line in inside.splitlines())
 
 

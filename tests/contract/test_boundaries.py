@@ -51,7 +51,7 @@ def test_shared_packages_import_only_the_packages_below_them() -> None:
         "pallas_executor": {"pallas_contracts", "pallas_bus", "pallas_runtime"},
         "pallas_lookups": {"pallas_contracts"},
         "pallas_postgres": {"pallas_contracts"},
-        "pallas_mcp_calls": {"pallas_contracts"},
+        "pallas_mcp_calls": set[str](),
         "pallas_outbox": {"pallas_contracts", "pallas_bus", "pallas_postgres"},
         "pallas_credentials": {"pallas_contracts"},
         "pallas_schemas": {"pallas_contracts"},

@@ -47,3 +47,16 @@ def test_the_pool_may_use_all_consumers_but_those_of_workers_and_no_data_of_anot
     assert of_every_team.isdisjoint(rights.publish)
     of_turns = [subject for subject in (*rights.publish, *rights.subscribe) if "turn." in subject]
     assert [subject for subject in of_turns if ".data." not in subject] == []
+
+
+def test_workspaces_reads_all_turns_and_submits_some_but_executes_none() -> None:
+    rights = rights_of("workspaces")
+    assert "$JS.API.DIRECT.GET.TURN_LOG" in rights.publish
+    own = {subject for subject in rights.publish if not subject.startswith("$JS.API.")}
+    assert own == {
+        "pallas.v1.workspace.*.*",
+        "pallas.v1.turn.requested.*.*.*",
+        "pallas.v1.turn.claim.*.*.*",
+        "pallas.v1.object.part.*.*.*.*.*",
+    }
+    assert [subject for subject in rights.publish if "CONSUMER" in subject or "DELETE" in subject] == []

@@ -91,6 +91,7 @@ def test_every_address_in_the_ready_file_answers(stack: Stack) -> None:
     assert ready["gateway"] == ready["gateways"][0] == f"http://127.0.0.1:{stack.base + 20}"
     assert len(ready["gateways"]) == 2
     assert {ready[name] for name in services} == {None}
+    wait_until(lambda: "none: it needs the auth services" in stack.text(), "the line about the console")
     assert [ready[name] for name in executors] == [f"http://127.0.0.1:{stack.base + n}" for n in (38, 39)]
     redis, postgres = (Path(ready["data"], "secrets", f"{name}-password").read_text() for name in SERVERS)
     assert ready["redis"] == f"redis://pallas:{redis}@127.0.0.1:{stack.base + 32}"

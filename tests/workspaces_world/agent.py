@@ -156,6 +156,10 @@ class Agent:
         """The work with this number, as soon as it is there."""
         return (await self.works.count(number))[number - 1]
 
+    def forget(self, work: Work) -> None:
+        """Forget the key of a work, so that the next call with it is a work of its own."""
+        self._by_key = {key: one for key, one in self._by_key.items() if one is not work}
+
     async def start(self) -> None:
         """Listen. What it was called for before is remembered."""
         able = {KEY_META: self._keeps_keys, TEXT_META: self._text}

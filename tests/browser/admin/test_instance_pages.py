@@ -41,7 +41,7 @@ async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Sho
     await page.get_by_role("button", name="Reveal once").click()
     assert jwt not in await kept(page)
     await page.get_by_role("dialog").get_by_role("button", name="Reveal once").click()
-    await expect(page.get_by_label("Team JWT", exact=True)).to_have_text(jwt)
+    await expect(page.get_by_label("JWT", exact=True)).to_have_text(jwt)
     await expect(page.get_by_label("For fastagent.secrets.yaml of the team", exact=True)).to_contain_text(
         f"Bearer {jwt}"
     )
@@ -58,12 +58,12 @@ async def test_a_token_is_shown_once_and_is_gone_when_the_page_is_left(show: Sho
 async def test_a_rotated_token_can_be_seen_again_after_a_warning(show: Show, world: World) -> None:
     instance = await world.provisioned()
     page = await show(f"/instances/{instance}")
-    await page.get_by_role("button", name="Rotate").click()
+    await page.get_by_role("button", name="Rotate team JWT").click()
     await expect(page.get_by_role("dialog")).to_contain_text("stops working at once")
-    await page.get_by_role("dialog").get_by_role("button", name="Rotate token").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Rotate team JWT").click()
     await page.get_by_role("button", name="Reveal once").click()
     await page.get_by_role("dialog").get_by_role("button", name="Reveal once").click()
-    await expect(page.get_by_label("Team JWT", exact=True)).to_have_text(world.mnemosyne.jwts[-1])
+    await expect(page.get_by_label("JWT", exact=True)).to_have_text(world.mnemosyne.jwts[-1])
 
 
 async def test_what_mnemosyne_cannot_be_told_is_shown_with_its_reason_and_tried_again_on_demand(

@@ -13,8 +13,9 @@ PAGE = '<!doctype html><script type="module" src="/assets/app.js"></script>'
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A small console."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small console, whose changes are seen at once."""
+    monkeypatch.setattr("workspaces.http.console.READ_SECONDS", 0.0)
     (tmp_path / "views").mkdir()
     (tmp_path / "index.html").write_text(PAGE)
     (tmp_path / "app.js").write_text("import './views/a.js';\n" * 100)

@@ -1,7 +1,7 @@
 """Builds the service. Without the broker it works, but shows no turns, and its events wait in Postgres."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -76,14 +76,20 @@ async def build(settings: WorkspacesSettings, process: Process) -> AsyncGenerato
         control = await enter(open_control(settings, process, vault, engine, changes, hub, metrics, health))
         broker = Broker()
         await enter(process.running(watch_lag(engine, OUTBOX, metrics.unsent, metrics.lag), "lag of events"))
-        await enter(process.running(_use_broker(settings, process, engine, committed, broker), "events"))
+        using = _use_broker(settings, process, engine, committed, broker, control.has_sent)
+        await enter(process.running(using, "events"))
         chat = await enter(open_chat(process, engine, hub, metrics, agents, control.defaults))
         parts = Parts(settings, process.instance, engine, changes, hub, metrics, access, control, agents, chat, broker)
         yield Workspaces(make_http(parts), parts)
 
 
 async def _use_broker(
-    settings: WorkspacesSettings, process: Process, engine: AsyncEngine, committed: asyncio.Event, broker: Broker
+    settings: WorkspacesSettings,
+    process: Process,
+    engine: AsyncEngine,
+    committed: asyncio.Event,
+    broker: Broker,
+    has_sent: Callable[[str], bool],
 ) -> None:
     """Relay events and hear of teams once the broker is there.
 
@@ -92,5 +98,5 @@ async def _use_broker(
     connecting = connect_when_possible(Access.of(settings), WORKSPACES, instance=process.instance)
     async with connecting as bus, process.ends_when(bus.closed, "connection to the broker"):
         with broker.using(bus):
-            async with process.running(TeamEvents(engine).run(bus), "changes of teams"):
+            async with process.running(TeamEvents(engine, has_sent).run(bus), "changes of teams"):
                 await Relay(bus, engine, OUTBOX, committed, settings.stream_replicas).run()

@@ -1,7 +1,7 @@
 """The errors that cross a boundary between parts of Pallas.
 
 A code is a stable machine word; the message is a sentence for a person and never holds a secret or prompt text.
-Each boundary (bus verdict, HTTP status, MCP result) maps the five kinds below once, and walks `__cause__` chains
+Each boundary (bus verdict, HTTP status, MCP result) maps the kinds below once, and walks `__cause__` chains
 with `find_error`, so a wrapped error keeps its meaning.
 """
 
@@ -63,6 +63,13 @@ class Unavailable(PallasError):
 
     kind = "unavailable"
     default_code = "unavailable"
+
+
+class BadGateway(PallasError):
+    """A server of others that is needed refuses, or answers what cannot be used."""
+
+    kind = "bad_gateway"
+    default_code = "bad_gateway"
 
 
 def find_error(error: BaseException) -> PallasError | None:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from tests.integration.workspaces.agents.conftest import API, Town
+from tests.integration.workspaces.control.world import a_world
 from tests.waiting import eventually, soon
+from tests.workspaces_world.foreign.raw_agents import RawAgents
+from tests.workspaces_world.registry import entry
 
 from workspaces.agents import health as health_room
 from workspaces.live.hub import ALL
@@ -159,3 +162,17 @@ async def test_a_token_that_cannot_be_read_is_an_error_and_stops_nothing(town: T
     book = town.world.lab.service.parts.agents.health
     await eventually(lambda: "encrypted" in (book.of(instance, name).message or ""))
     await town.world.http.delete(f"{API}/pallas/{instance}")
+
+
+async def test_an_agent_is_reached_at_the_origin_that_is_set_for_the_one_of_its_registry(database: str) -> None:
+    async with RawAgents() as agents:
+        published, name = "https://agents.example.com", "far"
+        async with a_world(database, health_interval="3600", origins=f"{published}={agents.base}") as world:
+            url = agents.url(name).replace(agents.base, published)
+            remotes = [{"type": "streamable-http", "url": url}]
+            world.registry.servers[:] = [entry(f"test/{name}", remotes=remotes)]
+            instance = await world.register()
+            await agents.until_called(name)
+            book = world.lab.service.parts.agents.health
+            await eventually(lambda: book.of(instance, name).status == "ok")
+            assert [agent["url"] for agent in (await world.instance(instance))["agents"]] == [url]

@@ -14,6 +14,7 @@ from tests.integration.workspaces.lab import API
 from tests.waiting import Collected
 from tests.workspaces_world.agent import Agent
 
+from workspaces.live.hub import ALL, Hub
 from workspaces.tables import AgentConnection, Assignment, PallasInstance, Workspace
 
 
@@ -166,6 +167,7 @@ async def attach(
                     **capabilities,
                 )
             )
+        await Hub.tell_in(session, ALL, "agents", {})
         await session.commit()
     return instance
 

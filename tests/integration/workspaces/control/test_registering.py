@@ -9,7 +9,6 @@ from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API
 from tests.workspaces_world.registry import DOCUMENT, LINK_LOCAL, Mode, entry
 
-
 ACTIONS = ("refresh", "reveal", "rotate", "provision", "check")
 
 

@@ -1,4 +1,4 @@
-"""Whatever happened, in whichever order: when it is quiet, Mnemosyne knows what holds here, and every status is true."""
+"""Whatever happened, in any order: when it is quiet, Mnemosyne knows what holds here, and every status is true."""
 
 import asyncio
 import os

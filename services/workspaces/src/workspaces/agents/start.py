@@ -48,7 +48,7 @@ async def open_agents(
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(AgentCalls(transport))
         icons = await stack.enter_async_context(Icons(engine, policy))
-        targets = Targets(engine, vault, settings.agent_token)
+        targets = Targets(engine, vault, settings.agent_token, settings.origins)
         book = HealthBook(calls.health, hub, metrics.agent_health, defaults.health_interval)
         poller = Poller(book, targets, hub, interval)
         await stack.enter_async_context(process.running(poller.run(), "health of agents"))

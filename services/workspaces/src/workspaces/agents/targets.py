@@ -12,6 +12,7 @@ from pallas_contracts.errors import NotFound, PallasError
 from pallas_mcp_calls.model import Target
 from pallas_postgres.engine import postgres_errors, reading
 from workspaces.mnemosyne.vault import Vault
+from workspaces.origins import Origins, reached
 from workspaces.tables import PallasInstance
 
 
@@ -32,9 +33,13 @@ class Agent:
 
 
 class Targets:
-    """Reads agents from the database. `default` is the bearer for agents whose instance has none."""
+    """Reads agents from the database. `default` is the bearer for agents whose instance has none.
 
-    def __init__(self, engine: AsyncEngine, vault: Vault, default: SecretStr | None) -> None:
+    A target's address is where this service reaches the agent, which may be elsewhere than its registry says.
+    """
+
+    def __init__(self, engine: AsyncEngine, vault: Vault, default: SecretStr | None, origins: Origins = ()) -> None:
+        self._origins = origins
         self._engine = engine
         self._vault = vault
         self._default = default.get_secret_value() if default is not None else None
@@ -61,7 +66,7 @@ class Targets:
             row = await session.get(PallasInstance, instance_id)
         for agent in row.agents if row is not None else ():
             if row is not None and agent["server_id"] == server_id:
-                return Target(agent["url"], self._token(row))
+                return self._target(agent["url"], self._token(row))
         raise NotFound("there is no such agent in a registered instance", code="no_agent")
 
     def _agents(self, row: PallasInstance) -> Iterator[Agent]:
@@ -71,8 +76,11 @@ class Targets:
             token, readable = None, False
         stored: dict[str, Any]
         for stored in row.agents:
-            target = Target(stored["url"], token) if readable else None
+            target = self._target(stored["url"], token) if readable else None
             yield Agent(row.id, row.name, stored["server_id"], stored["title"], target)
+
+    def _target(self, url: str, token: str | None) -> Target:
+        return Target(reached(url, self._origins), token)
 
     def _token(self, row: PallasInstance) -> str | None:
         sealed = row.agent_token_encrypted

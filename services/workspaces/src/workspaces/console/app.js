@@ -9,12 +9,22 @@ import { Confirm } from "./parts/dialog.js";
 import { Shell } from "./parts/shell.js";
 import { Toaster } from "./parts/toast.js";
 
+const CHAT = {
+  view: "workspace",
+  section: "workspaces",
+  styles: ["chat.css", "markdown.css"],
+  modules: [
+    ...["agents", "chat", "composer", "conversations", "drafts", "fields", "images", "message", "model", "picker", "question", "streamed", "thinking", "transcript", "window"].map((name) => `chat/${name}.js`),
+    "parts/combobox.js", "parts/markdown.js", "parts/time.js", "parts/units.js", "text/highlight.js", "text/markdown.js", "vendor/text.js",
+  ],
+};
+
 /** @type {import("./router.js").RouteDefinition[]} */
 const ROUTES = [
   { path: "/login", view: "login" },
   { path: "/", section: "workspaces", view: "workspaces" },
-  { path: "/workspaces/:ws", section: "workspaces", styles: ["chat.css", "markdown.css"], view: "workspace" },
-  { path: "/workspaces/:ws/conversations/:c", section: "workspaces", styles: ["chat.css", "markdown.css"], view: "workspace" },
+  { path: "/workspaces/:ws", ...CHAT },
+  { path: "/workspaces/:ws/conversations/:c", ...CHAT },
   { path: "/workspaces/:ws/settings", section: "workspaces", styles: ["admin.css"], view: "teams" },
   { path: "/instances", section: "instances", styles: ["admin.css"], view: "instances" },
   { path: "/instances/:id", section: "instances", styles: ["admin.css"], view: "instance" },
@@ -47,8 +57,8 @@ function Page() {
     if (!definition) return undefined;
     let current = true;
     setError("");
-    Promise.all([import(`./views/${definition.view}.js`), ...(definition.styles ?? []).map(style)]).then(
-      ([module]) => current && setView({ View: module.default, name: definition.view }),
+    load(definition).then(
+      (module) => current && setView({ View: module.default, name: definition.view }),
       () => current && setError("This page could not be loaded. Pallas may have been updated: load the page again."),
     );
     return () => void (current = false);
@@ -59,14 +69,26 @@ function Page() {
   return html`<${view.View} params=${shown.params} query=${shown.query} />`;
 }
 
-/** Load one more style sheet, once. @param {string} name */
-function style(name) {
-  const href = asset(name);
-  if (document.querySelector(`link[href="${href}"]`)) return undefined;
-  return new Promise((resolve, reject) => {
-    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href, onload: resolve, onerror: reject });
-    document.head.append(link);
+/** The module of a view, once its style sheets are there. @param {import("./router.js").RouteDefinition} definition */
+async function load({ view, styles = [], modules = [] }) {
+  const loading = [import(`./views/${view}.js`), ...styles.map((name) => link("stylesheet", name))];
+  for (const name of modules) void link("modulepreload", name);
+  return (await Promise.all(loading))[0];
+}
+
+/** @type {Map<string, Promise<unknown>>} */
+const links = new Map();
+
+/** Have the browser load one more file, once. @param {"stylesheet" | "modulepreload"} rel @param {string} name */
+function link(rel, name) {
+  const known = links.get(name);
+  if (known) return known;
+  const loaded = new Promise((resolve, reject) => {
+    document.head.append(Object.assign(document.createElement("link"), { rel, href: asset(name), onload: resolve, onerror: reject }));
   });
+  loaded.catch(() => links.delete(name));
+  links.set(name, loaded);
+  return loaded;
 }
 
 const loadWorkspaces = () =>
@@ -96,5 +118,9 @@ async function start() {
 }
 
 startRouter(ROUTES);
-render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
+const first = route.peek();
+if (first) load(first.definition).catch(() => undefined); // its failure is shown where it is needed
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.replaceChildren(); // the sign that was shown meanwhile
+render(html`<${App} />`, root);
 void start();

@@ -1,17 +1,17 @@
 // What every other file needs of the vendored libraries, in one place.
-import { h } from "./vendor/preact.js";
-import htm from "./vendor/htm.js";
+import { h, htm } from "./vendor/ui.js";
 
-/** @typedef {import("./vendor/preact.js").ComponentChildren} Children */
-/** @typedef {import("./vendor/preact.js").VNode<any>} View */
-/** @template T @typedef {import("./vendor/signals.js").Signal<T>} Signal */
+/** @typedef {import("./vendor/ui.js").ComponentChildren} Children */
+/** @typedef {import("./vendor/ui.js").VNode<any>} View */
+/** @template T @typedef {import("./vendor/ui.js").Signal<T>} Signal */
 
 /** JSX as a template: html`<p class="x">${text}</p>`, components as html`<${Button} kind="primary" />`. */
 export const html = /** @type {(strings: TemplateStringsArray, ...values: unknown[]) => View} */ (htm.bind(h));
 
-export { render, Fragment } from "./vendor/preact.js";
-export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
-export { batch, computed, effect, signal, untracked, useComputed, useSignal, useSignalEffect } from "./vendor/signals.js";
+export {
+  Fragment, batch, computed, effect, render, signal, untracked, useCallback, useComputed, useEffect, useId, useLayoutEffect, useMemo, useRef,
+  useSignal, useSignalEffect, useState,
+} from "./vendor/ui.js";
 
 /**
  * The class names that are not empty, joined.

@@ -20,7 +20,8 @@ type HealthOf = Callable[[str, str], HealthView]
 class Control:
     """What the routes of instances, workspaces, hooks and settings need.
 
-    `library` is the name and the address of Mnemosyne's MCP server, as teams are told to use it.
+    `library` is the name and the address of Mnemosyne's MCP server, as teams are told to use it. `has_sent` says
+    whether this replica has sent a request with a correlation id to Mnemosyne.
     """
 
     engine: AsyncEngine
@@ -32,3 +33,4 @@ class Control:
     health: HealthOf
     defaults: SettingsView
     library: tuple[str, str | None]
+    has_sent: Callable[[str], bool]

@@ -53,4 +53,4 @@ async def open_control(
         await enter(process.running(reconciler.run(), "reconciler"))
         now = Now(engine, changes, leases, settler)
         library = settings.library_server, settings.library_url
-        yield Control(engine, changes, vault, refresher, now, reconciler, health, defaults, library)
+        yield Control(engine, changes, vault, refresher, now, reconciler, health, defaults, library, teams.has_sent)

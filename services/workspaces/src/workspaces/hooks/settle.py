@@ -130,6 +130,8 @@ class Settler:
             return False
         if not team.active:
             raise TeamGone(GONE)
+        if current is False and (state.believed or {}).get("jwt_is_current") is not False:
+            ended.data["drift"] = "the JWT was rotated elsewhere"
         if team.workspace_ids != state.workspace_ids:
             ended.data["drift"] = "Mnemosyne has other workspaces"
         return True

@@ -5,6 +5,9 @@ workspaces again. Without a broker, and with another Mnemosyne, the next cycle n
 """
 
 import logging
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -16,35 +19,48 @@ from pallas_bus.transport.follow import follow
 from pallas_bus.transport.reads import Record
 from pallas_contracts.auth import LifecycleChanged
 from pallas_contracts.catalog import CHANGES, LIFECYCLE_CHANGED
-from pallas_postgres.engine import postgres_errors
-from workspaces.hooks.reconciler import make_due_for_reconciler
+from pallas_postgres.engine import postgres_errors, reading
+from workspaces.hooks.reconciler import ACCOUNT, make_due_for_reconciler
 from workspaces.hooks.state import load
 from workspaces.model import Who
-from workspaces.tables import DueHook, RetiredTeam
+from workspaces.tables import Change, RetiredTeam
 
 log = logging.getLogger(__name__)
 
+RECENT = 1000
+"""Among so many changes are those of other replicas that events may be about."""
 
-@dataclass(frozen=True)
+
+@dataclass
 class TeamEvents:
-    """Follows the changes of teams."""
+    """Follows the changes of teams. `has_sent` says whether this replica has sent a request with a correlation id."""
 
     engine: AsyncEngine
+    has_sent: Callable[[str], bool]
+    _made: str = ""
+    _position: int = 0
 
     async def run(self, bus: Bus) -> None:
         """Follow until cancelled."""
         await follow(bus, CHANGES, LIFECYCLE_CHANGED.template.filter(kind="team"), self)
 
     async def begin(self, made: str, last: int) -> int:
-        """Begin with the next change: the reconciler finds what was changed before."""
+        """The position after which to go on. At the start, and in a new stream, all teams are looked at instead."""
+        if made == self._made and self._position <= last:
+            return self._position
+        async with postgres_errors(), AsyncSession(self.engine) as session:
+            await make_due_for_reconciler(session, Who(ACCOUNT, uuid.uuid4().hex))
+            await session.commit()
+        self._made, self._position = made, last
         return last
 
     async def take(self, record: Record) -> None:
         """Have a team of ours looked at, unless it was changed to what it should be."""
-        try:
-            event = LifecycleChanged.model_validate_json(record.data)
-        except ValidationError:
-            return
+        with suppress(ValidationError):
+            await self._take(LifecycleChanged.model_validate_json(record.data))
+        self._position = record.seq
+
+    async def _take(self, event: LifecycleChanged) -> None:
         if not await self._is_different(event):
             return
         log.info("a team was changed in Mnemosyne", extra={"team": event.id, "action": event.action})
@@ -53,24 +69,19 @@ class TeamEvents:
             await session.commit()
 
     async def _is_different(self, event: LifecycleChanged) -> bool:
-        """Whether a team is ours, and the change is not one that this service makes or wants."""
+        """Whether a team is ours, and was changed by others to what it should not be."""
+        if self.has_sent(event.correlation):
+            return False
         state = (await load(self.engine, [event.id])).get(event.id)
-        if state is None:
-            return event.data.get("active") is True and await self._is_retired(event.id)
-        if event.action == "workspaces_updated":
-            return set(event.data.get("workspace_ids") or ()) != set(state.workspace_ids)
-        return not await self._is_under_way(event)
-
-    async def _is_retired(self, team_id: str) -> bool:
-        async with postgres_errors(), AsyncSession(self.engine) as session:
-            return await session.get(RetiredTeam, team_id) is not None
-
-    async def _is_under_way(self, event: LifecycleChanged) -> bool:
-        """Whether some replica speaks with Mnemosyne about the team for the same request."""
-        async with postgres_errors(), AsyncSession(self.engine) as session:
-            leased = DueHook.instance_id == event.id, DueHook.owner.is_not(None)
-            found = select(DueHook.correlation).where(*leased)
-            return await session.scalar(found) == event.correlation
+        pushed = set(event.data.get("workspace_ids") or ()) if event.action == "workspaces_updated" else None
+        if state is not None and pushed == set(state.workspace_ids):
+            return False
+        async with reading(self.engine) as session:
+            if state is None and await session.get(RetiredTeam, event.id) is None:
+                return False
+            recent = select(Change.correlation).order_by(Change.number.desc()).limit(RECENT).subquery()
+            ours = select(recent.c.correlation).where(recent.c.correlation == event.correlation).limit(1)
+            return await session.scalar(ours) is None
 
     def caught_up(self) -> None:
         """Nothing to do."""

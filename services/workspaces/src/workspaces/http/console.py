@@ -6,6 +6,8 @@
 import gzip
 import hashlib
 import mimetypes
+import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,6 +21,8 @@ from pallas_runtime.http.problems import problem
 
 ROOT = Path(str(files("workspaces") / "console"))
 ASSETS = "/assets/"
+READ_SECONDS = 1.0
+"""How often it is looked whether files have changed, while there are requests."""
 INDEX = "index.html"
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -55,6 +59,8 @@ class Console:
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
         self._files = dict[str, _File]()
+        self._read_changed()
+        self._index = self._made_index()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -64,34 +70,40 @@ class Console:
         path = scope["path"]
         if scope["method"] not in ("GET", "HEAD"):
             return problem(405, "method not allowed", "method")
-        self._read_changed()
+        if time.monotonic() - self._read_at >= READ_SECONDS and self._read_changed():
+            self._index = self._made_index()
         if not path.startswith(ASSETS):
-            return self._sent(self._index(), scope, "no-cache")
+            return self._sent(self._index, scope, "no-cache")
         given, _, name = path.removeprefix(ASSETS).partition("/")
-        version = self._version()
-        if given == version and (found := self._files.get(name)):
+        if given == self._version and (found := self._files.get(name)):
             return self._sent(found, scope, "public, max-age=31536000, immutable")
         # A page of another version gets what there is now, and asks again.
         found = self._files.get(path.removeprefix(ASSETS)) or self._files.get(name)
         return self._sent(found, scope, "no-cache") if found else problem(404, "no such file", "not_found")
 
-    def _read_changed(self) -> None:
-        there = {str(path.relative_to(self._root)): path for path in self._root.rglob("*") if path.is_file()}
-        for name in self._files.keys() - there.keys():
+    def _read_changed(self) -> bool:
+        """Read the files that have changed. Returns whether there were any."""
+        self._read_at = time.monotonic()
+        walked = [Path(folder) / name for folder, _, names in os.walk(self._root) for name in names]
+        there = {str(path.relative_to(self._root)): path for path in walked}
+        gone = self._files.keys() - there.keys()
+        for name in gone:
             del self._files[name]
+        changed = bool(gone)
         for name, path in there.items():
             known, status = self._files.get(name), path.stat()
             if known is None or known.stamp != (status.st_mtime_ns, status.st_size):
                 self._files[name] = _made(name, path.read_bytes(), (status.st_mtime_ns, status.st_size))
+                changed = True
+        return changed
 
-    def _version(self) -> str:
+    def _made_index(self) -> _File:
+        """The page, with the version of the files in their addresses."""
         tags = "".join(f"{name}{file.etag}" for name, file in sorted(self._files.items()))
-        return hashlib.sha256(tags.encode()).hexdigest()[:12]
-
-    def _index(self) -> _File:
+        self._version = hashlib.sha256(tags.encode()).hexdigest()[:12]
         index = self._files.get(INDEX)
         text = index.content if index else _NO_CONSOLE
-        return _made(INDEX, text.replace(ASSETS.encode(), f"{ASSETS}{self._version()}/".encode()), (0, 0))
+        return _made(INDEX, text.replace(ASSETS.encode(), f"{ASSETS}{self._version}/".encode()), (0, 0))
 
     def _sent(self, file: _File, scope: Scope, caching: str) -> Response:
         asked = Headers(scope=scope)

@@ -1,6 +1,6 @@
 """What can go wrong with a request to Mnemosyne. No message has anything of an answer's body."""
 
-from pallas_contracts.errors import PallasError, Unavailable
+from pallas_contracts.errors import BadGateway, Unavailable
 
 
 class MnemosyneAway(Unavailable):
@@ -16,10 +16,9 @@ class MnemosyneAway(Unavailable):
         self.sent = sent
 
 
-class MnemosyneRefused(PallasError):
+class MnemosyneRefused(BadGateway):
     """Mnemosyne refuses the request, and would refuse it again."""
 
-    kind = "bad_gateway"
     default_code = "mnemosyne_refused"
 
 

@@ -6,6 +6,7 @@ elsewhere.
 
 import asyncio
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -13,11 +14,13 @@ import httpx2
 from pydantic import SecretStr
 from pydantic_core import from_json
 
+from workspaces.certificates import trusted
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
 
 ACCOUNT = "daedalus-service"
 PATH = "/mcp_server/api/teams/"
 SECONDS = 10.0
+REMEMBERED = 1000
 LARGEST = 4 * 1024 * 1024
 _JWT = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")
 _RETRY = frozenset((408, 425, 429))
@@ -71,7 +74,9 @@ def open_teams_client(password: SecretStr | None) -> httpx2.AsyncClient:
     """A client with the service's account."""
     auth = httpx2.BasicAuth(ACCOUNT, password.get_secret_value() if password is not None else "")
     limits = httpx2.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=2.0)
-    return httpx2.AsyncClient(auth=auth, timeout=SECONDS, limits=limits, trust_env=False, follow_redirects=False)
+    return httpx2.AsyncClient(
+        auth=auth, timeout=SECONDS, limits=limits, verify=trusted(), trust_env=False, follow_redirects=False
+    )
 
 
 class HttpTeams(Teams):
@@ -80,6 +85,11 @@ class HttpTeams(Teams):
     def __init__(self, http: httpx2.AsyncClient, base: str) -> None:
         self._http = http
         self._base = f"{base.rstrip('/')}{PATH}"
+        self._sent = deque[str](maxlen=REMEMBERED)
+
+    def has_sent(self, correlation: str) -> bool:
+        """Whether one of the last requests that change something had this correlation id."""
+        return correlation in self._sent
 
     async def post(self, team_id: str, name: str, *, correlation: str) -> str | None:
         answer = await self._request("POST", "", correlation, {"id": team_id, "name": name})
@@ -118,6 +128,8 @@ class HttpTeams(Teams):
     ) -> dict[str, Any]:
         """Send a request and return the JSON object of its answer, which may be `empty`."""
         headers = {"accept": "application/json", "x-request-id": correlation}
+        if method != "GET":
+            self._sent.append(correlation)
         try:
             async with asyncio.timeout(SECONDS):
                 answer = await self._http.request(method, f"{self._base}{path}", json=body, headers=headers)

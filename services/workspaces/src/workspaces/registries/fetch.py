@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 import httpx2
 from pydantic_core import from_json
 
-from pallas_contracts.errors import PallasError, Rejected
+from pallas_contracts.errors import BadGateway, Rejected
 from workspaces.origins import Origins, reached
 from workspaces.registries.guard import Forbidden, GuardedTransport
 from workspaces.registries.policy import Policy
@@ -20,10 +20,9 @@ REDIRECTS = 3
 _HEADERS = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "pallas-workspaces"}
 
 
-class RegistryUnreachable(PallasError):
+class RegistryUnreachable(BadGateway):
     """A registry does not answer, or not with its document."""
 
-    kind = "bad_gateway"
     default_code = "registry_unreachable"
 
 

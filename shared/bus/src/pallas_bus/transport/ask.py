@@ -21,7 +21,16 @@ from pallas_bus.transport.traces import (
     tracer,
 )
 from pallas_contracts.contract import Question
-from pallas_contracts.errors import Conflict, Denied, NotFound, PallasError, Rejected, Unavailable, find_error
+from pallas_contracts.errors import (
+    BadGateway,
+    Conflict,
+    Denied,
+    NotFound,
+    PallasError,
+    Rejected,
+    Unavailable,
+    find_error,
+)
 from pallas_contracts.message import Message
 
 log = logging.getLogger(__name__)
@@ -77,7 +86,9 @@ class Answering(Service):
 
 type Answer[Q: Message, A: Message] = Callable[[Q], Awaitable[A]]
 
-_KINDS: dict[str, type[PallasError]] = {kind.kind: kind for kind in (Rejected, NotFound, Denied, Conflict, Unavailable)}
+_KINDS: dict[str, type[PallasError]] = {
+    kind.kind: kind for kind in (Rejected, NotFound, Denied, Conflict, Unavailable, BadGateway)
+}
 
 
 def kind_of(word: str) -> type[PallasError]:

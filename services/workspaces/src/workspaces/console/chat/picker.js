@@ -1,5 +1,5 @@
 // Which agent gets the next message.
-import { html } from "../lib.js";
+import { html, useState } from "../lib.js";
 import { HealthBadge, Icon, healthOf } from "../parts/basic.js";
 import { Combobox } from "../parts/combobox.js";
 import { keyOf } from "./agents.js";
@@ -7,8 +7,11 @@ import { keyOf } from "./agents.js";
 /** @typedef {import("../answers").AgentView} AgentView */
 
 /** The agent's own icon, or a sign in its place. @param {{icon: string | null | undefined, size?: number}} props */
-export const AgentIcon = ({ icon, size = 20 }) => html`<span class="agent-icon" style=${{ "--size": `${size}px` }}>
-  ${icon ? html`<img src=${icon} alt="" width=${size} height=${size} loading="lazy" />` : html`<${Icon} name="bot" size=${Math.round(size * 0.7)} />`}</span>`;
+export function AgentIcon({ icon, size = 20 }) {
+  const [broken, setBroken] = useState(/** @type {string | null} */ (null));
+  return html`<span class="agent-icon" style=${{ "--size": `${size}px` }}>${icon && icon !== broken
+    ? html`<img src=${icon} alt="" width=${size} height=${size} onError=${() => setBroken(icon)} />` : html`<${Icon} name="bot" size=${Math.round(size * 0.7)} />`}</span>`;
+}
 
 const Vision = () => html`<span class="vision" title="Can see images"><${Icon} name="eye" size=${14} /><span class="visually-hidden">can see images</span></span>`;
 

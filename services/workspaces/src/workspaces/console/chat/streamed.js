@@ -2,12 +2,13 @@
 import { signal } from "../lib.js";
 import { continued } from "../text/markdown.js";
 
-/** `offset` counts UTF-16 code units. @typedef {{attempt: number, offset: number, text: string}} Piece */
+/** `offset` counts UTF-16 code units; each restart of an attempt begins at 0 again. @typedef {{attempt: number, restarts?: number, offset: number, text: string}} Piece */
 
 export class Streamed {
   /** The blocks so far. @type {import("../lib.js").Signal<string[]>} */
   html = signal([]);
   attempt = 0;
+  restarts = 0;
   length = 0;
   waiting = "";
   /** @type {import("../text/markdown.js").Blocks} */
@@ -15,10 +16,11 @@ export class Streamed {
   frame = 0;
 
   /** @param {Piece} piece */
-  add({ attempt, offset, text }) {
-    if (attempt < this.attempt) return;
-    if (attempt > this.attempt) this.clear();
+  add({ attempt, restarts = 0, offset, text }) {
+    if (attempt < this.attempt || (attempt === this.attempt && restarts < this.restarts)) return;
+    if (attempt > this.attempt || restarts > this.restarts) this.clear();
     this.attempt = attempt;
+    this.restarts = restarts;
     const more = text.slice(this.length - offset);
     if (offset > this.length || !more) return; // one got lost, or it is known; the message itself will have all
     this.waiting += more;

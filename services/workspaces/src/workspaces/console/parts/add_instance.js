@@ -16,14 +16,14 @@ export function AddInstance({ onClose, onAdded }) {
     setBusy(true);
     setFault(null);
     try {
-      onAdded(await post("/pallas", { registry_url: value("registry_url"), name: value("name"), agent_token: value("agent_token") }));
+      onAdded(await post("/pallas", { registry_url: value("registry_url"), name: value("name"), agent_token: value("agent_token"), id: value("id") }));
     } catch (error) {
       setFault(error instanceof ApiError ? error : new ApiError(0, { error: sentence(error) }));
       setBusy(false);
     }
   };
   const faultOf = (/** @type {string} */ name) => (fault?.field === name ? sentence(fault) : null);
-  const elsewhere = fault && !["registry_url", "name", "agent_token"].includes(fault.field ?? "");
+  const elsewhere = fault && !["registry_url", "name", "agent_token", "id"].includes(fault.field ?? "");
   return html`<${Dialog} title="Add a Pallas instance" onClose=${onClose}><form onSubmit=${add}>
     <div class="dialog-body">
       <${Field} label="Registry URL" for=${`${id}-url`} error=${faultOf("registry_url")}
@@ -35,6 +35,9 @@ export function AddInstance({ onClose, onAdded }) {
         <input id=${`${id}-name`} name="name" autocomplete="off" maxlength="200" placeholder="Research" aria-describedby=${`${id}-name-hint`} /><//>
       <${Field} label="Agent token" for=${`${id}-token`} error=${faultOf("agent_token")} hint="Only if its gateway asks for a bearer. It is stored encrypted and never shown again.">
         <input id=${`${id}-token`} name="agent_token" type="password" autocomplete="off" aria-describedby=${`${id}-token-hint`} /><//>
+      <details class="more-fields" open=${fault?.field === "id" || undefined}><summary>Mnemosyne has the team already</summary>
+        <${Field} label="Team id" for=${`${id}-id`} error=${faultOf("id")} hint="The instance becomes this team, and its JWT is replaced.">
+          <input id=${`${id}-id`} name="id" autocomplete="off" spellcheck="false" placeholder="4b6f3c1e-8f0a-4f6b-9d51-6c2f0e7a9b34" aria-describedby=${`${id}-id-hint`} /><//></details>
       ${elsewhere && html`<${Banner} tone="bad">${sentence(fault)}<//>`}
     </div>
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy}>Add instance<//></footer>

@@ -45,5 +45,5 @@ const What = (run) => html`<div><div title=${run.hook}>${hookInWords(run.hook)}<
 /** What was done, in a few words. @param {Run} run */
 function factsOf({ data }) {
   const ids = Array.isArray(data.workspace_ids) ? data.workspace_ids : null;
-  return [ids && counted(ids.length, "workspace"), data.jwt === "new" && "new token", data.drift].filter((fact) => typeof fact === "string");
+  return [ids && counted(ids.length, "workspace"), data.jwt === "new" && "new JWT", data.drift].filter((fact) => typeof fact === "string");
 }

@@ -1,6 +1,6 @@
 // Dialogs of an instance: its name, its agent token, and its end.
 import { html, useId, useState } from "../lib.js";
-import { patch, path, remove, sentence } from "../api.js";
+import { ApiError, patch, path, remove, sentence } from "../api.js";
 import { Banner, Button, Field } from "./basic.js";
 import { Dialog } from "./dialog.js";
 import { toast } from "./toast.js";
@@ -12,6 +12,7 @@ import { toast } from "./toast.js";
 function useAction(act, onClose) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
+  const [field, setField] = useState("");
   const run = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setBusy(true);
@@ -21,36 +22,43 @@ function useAction(act, onClose) {
       onClose();
     } catch (fault) {
       setError(sentence(fault));
+      setField((fault instanceof ApiError && fault.field) || "");
       setBusy(false);
     }
   };
-  return { busy, error, run };
+  return { busy, error, field, run };
 }
 
 /** @param {Event} event */
 const textOf = (event) => /** @type {HTMLInputElement} */ (event.target).value;
 
 /** @param {Props} props */
-export function RenameDialog({ instance, onClose, onDone }) {
+export function EditDialog({ instance, onClose, onDone }) {
   const id = useId();
   const [name, setName] = useState(instance.name);
-  const { busy, error, run } = useAction(async () => onDone(await patch(path`/pallas/${instance.id}`, { name })), onClose);
-  return html`<${Dialog} title="Rename the instance" onClose=${onClose}><form onSubmit=${run}>
-    <div class="dialog-body"><${Field} label="Name" for=${id} error=${error} hint="It stands in front of each of its agents, and Mnemosyne gets it too.">
-      <input id=${id} value=${name} required maxlength="200" autofocus dir="auto" onInput=${(/** @type {Event} */ event) => setName(textOf(event))} /><//></div>
-    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy} disabled=${!name.trim()}>Rename<//></footer></form><//>`;
+  const [url, setUrl] = useState(instance.registry_url);
+  const changed = { ...(name.trim() !== instance.name && { name: name.trim() }), ...(url.trim() !== instance.registry_url && { registry_url: url.trim() }) };
+  const { busy, error, field, run } = useAction(async () => onDone(await patch(path`/pallas/${instance.id}`, changed)), onClose);
+  return html`<${Dialog} title="Edit the instance" onClose=${onClose}><form onSubmit=${run}>
+    <div class="dialog-body">
+      <${Field} label="Name" for=${`${id}-name`} error=${field === "name" && error} hint="It stands in front of each of its agents. Mnemosyne keeps the name that the team was made with.">
+        <input id=${`${id}-name`} value=${name} required maxlength="200" autofocus dir="auto" onInput=${(/** @type {Event} */ event) => setName(textOf(event))} /><//>
+      <${Field} label="Registry URL" for=${`${id}-url`} error=${field === "registry_url" && error} hint="For an instance that has moved. It stays the same team, with its JWT and its workspaces.">
+        <input id=${`${id}-url`} value=${url} required spellcheck="false" inputmode="url" onInput=${(/** @type {Event} */ event) => setUrl(textOf(event))} /><//>
+      ${error && !["name", "registry_url"].includes(field) && html`<${Banner} tone="bad">${error}<//>`}</div>
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${busy} disabled=${!name.trim() || !url.trim() || !Object.keys(changed).length}>Save<//></footer></form><//>`;
 }
 
 /** @param {Props} props */
 export function AgentTokenDialog({ instance, onClose, onDone }) {
   const id = useId();
   const [token, setToken] = useState("");
-  const save = async (/** @type {string | null} */ value) => {
+  const save = async (/** @type {string} */ value) => {
     onDone(await patch(path`/pallas/${instance.id}`, { agent_token: value }));
     toast(value ? "The agent token is stored." : "The agent token was removed.");
   };
   const { busy, error, run } = useAction(() => save(token), onClose);
-  const drop = useAction(() => save(null), onClose);
+  const drop = useAction(() => save(""), onClose);
   return html`<${Dialog} title="Agent token" onClose=${onClose}><form onSubmit=${run}>
     <div class="dialog-body"><${Field} label="Token" for=${id} error=${error || drop.error}
       hint="The bearer with which this console calls the agents, if their gateway asks for one. It is stored encrypted and never shown again.">
@@ -69,7 +77,7 @@ export function DeleteDialog({ instance, onClose, onDone }) {
     onDone();
   }, onClose);
   return html`<${Dialog} title=${`Delete ${instance.name}?`} onClose=${onClose}><form onSubmit=${run}>
-    <div class="dialog-body"><p>Its agents leave all workspaces, its team is retired in Mnemosyne, and its token stops working. This cannot be undone: registered anew, it is another team.</p>
+    <div class="dialog-body"><p>Its agents leave all workspaces, its team is retired in Mnemosyne, and its JWT stops working. This cannot be undone: registered anew, it is another team.</p>
       <${Field} label=${html`Type <b dir="auto">${instance.name}</b> to confirm`} for=${id}>
         <input id=${id} value=${typed} autocomplete="off" autofocus dir="auto" onInput=${(/** @type {Event} */ event) => setTyped(textOf(event))} /><//>
       ${error && html`<${Banner} tone="bad">${error}<//>`}</div>

@@ -9,9 +9,9 @@ import { toast } from "./toast.js";
 /** @typedef {import("../answers").Revealed} Revealed */
 
 const STATES = {
-  none: ["lock", "There is no token yet. Mnemosyne makes one when it creates the team."],
-  ready: ["key-round", "A token is ready. It can be shown once; copy it into the team's secrets then."],
-  revealed: ["eye-off", "The token was shown and cannot be shown again. Rotate it to get another one."],
+  none: ["lock", "There is no JWT yet. Mnemosyne makes one when it creates the team."],
+  ready: ["key-round", "A JWT is ready. It can be shown once; copy it into the team's secrets then."],
+  revealed: ["eye-off", "The JWT was shown and cannot be shown again. Rotate it to get another one."],
 };
 
 /** @param {{instance: Instance, onChanged: (instance: Instance) => void}} props */
@@ -24,8 +24,8 @@ export function TeamToken({ instance, onChanged }) {
   }, []);
   useEffect(() => setShown(null), [instance.id]);
   const reveal = () => confirm({
-    title: "Show the team token?",
-    text: "It is shown once. Have the team's secrets file at hand: when you leave this page, the token is gone and only rotating makes another one.",
+    title: "Show the team JWT?",
+    text: "It is shown once. Have the team's secrets file at hand: when you leave this page, it is gone, and only rotating makes another one.",
     action: "Reveal once",
     act: async () => {
       setShown(await post(path`/pallas/${instance.id}/reveal`));
@@ -33,21 +33,21 @@ export function TeamToken({ instance, onChanged }) {
     },
   });
   const rotate = () => confirm({
-    title: `Rotate the token of ${instance.name}?`,
-    text: "The old token stops working at once. Until the new one is in the team's secrets, its agents cannot reach Mnemosyne.",
-    action: "Rotate token",
+    title: `Rotate the JWT of ${instance.name}?`,
+    text: "The old JWT stops working at once. Until the new one is in the team's secrets, its agents cannot reach Mnemosyne.",
+    action: "Rotate team JWT",
     danger: true,
     act: async () => {
       setShown(null);
       onChanged(await post(path`/pallas/${instance.id}/rotate`));
-      toast("The token was rotated. The new one can be revealed once.");
+      toast("The JWT was rotated. The new one can be revealed once.");
     },
   });
   const [icon, text] = STATES[instance.jwt] ?? STATES.none;
   return html`<section class="card" aria-labelledby="token-title">
-    <header><h2 id="token-title" class="grow">Team token</h2>
+    <header><h2 id="token-title" class="grow">Team JWT</h2>
       ${instance.jwt === "ready" && !shown && html`<${Button} kind="primary" icon="eye" onClick=${reveal}>Reveal once<//>`}
-      ${instance.jwt !== "none" && html`<${Button} icon="rotate-ccw" onClick=${rotate}>Rotate<//>`}</header>
+      ${instance.jwt !== "none" && html`<${Button} icon="rotate-ccw" onClick=${rotate}>Rotate team JWT<//>`}</header>
     ${shown ? html`<${Shown} shown=${shown} onHide=${() => setShown(null)} />` : html`<p class="lead"><${Icon} name=${icon} />${text}</p>`}
   </section>`;
 }
@@ -55,7 +55,7 @@ export function TeamToken({ instance, onChanged }) {
 /** @param {{shown: Revealed, onHide: () => void}} props */
 const Shown = ({ shown, onHide }) => html`
   <${Banner} tone="warn" action=${html`<${Button} small icon="eye-off" onClick=${onHide}>Hide<//>`}>Shown once. It is gone when you leave or reload this page.<//>
-  <${Secret} label="Team JWT" text=${shown.jwt} />
+  <${Secret} label="JWT" text=${shown.jwt} />
   <${Secret} label=${`For ${shown.file} of the team`} text=${shown.stanza} />`;
 
 /** @param {{label: string, text: string}} props */

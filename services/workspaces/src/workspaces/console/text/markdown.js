@@ -1,6 +1,5 @@
 // Markdown of agents and people as clean HTML, in blocks. Nobody who writes it is trusted.
-import DOMPurify from "../vendor/dompurify.js";
-import { Marked } from "../vendor/marked.js";
+import { DOMPurify, Marked } from "../vendor/text.js";
 import { highlighted } from "./highlight.js";
 
 const INLINE_HTML = /^<\/?(br|sub|sup|kbd)\s*\/?>$/i; // models write these, in tables above all
@@ -19,7 +18,7 @@ const markdown = new Marked({
         + `<pre tabindex="0"><code>${highlighted(text, name, escaped)}</code></pre></div>`;
     },
     table(token) {
-      const row = (/** @type {string} */ tag, /** @type {import("../vendor/marked.js").Tokens.TableCell[]} */ cells) =>
+      const row = (/** @type {string} */ tag, /** @type {import("../vendor/text.js").Tokens.TableCell[]} */ cells) =>
         `<tr>${cells.map((cell) => `<${tag}${cell.align ? ` align="${cell.align}"` : ""}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join("")}</tr>`;
       return `<div class="md-table" tabindex="0"><table><thead>${row("th", token.header)}</thead><tbody>${token.rows.map((cells) => row("td", cells)).join("")}</tbody></table></div>`;
     },
@@ -46,7 +45,7 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
-/** @param {import("../vendor/marked.js").Token} token */
+/** @param {import("../vendor/text.js").Token} token */
 const rendered = (token) => DOMPurify.sanitize(markdown.parser([token]), ALLOWED);
 
 /** @typedef {{html: string[], rest: string}} Blocks the blocks that are final, and the text behind them */

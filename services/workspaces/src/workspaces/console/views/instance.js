@@ -6,7 +6,7 @@ import { Banner, Button, Copy, Icon } from "../parts/basic.js";
 import { BelievedCard } from "../parts/believed.js";
 import { DeliveryTable } from "../parts/delivery_table.js";
 import { Agents, StatusPill, Unprovisioned, Unusable, counted } from "../parts/instance.js";
-import { AgentTokenDialog, DeleteDialog, RenameDialog } from "../parts/instance_dialogs.js";
+import { AgentTokenDialog, DeleteDialog, EditDialog } from "../parts/instance_dialogs.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { Menu } from "../parts/menu.js";
 import { TeamToken } from "../parts/reveal.js";
@@ -14,7 +14,7 @@ import { Time } from "../parts/time.js";
 import { failed, toast } from "../parts/toast.js";
 
 /** @typedef {import("../answers").InstanceView} Instance */
-/** @typedef {"rename" | "token" | "delete" | null} Open */
+/** @typedef {"edit" | "token" | "delete" | null} Open */
 
 /** @param {{params: {id: string}}} props */
 export default function InstanceView({ params }) {
@@ -35,7 +35,7 @@ export default function InstanceView({ params }) {
       <${Unusable} entries=${instance.unusable} /></section>
     <${About} instance=${instance} onToken=${() => setOpen("token")} />
     <${Runs} id=${id} />
-    ${open === "rename" && html`<${RenameDialog} instance=${instance} onClose=${close} onDone=${loaded.set} />`}
+    ${open === "edit" && html`<${EditDialog} instance=${instance} onClose=${close} onDone=${loaded.set} />`}
     ${open === "token" && html`<${AgentTokenDialog} instance=${instance} onClose=${close} onDone=${loaded.set} />`}
     ${open === "delete" && html`<${DeleteDialog} instance=${instance} onClose=${close} onDone=${() => navigate("/instances")} />`}
   </div>`;
@@ -62,7 +62,7 @@ function Head({ instance, loaded, open }) {
       <p>Attached to ${counted(instance.workspace_ids.length, "workspace")} · registry fetched <${Time} at=${instance.last_fetched_at} /></p></div>
     <div class="row"><${Button} icon="refresh-cw" busy=${busy} onClick=${refresh}>Refresh<//>
       <${Menu} label="More" actions=${[
-        { label: "Rename", icon: "pencil", act: () => open("rename") },
+        { label: "Edit", icon: "pencil", act: () => open("edit") },
         { label: "Agent token", icon: "key-round", act: () => open("token") },
         { label: "Delete", icon: "trash-2", danger: true, act: () => open("delete") },
       ]} /></div></header>

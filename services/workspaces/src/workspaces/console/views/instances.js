@@ -7,6 +7,7 @@ import { AddInstance } from "../parts/add_instance.js";
 import { Agents, StatusPill, Unprovisioned, Unusable, counted, shortUrl } from "../parts/instance.js";
 import { Loading, useLoaded } from "../parts/load.js";
 import { Time } from "../parts/time.js";
+import { toast } from "../parts/toast.js";
 
 /** @typedef {import("../answers").InstanceView} Instance */
 
@@ -15,6 +16,10 @@ export default function InstancesView() {
   const [adding, setAdding] = useState(false);
   useEffect(() => void (document.title = "Pallas instances · Pallas"), []);
   const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setAdding(true)}>Add instance<//>`;
+  const added = (/** @type {Instance} */ instance) => {
+    if (loaded.data?.some((each) => each.id === instance.id)) toast(`${instance.name} is registered already.`);
+    navigate(`/instances/${encodeURIComponent(instance.id)}`);
+  };
   const replace = (/** @type {Instance} */ after) => loaded.data && loaded.set(loaded.data.map((each) => (each.id === after.id ? after : each)));
   return html`<div class="page">
     <header class="page-head"><div class="grow"><h1>Pallas instances</h1>
@@ -22,7 +27,7 @@ export default function InstancesView() {
     ${!loaded.data ? html`<${Loading} loaded=${loaded} />` : !loaded.data.length ? html`<${Empty} icon="server" title="No instance is registered" action=${add}>
         Add the URL of a registry. Its agents appear here, and can then be attached to workspaces.<//>`
       : html`<div class="cards">${loaded.data.map((instance) => html`<${Card} key=${instance.id} instance=${instance} onDone=${replace} />`)}</div>`}
-    ${adding && html`<${AddInstance} onClose=${() => setAdding(false)} onAdded=${(/** @type {Instance} */ added) => navigate(`/instances/${encodeURIComponent(added.id)}`)} />`}
+    ${adding && html`<${AddInstance} onClose=${() => setAdding(false)} onAdded=${added} />`}
   </div>`;
 }
 
@@ -30,7 +35,7 @@ export default function InstancesView() {
 const Card = ({ instance, onDone }) => html`<article class="card instance" aria-label=${instance.name}>
   <header><div class="grow"><h2><a href=${`/instances/${encodeURIComponent(instance.id)}`} dir="auto">${instance.name}</a></h2>
       <p class="muted url">${shortUrl(instance.registry_url)}</p></div>
-    ${instance.jwt === "ready" && html`<${Pill} tone="warn" icon="key-round" title="The token was not shown yet">Token ready<//>`}
+    ${instance.jwt === "ready" && html`<${Pill} tone="warn" icon="key-round" title="It was not shown yet">JWT ready<//>`}
     <${StatusPill} instance=${instance} /></header>
   <${Unprovisioned} instance=${instance} onDone=${onDone} />
   ${instance.drift && html`<${Banner} tone="warn">${instance.drift}<//>`}

@@ -1,0 +1,2 @@
+export { Marked, type Token, type Tokens } from "marked";
+export { default as DOMPurify } from "dompurify";

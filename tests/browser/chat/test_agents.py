@@ -1,0 +1,103 @@
+"""Which agent gets a message: the picker, and what the health of an agent does to the chat."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+from sqlalchemy import text
+from tests.browser.axe import violations
+from tests.browser.chat.conftest import Show
+from tests.browser.chat.talking import reply, say
+from tests.browser.conftest import Scheme
+from tests.integration.workspaces.chat.talk import attach
+from tests.integration.workspaces.lab import Lab
+from tests.requirements import requirement
+from tests.workspaces_world.agent import Agent, an_agent
+
+from workspaces.live.hub import ALL
+from workspaces.model import NO_TEAMS
+
+
+@requirement("A-10.2.3")
+async def test_without_teams_the_sentence_of_the_contract_leads_to_the_settings(show: Show, lab: Lab) -> None:
+    async with lab.service.parts.engine.begin() as connection:
+        await connection.execute(text("delete from workspace_pallas_assignments"))
+    page = await show()
+    sentence = page.get_by_text("No teams attached to this workspace.")
+    await expect(sentence).to_have_text(NO_TEAMS)
+    await expect(page.get_by_role("textbox", name="Message")).to_be_disabled()
+    await sentence.get_by_role("link", name="workspace settings → Attached Teams").click()
+    await expect(page).to_have_url(f"{lab.base}/workspaces/ws/settings")
+
+
+@requirement("A-10.2.2", "A-10.3.2")
+async def test_each_message_may_go_to_another_agent_by_keyboard_alone(show: Show, lab: Lab, harper: Agent) -> None:
+    async with an_agent("aristotle") as other:
+        await attach(lab.service.parts.engine, other, team="Gyges")
+        page = await show()
+        picker = page.get_by_role("button", name="Agent: ")
+        await expect(picker).to_contain_text("›")
+        is_harper = "Harper" in await picker.inner_text()
+        await say(page, "One")
+        await (await (harper if is_harper else other).next()).answer("First.")
+        await expect(reply(page)).to_contain_text("First.")
+        wanted, agent = ("Gyges › Aristotle", other) if is_harper else ("Kottos › Harper", harper)
+        await picker.press("ArrowDown")
+        options = page.get_by_role("option")
+        await expect(options).to_have_text([re.compile("^Gyges › Aristotle"), re.compile("^Kottos › Harper")])
+        await page.keyboard.type(wanted.partition(" ")[0].lower())
+        await expect(options).to_have_text([re.compile(f"^{wanted}")])
+        await page.keyboard.press("Enter")
+        await say(page, "Two")
+        await (await agent.next()).answer("Second.")
+        await expect(page.get_by_role("article", name=wanted)).to_contain_text("Second.")
+
+
+@requirement("P-4.10", "P-4.11")
+async def test_health_warns_and_bars_and_flips_by_itself(show: Show, harper: Agent) -> None:
+    page = await show()
+    box = page.get_by_role("textbox", name="Message")
+    await box.fill("A draft")
+    harper.health = {"status": "degraded", "message": "Answers take 12 s."}
+    await expect(page.get_by_role("status").filter(has_text="Answers take 12 s.")).to_be_visible()
+    await expect(box).to_be_enabled()
+    harper.health = {"status": "error", "message": "Argos is unreachable."}
+    await expect(page.get_by_role("alert")).to_contain_text("Argos is unreachable.")
+    await expect(box).to_be_disabled()
+    assert "Argos is unreachable." in (await box.get_attribute("placeholder") or "")
+    assert await violations(page) == []
+    harper.health = {"status": "ok"}
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await expect(box).to_be_enabled()
+    await expect(box).to_have_value("A draft")
+
+
+async def test_a_team_that_is_attached_appears_at_once(show: Show, lab: Lab) -> None:
+    page = await show()
+    async with an_agent("aristotle") as other:
+        await attach(lab.service.parts.engine, other, team="Gyges")
+        await lab.service.parts.hub.tell(ALL, "agents", {})
+        await page.get_by_role("button", name="Agent: ").click()
+        await expect(page.get_by_role("option", name="Gyges › Aristotle")).to_be_visible()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
+async def test_the_chat_has_no_barriers_and_fits_its_window(
+    show: Show, harper: Agent, scheme: Scheme, width: int
+) -> None:
+    page = await show(scheme=scheme, width=width)
+    await say(page, "Everything, please")
+    work = await harper.next()
+    await work.progress("Writing", 1)
+    await expect(page.locator(".status-text")).to_be_visible()
+    assert await violations(page) == []
+    long = "x" * 200
+    table, code = f"| a | b |\n|--:|---|\n| 1 | {long} |", f"```js\n{long}\n```"
+    await work.answer(f"# T\n\n[a link](https://a.example) in text, `{long}`\n\n{table}\n\n{code}")
+    await expect(reply(page).get_by_role("table")).to_be_visible()
+    assert await violations(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert await page.evaluate("(t => t.scrollWidth - t.clientWidth)(document.querySelector('.transcript'))") <= 0
+
+
+pytestmark = pytest.mark.timeout(60)

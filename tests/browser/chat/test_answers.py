@@ -1,0 +1,107 @@
+"""Messages and answers in a browser, with an agent whose work the test decides."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import expect
+from tests.browser.chat.conftest import Show
+from tests.browser.chat.talking import reply, say, status
+from tests.requirements import requirement
+from tests.workspaces_world.agent import Agent
+
+
+@requirement("P-5.18", "P-5.19", "P-5.20")
+async def test_one_status_line_is_replaced_ticks_and_is_cleared_by_the_answer(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "What is new?")
+    work = await harper.next()
+    await expect(page.get_by_role("article", name="You")).to_have_text("What is new?")
+    await work.progress("Asking research", 1)
+    await expect(status(page)).to_have_text("Asking research")
+    await expect(page.locator(".thinking .spinner")).to_be_visible()
+    await expect(page.locator(".tick.shown")).to_have_count(0)
+    await work.progress("Research has answered", 2, 2)
+    await expect(status(page)).to_have_text("Research has answered")
+    await expect(page.locator(".tick.shown")).to_be_visible()
+    await expect(page.locator(".tick.shown")).to_have_count(0)
+    assert await status(page).get_attribute("aria-live") == "polite"
+    await work.answer("Nothing **new**.", {"input_tokens": 1200, "output_tokens": 3})
+    await expect(reply(page).locator("strong").last).to_have_text("new")
+    await expect(page.locator(".thinking")).to_have_count(0)
+    await expect(reply(page)).to_contain_text("1,200 → 3 tokens")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("What is new?")
+    await expect(page.get_by_role("link", name="What is new?")).to_have_attribute("aria-current", "page")
+
+
+async def test_text_is_shown_as_it_arrives_and_a_reload_loses_nothing(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Tell me")
+    work = await harper.next()
+    await work.text("# Owls\n\n- see at night\n- hear ")
+    await expect(reply(page).get_by_role("listitem")).to_have_count(2)
+    await work.text("well 🦉\n\nSo:\n\n```py\nowl =")
+    await expect(reply(page).locator("pre")).to_have_text("owl =")
+    await page.reload()
+    await expect(reply(page).locator("pre")).to_have_text("owl =")
+    await work.text(" 1\n```\n")
+    await expect(reply(page).locator("pre")).to_have_text("owl = 1")
+    await work.answer("# Owls\n\nThat is all.")
+    await expect(reply(page).locator("p")).to_have_text("That is all.")
+    assert harper.executed == ["Tell me"]
+
+
+async def test_an_answer_can_be_cancelled_and_tried_again(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Slowly")
+    work = await harper.next()
+    await page.get_by_role("button", name="Cancel the answer").click()
+    await expect(reply(page)).to_contain_text("Cancelled")
+    await work.left.wait()
+    await page.get_by_role("button", name="Retry").click()
+    await (await harper.next(2)).fail("The model is overloaded.", "overloaded")
+    await expect(reply(page).get_by_role("alert")).to_contain_text("The model is overloaded.")
+    await expect(reply(page).get_by_role("alert")).to_contain_text("overloaded")
+    await page.get_by_role("button", name="Retry").click()
+    await (await harper.next(3)).answer("Now.")
+    await expect(reply(page)).to_contain_text("Now.")
+    await expect(page.get_by_role("article")).to_have_count(2)
+
+
+async def test_a_question_becomes_a_form_that_is_checked(show: Show, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Book it")
+    work = await harper.next()
+    asking = asyncio.create_task(work.ask("Where to?", "city", "street"))
+    form = page.get_by_role("form", name="Where to?")
+    await form.get_by_label("city").fill("Athens")
+    await form.get_by_role("button", name="Answer").click()
+    await expect(form.get_by_role("alert")).to_have_text("This is needed.")
+    await expect(form.get_by_label("street")).to_be_focused()
+    await form.get_by_label("street").fill("Acropolis")
+    await form.get_by_label("street").press("Enter")
+    assert (await asking)["content"] == {"city": "Athens", "street": "Acropolis"}
+    await work.answer("Booked.")
+    await expect(reply(page)).to_contain_text("Booked.")
+    await expect(form).to_have_count(0)
+
+
+async def test_two_tabs_show_the_same(show: Show, harper: Agent) -> None:
+    first = await show()
+    await say(first, "Hello")
+    await expect(first.get_by_role("heading", level=1)).to_have_text("Hello")
+    second = await show(urlsplit(first.url).path)
+    await (await harper.next()).answer("Good day.")
+    for page in (first, second):
+        await expect(reply(page)).to_contain_text("Good day.")
+    await say(second, "Bye")
+    await expect(first.get_by_role("article", name="You")).to_have_text(["Hello", "Bye"])
+    await second.get_by_role("button", name="More for Hello").last.click()
+    await second.get_by_role("menuitem", name="Delete").click()
+    await second.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    for page in (first, second):
+        await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
+        await expect(page.get_by_text("No conversations yet.")).to_be_visible()
+
+
+pytestmark = pytest.mark.timeout(60)

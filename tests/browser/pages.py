@@ -1,0 +1,63 @@
+"""A Chromium, and pages that fail their test when the console reports an error."""
+
+import os
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Literal, Protocol
+
+from playwright.async_api import Browser, Page, async_playwright
+from tests.browser.chromium import ARGUMENTS, chromium
+
+type Scheme = Literal["light", "dark"]
+
+
+class OpenPage(Protocol):
+    """Opens a page in a browser session of its own, which ends with the test."""
+
+    def __call__(
+        self, url: str, *, scheme: Scheme = "light", width: int = 1280, height: int = 800, allowed: tuple[str, ...] = ()
+    ) -> Awaitable[Page]:
+        """Return the page. `allowed` are parts of error messages of the browser that the test expects."""
+        ...
+
+
+@asynccontextmanager
+async def a_browser() -> AsyncGenerator[Browser]:
+    """A headless Chromium."""
+    program = chromium()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=program.path, args=list(ARGUMENTS), env={**os.environ, **program.variables}
+        )
+        yield browser
+        await browser.close()
+
+
+@asynccontextmanager
+async def opening(browser: Browser) -> AsyncGenerator[OpenPage]:
+    """Opens pages. What a page has reported as an error, such as a breach of the CSP, is raised in the end."""
+    reported = list[str]()
+
+    async with AsyncExitStack() as stack:
+
+        async def open_one(
+            url: str, *, scheme: Scheme = "light", width: int = 1280, height: int = 800, allowed: tuple[str, ...] = ()
+        ) -> Page:
+            context = await browser.new_context(
+                color_scheme=scheme, viewport={"width": width, "height": height}, reduced_motion="reduce"
+            )
+            stack.push_async_callback(context.close)
+            context.set_default_timeout(10_000)
+            page = await context.new_page()
+
+            def report(text: str) -> None:
+                if not any(part in text for part in allowed):
+                    reported.append(text)
+
+            page.on("pageerror", lambda error: report(f"{error}"))
+            page.on("console", lambda said: report(said.text) if said.type == "error" else None)
+            await page.goto(url)
+            return page
+
+        yield open_one
+    assert reported == []

@@ -1,0 +1,70 @@
+"""Conversations: list, create, rename, delete."""
+
+import uuid
+
+import pytest
+from tests.integration.workspaces.chat.talk import Talk, attach, begin
+from tests.integration.workspaces.lab import API, Lab
+from tests.workspaces_world.agent import Agent
+
+
+async def test_pages_of_conversations_have_each_of_them_once(lab: Lab, talk: Talk) -> None:
+    made = [talk.conversation, *[(await begin(lab.browser, title=f"Talk {n}")).conversation for n in range(6)]]
+    found, before = list[str](), None
+    while True:
+        query = {"limit": 3} | ({"before": before} if before else {})
+        page = (await lab.browser.get(f"{API}/workspaces/ws/conversations", params=query)).json()
+        found += [one["id"] for one in page["conversations"]]
+        if (before := page["next"]) is None:
+            break
+    assert found == made[::-1]
+
+
+async def test_the_latest_conversation_is_the_first(talk: Talk, harper: Agent) -> None:
+    await begin(talk.http)
+    await talk.send()
+    listed = (await talk.http.get(f"{API}/workspaces/ws/conversations")).json()["conversations"]
+    assert [one["answering"] for one in listed] == [True, False]
+    assert listed[0]["id"] == talk.conversation
+
+
+@pytest.mark.parametrize("before", ["x", "2026-01-01T00:00:00_" + str(uuid.uuid4()), "2026-01-01T00:00:00Z_1"])
+async def test_a_cursor_that_is_none_is_refused(lab: Lab, talk: Talk, before: str) -> None:
+    answer = await lab.browser.get(f"{API}/workspaces/ws/conversations", params={"before": before})
+    assert (answer.status_code, answer.json()["field"]) == (422, "before")
+
+
+async def test_the_same_id_is_the_same_conversation(lab: Lab, talk: Talk) -> None:
+    again = await begin(lab.browser, id=talk.conversation, title="ignored")
+    assert (await again.page())["conversation"]["title"] == ""
+    made = await lab.command_line.post(f"{API}/workspaces", json={"name": "Other"})
+    other = await lab.browser.post(
+        f"{API}/workspaces/{made.json()['id']}/conversations", json={"id": talk.conversation}
+    )
+    assert (other.status_code, other.json()["code"]) == (409, "id_taken")
+
+
+async def test_a_title_of_ones_own_stays(lab: Lab, harper: Agent) -> None:
+    await attach(lab.service.parts.engine, harper)
+    talk = await begin(lab.browser, title="  Mine  ")
+    await talk.send("Something else")
+    assert (await talk.page())["conversation"]["title"] == "Mine"
+
+
+@pytest.mark.parametrize("title", ["", "  ", "x" * 201, None])
+async def test_a_title_has_to_be_one(talk: Talk, title: str | None) -> None:
+    answer = await talk.http.patch(f"{API}/conversations/{talk.conversation}", json={"title": title})
+    assert (answer.status_code, answer.json()["field"]) == (422, "title")
+
+
+async def test_pages_of_messages_go_back_to_the_first(talk: Talk, harper: Agent) -> None:
+    async with talk.following() as stream:
+        for number in range(1, 4):
+            sent = await talk.send(f"{number}")
+            await (await harper.next(number)).answer("ok")
+            await stream.until("message", id=sent["reply_id"], status="answered")
+    last = await talk.page(limit=4)
+    assert [one["seq"] for one in last["messages"]] == [3, 4, 5, 6]
+    first = await talk.page(limit=4, before=last["before"])
+    assert [one["seq"] for one in first["messages"]] == [1, 2]
+    assert first["before"] is None

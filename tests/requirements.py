@@ -346,11 +346,6 @@ PENDING: frozenset[str] = frozenset(
         "P-4.3",
         "P-4.4",
         "P-4.5",
-        # Health
-        "P-4.6",
-        "P-4.7",
-        "P-4.8",
-        "P-4.9",
         # Chat and health
         "P-4.12",
         # Tables and secrets

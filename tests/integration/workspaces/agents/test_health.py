@@ -10,7 +10,6 @@ from tests.integration.workspaces.agents.conftest import API, Town
 from tests.integration.workspaces.control.world import a_world
 from tests.requirements import requirement
 from tests.waiting import eventually, soon
-from tests.workspaces_world.registry import entry
 from tests.workspaces_world.foreign.raw_agents import RawAgents
 from tests.workspaces_world.registry import entry
 

@@ -1,6 +1,7 @@
 """The health of agents: checked at once and then at the interval, told when it changes, and shown."""
 
 import asyncio
+from ipaddress import ip_network
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +14,12 @@ from tests.waiting import eventually, soon
 from tests.workspaces_world.foreign.raw_agents import RawAgents
 from tests.workspaces_world.registry import entry
 
+from pallas_mcp_calls.calls import AgentCalls
+from pallas_mcp_calls.model import Target
 from workspaces.agents import health as health_room
 from workspaces.live.hub import ALL
+from workspaces.registries.guard import GuardedTransport
+from workspaces.registries.policy import Policy
 
 GAUGE = "daedalus_agent_health"
 
@@ -139,12 +144,11 @@ async def test_a_health_that_is_too_old_is_an_error(town: Town, monkeypatch: pyt
 
 
 async def test_an_agent_at_an_address_that_is_not_allowed_is_not_called(town: Town) -> None:
-    remotes = [{"type": "streamable-http", "url": "http://169.254.169.254/mcp"}]
-    town.world.registry.servers.append(entry("test/forbidden", remotes=remotes))
-    instance = await town.world.register()
-    book = town.world.lab.service.parts.agents.health
-    await eventually(lambda: book.of(instance, "forbidden").status == "error")
-    assert book.of(instance, "forbidden").message == "the agent cannot be reached: no connection"
+    policy = Policy((ip_network("10.0.0.0/8"),))
+    async with AgentCalls(GuardedTransport(policy)) as calls:
+        report = await calls.health(Target(town.agents.url("forbidden")))
+    assert (report.status, report.message) == ("error", "the agent cannot be reached: no connection")
+    assert "forbidden" not in {one.agent for one in town.agents.asked}
 
 
 async def test_at_most_so_many_agents_are_checked_at_once(town: Town) -> None:

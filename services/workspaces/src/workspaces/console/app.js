@@ -15,7 +15,7 @@ const CHAT = {
   styles: ["chat.css", "markdown.css"],
   modules: [
     ...["agents", "chat", "composer", "conversations", "drafts", "fields", "images", "message", "model", "picker", "question", "streamed", "thinking", "transcript", "window"].map((name) => `chat/${name}.js`),
-    "parts/combobox.js", "parts/markdown.js", "parts/time.js", "text/highlight.js", "text/markdown.js", "vendor/text.js",
+    "parts/combobox.js", "parts/markdown.js", "parts/time.js", "parts/units.js", "text/highlight.js", "text/markdown.js", "vendor/text.js",
   ],
 };
 

@@ -64,12 +64,13 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) interrupted = true;
   connect();
 });
-addEventListener("online", () => streamState.value === "waiting" && connect());
+for (const change of ["online", "offline"]) addEventListener(change, connect);
 
 function connect() {
   stop();
   stop = () => {};
   if (!wanted || document.hidden) return void (streamState.value = "closed");
+  interrupted ||= streamState.value === "open";
   if (streamState.value !== "waiting") streamState.value = "connecting";
   stop = followStream({
     url: () => `/api/v1/events${conversation ? `?conversation=${encodeURIComponent(conversation)}&after=${revision}` : ""}`,

@@ -1,0 +1,100 @@
+"""The event stream of a tab: interrupted, hidden, ended by a draining server, and with the login that it needs."""
+
+import asyncio
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.chat.conftest import WORKSPACE, Show
+from tests.browser.chat.talking import reply, say
+from tests.browser.conftest import OpenPage
+from tests.integration.workspaces.lab import API, PASSWORD, Lab
+from tests.workspaces_world.agent import Agent
+
+
+async def hide(page: Page, hidden: bool) -> None:
+    """Have the page believe that its tab is hidden, or seen."""
+    await page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        hidden,
+    )
+
+
+async def test_an_interrupted_stream_is_made_anew_and_nothing_is_missed(show: Show, harper: Agent) -> None:
+    page = await show(allowed=("ERR_INTERNET_DISCONNECTED", "ERR_NETWORK"))
+    await say(page, "Wait for it")
+    work = await harper.next()
+    await expect(reply(page)).to_contain_text("Thinking")
+    await page.context.set_offline(True)
+    await expect(page.get_by_text("Reconnecting…").last).to_be_visible()
+    await work.answer("Here it is.")
+    await page.context.set_offline(False)
+    await expect(reply(page)).to_contain_text("Here it is.")
+    await expect(page.get_by_text("Reconnecting…")).to_have_count(0)
+
+
+async def test_a_hidden_tab_has_no_stream_and_catches_up_when_it_is_seen(show: Show, lab: Lab, harper: Agent) -> None:
+    page = await show()
+    await say(page, "Later")
+    work = await harper.next()
+    await expect(reply(page)).to_contain_text("Thinking")
+    ended = asyncio.create_task(page.wait_for_event("requestfailed"))
+    await asyncio.sleep(0)
+    await hide(page, True)
+    assert "/events" in (await ended).url
+    await work.answer("It is later.")
+    await expect(reply(page)).to_contain_text("Thinking")
+    await hide(page, False)
+    await expect(reply(page)).to_contain_text("It is later.")
+
+
+async def test_who_is_logged_out_comes_back_to_where_they_were(show: Show, lab: Lab) -> None:
+    page = await show("/health")
+    await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page).to_have_url(f"{lab.base}/login?next=%2Fhealth")
+    await page.get_by_label("Password").fill("wrong")
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Health")).to_be_visible()
+
+
+async def test_the_link_logs_in_once_and_leaves_no_trace(lab: Lab, open_page: OpenPage) -> None:
+    link = (await lab.command_line.post(f"{API}/login/links")).json()["url"]
+    link = f"{lab.base}/login#{link.partition('#')[2]}"
+    page = await open_page(link, allowed=("401",))
+    await expect(page.get_by_role("heading", name="Workspaces")).to_be_visible()
+    assert "once" not in page.url
+    again = await open_page(link, allowed=("401",))
+    await expect(again.get_by_role("alert")).to_be_visible()
+    assert "#" not in again.url
+
+
+async def test_a_workspace_is_made_named_anew_and_deleted(show: Show) -> None:
+    page = await show("/", allowed=("404",))
+    await page.get_by_role("button", name="New workspace").click()
+    await page.get_by_role("dialog").get_by_role("textbox").fill("Árvíz 🦉")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("No teams attached to this workspace.")).to_be_visible()
+    await page.get_by_role("link", name="Workspaces", exact=True).click()
+    await page.get_by_role("button", name="More for Árvíz 🦉").click()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("dialog").get_by_role("textbox").fill("Flood")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("navigation").get_by_role("link", name="Flood")).to_be_visible()
+    await page.get_by_role("button", name="More for Flood").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete workspace").click()
+    await expect(page.get_by_role("link", name="Flood")).to_have_count(0)
+    await expect(page.get_by_role("link", name="Workspace", exact=True).first).to_be_visible()
+    assert page.url.endswith("/")
+    await page.goto(page.url + WORKSPACE[1:] + "x")
+    await expect(page.get_by_role("heading", name="There is no such workspace")).to_be_visible()
+
+
+pytestmark = pytest.mark.timeout(60)

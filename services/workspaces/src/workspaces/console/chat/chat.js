@@ -4,7 +4,7 @@ import { failed } from "../parts/toast.js";
 import { Banner, Button, Skeleton } from "../parts/basic.js";
 import { keyOf } from "./agents.js";
 import { Composer } from "./composer.js";
-import { ConversationMenu } from "./conversations.js";
+import { ConversationMenu, titleOf } from "./conversations.js";
 import { firstMessages } from "./drafts.js";
 import { Chat } from "./model.js";
 import { Transcript } from "./transcript.js";
@@ -28,7 +28,7 @@ export function ChatPane({ id, agents, toggle }) {
     return () => chat.close();
   }, [chat]);
   const view = chat.conversation.value;
-  const title = view?.title ?? "";
+  const title = view ? titleOf(view) : "";
   useEffect(() => void (title && (document.title = `${title} · Pallas`)), [title]);
 
   /** @param {{id: string, text: string, pictures: import("./images.js").Picture[]}} message */

@@ -10,6 +10,9 @@ import { failed } from "../parts/toast.js";
 
 /** @typedef {import("../answers").ConversationView} ConversationView */
 
+/** The first message gives a conversation its title. @param {ConversationView} view */
+export const titleOf = (view) => view.title || "New conversation";
+
 export class Conversations {
   /** The latest first; null until they are loaded. @type {import("../lib.js").Signal<ConversationView[] | null>} */
   list = signal(null);
@@ -73,7 +76,7 @@ export function ConversationList({ conversations, current, onPick }) {
     ${!all ? html`<${Skeleton} lines=${5} />` : grouped(all).map(([title, some]) => html`<section key=${title} aria-label=${title}><h3>${title}</h3>
       <ul>${some.map((view) => html`<li key=${view.id} class=${view.id === current ? "current" : ""}>
         <a href=${`/workspaces/${workspace}/conversations/${view.id}`} aria-current=${view.id === current ? "page" : undefined} onClick=${onPick}>
-          <span class="ellipsis grow" dir="auto">${view.title}</span>${view.answering && html`<span title="An agent is at work"><${Spinner} size=${12} /><span class="visually-hidden">an agent is at work</span></span>`}</a>
+          <span class="ellipsis grow" dir="auto">${titleOf(view)}</span>${view.answering && html`<span title="An agent is at work"><${Spinner} size=${12} /><span class="visually-hidden">an agent is at work</span></span>`}</a>
         <${ConversationMenu} view=${view} current=${view.id === current} /></li>`)}</ul></section>`)}
     ${all && !all.length && html`<p class="faint none">No conversations yet.</p>`}
     ${next.value && html`<div class="older" ref=${more}><${Spinner} /></div>`}</div>`;
@@ -84,13 +87,13 @@ export function ConversationMenu({ view, current }) {
   const [renaming, setRenaming] = useState(false);
   const drop = () => confirm({
     title: "Delete this conversation?", action: "Delete", danger: true,
-    text: `“${view.title}” and all its messages are deleted for good.`,
+    text: `“${titleOf(view)}” and all its messages are deleted for good.`,
     act: async () => {
       await remove(path`/conversations/${view.id}`);
       if (current) navigate(`/workspaces/${view.workspace_id}`, { replace: true });
     },
   });
-  return html`<${Menu} label=${`More for ${view.title}`} actions=${[
+  return html`<${Menu} label=${`More for ${titleOf(view)}`} actions=${[
     { label: "Rename", icon: "pencil", act: () => setRenaming(true) }, { label: "Delete", icon: "trash-2", danger: true, act: drop }]} />
     ${renaming && html`<${Rename} view=${view} onClose=${() => setRenaming(false)} />`}`;
 }

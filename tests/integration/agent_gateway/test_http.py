@@ -11,7 +11,8 @@ from tests.integration.agent_gateway.conftest import Platform
 from tests.integration.real_parts import Front
 from tests.waiting import eventually, soon
 
-from pallas_cli.chat.conversation import CallFailed, Conversation
+from pallas_cli.chat.conversation import Conversation
+from pallas_mcp_calls.model import CallFailed
 
 NOTHING: wire.Message = {}
 

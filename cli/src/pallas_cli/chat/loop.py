@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from rich.console import Console
 from rich.text import Text
 
-from pallas_cli.chat.conversation import Answer, Conversation, agent_endpoint
+from pallas_cli.chat.conversation import Conversation, agent_endpoint
 from pallas_cli.plain_text import plain, plain_line
+from pallas_mcp_calls.model import CallAnswer
 
 type Show = Callable[[str], None]
 
@@ -43,7 +44,7 @@ async def hold_chat(url: str, agent: str, message: str | None, *, token: str | N
     return answered
 
 
-async def _turn_as_json(conversation: Conversation, agent: str, text: str) -> Answer:
+async def _turn_as_json(conversation: Conversation, agent: str, text: str) -> CallAnswer:
     progress: list[str] = []
     answer = await conversation.ask(text, progress.append)
     turn = {"agent": agent, "message": text, "answer": answer.text, "failed": answer.failed, "progress": progress}
@@ -98,7 +99,7 @@ def _progress(console: Console) -> Generator[Show]:
         yield lambda line: console.print(plain_line(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def _show_answer(console: Console, answer: Answer) -> None:
+def _show_answer(console: Console, answer: CallAnswer) -> None:
     text = plain(answer.text)
     if answer.failed:
         console.print(f"failed: {text}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -37,10 +37,10 @@ def chat(
     import os
     import sys
 
-    from pallas_cli.chat.conversation import CallFailed
     from pallas_cli.chat.loop import hold_chat
     from pallas_cli.kept_secrets import find_token
     from pallas_cli.plain_text import print_plain
+    from pallas_mcp_calls.model import CallFailed
 
     bearer, gateway = find_token(token), find_address(url, data, "gateway")
     try:

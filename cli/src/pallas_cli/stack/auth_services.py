@@ -33,20 +33,21 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
     auth = plan.auth
     if auth is None:
         return []
+    hashes = _Hashes()
 
     async def lifecycle_variables() -> Mapping[str, str]:
         return {
             "PALLAS_POSTGRES_URL": await _database(plan, auth, "team-lifecycle"),
             "PALLAS_REDIS_URL": auth.redis_url,
-            "PALLAS_SERVICE_PASSWORD_HASH": await _hash(auth.accounts.service_password),
-            "PALLAS_ADMIN_PASSWORD_HASH": await _hash(auth.accounts.admin_password),
+            "PALLAS_SERVICE_PASSWORD_HASH": await hashes.of(auth.accounts.service_password),
+            "PALLAS_ADMIN_PASSWORD_HASH": await hashes.of(auth.accounts.admin_password),
             "PALLAS_FERNET_KEYS": auth.accounts.fernet_keys,
         }
 
     async def search_variables() -> Mapping[str, str]:
         return {
             "PALLAS_POSTGRES_URL": await _database(plan, auth, "library-search"),
-            "PALLAS_ADMIN_PASSWORD_HASH": await _hash(auth.accounts.admin_password),
+            "PALLAS_ADMIN_PASSWORD_HASH": await hashes.of(auth.accounts.admin_password),
         }
 
     async def resolver_variables() -> Mapping[str, str]:
@@ -56,7 +57,7 @@ def auth_specs(plan: Plan, *, behind: Collection[str]) -> list[ProcessSpec]:
         return {
             **{name: os.environ[name] for name in _OF_THE_CONSOLE if name in os.environ},
             "PALLAS_POSTGRES_URL": await _database(plan, auth, "workspaces"),
-            "PALLAS_ADMIN_PASSWORD_HASH": await _hash(auth.accounts.admin_password),
+            "PALLAS_ADMIN_PASSWORD_HASH": await hashes.of(auth.accounts.admin_password),
             "PALLAS_SECRET_KEY": auth.accounts.secret_key,
             "PALLAS_PUBLIC_URL": auth.workspaces_url,
             "PALLAS_TEAMS_URL": auth.team_lifecycle_url,
@@ -86,7 +87,20 @@ async def _database(plan: Plan, auth: AuthSide, service: str) -> str:
     return database_url(auth.postgres_url, name, password)
 
 
-async def _hash(password: str) -> str:
+class _Hashes:
+    """Hashes of passwords. One takes 0.1 s, so the services of an account get the same one."""
+
+    def __init__(self) -> None:
+        self._made = dict[str, asyncio.Task[str]]()
+
+    async def of(self, password: str) -> str:
+        """The hash of a password."""
+        if password not in self._made:
+            self._made[password] = asyncio.create_task(asyncio.to_thread(_argon2, password))
+        return await asyncio.shield(self._made[password])
+
+
+def _argon2(password: str) -> str:
     from argon2 import PasswordHasher
 
-    return await asyncio.to_thread(PasswordHasher().hash, password)
+    return PasswordHasher().hash(password)

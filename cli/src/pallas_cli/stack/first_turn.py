@@ -6,8 +6,9 @@ from time import monotonic
 
 from rich.console import Console
 
-from pallas_cli.chat.conversation import CallFailed, Conversation, agent_endpoint
+from pallas_cli.chat.conversation import Conversation, agent_endpoint
 from pallas_cli.plain_text import plain_line
+from pallas_mcp_calls.model import CallFailed
 
 _DEMO_MESSAGE = """\
 Hello Harper, please show what your team can do.
@@ -28,7 +29,7 @@ async def send_first_turn(console: Console, gateway: str, agent: tuple[str, str]
     team, name = agent
     url, tool = agent_endpoint(gateway, name if demo else f"{team}/{name}")
     # The import takes a second or two; in a thread it does not block the loop, which watches the processes.
-    await asyncio.to_thread(__import__, "mcp")
+    await asyncio.to_thread(__import__, "pallas_mcp_calls.calls")
     print_line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nFirst turn, to {url}", style="bold", highlight=False)
     since = monotonic()

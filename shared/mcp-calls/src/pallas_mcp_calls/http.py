@@ -136,11 +136,11 @@ def refusal(status: int, sentence: str | None, *, sent: bool) -> CallFailed:
 
 
 def sentence_of(body: bytes) -> str | None:
-    """The message of a JSON-RPC error, as one line."""
+    """The message of a JSON-RPC error as one line; a sentence without its capital and its full stop."""
     try:
         match from_json(body):
-            case {"error": {"message": str(message)}} if message.strip():
-                return " ".join(message.split())[:_LONGEST_SENTENCE]
+            case {"error": {"message": str(message)}} if line := " ".join(message.split())[:_LONGEST_SENTENCE]:
+                return line[0].lower() + line[1:-1] if line.endswith(".") else line
             case _:
                 return None
     except ValueError:

@@ -2,41 +2,38 @@
 
 import asyncio
 import os
+import subprocess
 import sys
-from dataclasses import dataclass
 
 import pytest
 from tests.integration.workspaces.control.world import World
 from tests.integration.workspaces.lab import API, environment
+from tests.requirements import requirement
 from tests.workspaces_world.mnemosyne import PASSWORD
+
+from workspaces.provision_teams import a_command, provision_teams
+from workspaces.settings import WorkspacesSettings
 
 NOT_YET = "update pallas_instances set team_jwt_encrypted = null, pallas_team_mnemosyne_status = {} where id = :id"
 
 
-@dataclass(frozen=True)
-class Printed:
-    """What a run of the command printed, and its exit code. `rows` are name, status and JWT."""
-
-    code: int
-    rows: list[tuple[str, str, str]]
-    errors: str
+type Printed = tuple[int, list[tuple[str, str, str]]]
+"""The exit code, and name, status and JWT of each row."""
 
 
-async def provision_teams(world: World, **settings: str) -> Printed:
-    """Run the command in a process of its own."""
+def variables(world: World, **settings: str) -> dict[str, str]:
+    """The environment of the command."""
     given = {"teams_url": world.mnemosyne.base, "teams_password": PASSWORD, **world.lab.settings, **settings}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "workspaces.provision_teams",
-        env={**os.environ, **environment(**given)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    heading, *lines = out.decode().splitlines() or [""]
+    return environment(**given)
+
+
+async def run(world: World, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Run the command, and read its table."""
+    capsys.readouterr()
+    code = await provision_teams(variables(world))
+    heading, *lines = capsys.readouterr().out.splitlines()
     columns = [heading.index(word) for word in heading.split()]
-    return Printed(process.returncode or 0, [_cells(line, columns) for line in lines], err.decode())
+    return code, [_cells(line, columns) for line in lines]
 
 
 def _cells(line: str, columns: list[int]) -> tuple[str, str, str]:
@@ -58,12 +55,12 @@ async def in_every_state(world: World) -> dict[str, str]:
     return instances
 
 
-@pytest.mark.requirement("A-14.2.4", "A-9.5.1", "A-9.5.2", "A-4.2.2")
-async def test_provision_teams_is_idempotent(world: World) -> None:
+@requirement("A-14.2.4", "A-9.5.1", "A-9.5.2", "A-4.2.2")
+async def test_provision_teams_is_idempotent(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     instances = await in_every_state(world)
-    first = await provision_teams(world)
-    assert first.code == 1, first.errors
-    assert [(name, status) for name, status, _ in first.rows] == [
+    code, rows = await run(world, capsys)
+    assert code == 1
+    assert [(name, status) for name, status, _ in rows] == [
         ("Failed", "provisioned"),
         ("Gone", "failed: the team was deleted in Mnemosyne, which cannot be undone; register the instance anew"),
         ("Null one", "provisioned"),
@@ -71,7 +68,7 @@ async def test_provision_teams_is_idempotent(world: World) -> None:
         ("Null two", "provisioned"),
         ("Provisioned", "skipped: provisioned"),
     ]
-    for name, status, jwt in first.rows:
+    for name, status, jwt in rows:
         assert (jwt != "") == (status == "provisioned")
         assert not jwt or world.mnemosyne.accepts(jwt)
         expected = {"provisioned": "revealed", "skipped: provisioned": "ready"}.get(status)
@@ -82,10 +79,9 @@ async def test_provision_teams_is_idempotent(world: World) -> None:
     await world.http.delete(f"{API}/pallas/{instances['Gone']}")
     await world.until_quiet()
     asked = world.mnemosyne.counted()
-    second = await provision_teams(world)
-    assert second.code == 0
-    assert {status for _, status, _ in second.rows} == {"skipped: provisioned"}
-    assert {jwt for *_, jwt in second.rows} == {""}
+    code, rows = await run(world, capsys)
+    assert code == 0
+    assert {(status, jwt) for _, status, jwt in rows} == {("skipped: provisioned", "")}
     assert world.mnemosyne.counted() == asked
 
 
@@ -95,21 +91,28 @@ async def test_two_runs_at_the_same_time_provision_each_team_once(world: World) 
     await world.execute("update pallas_instances set team_jwt_encrypted = null, pallas_team_mnemosyne_status = null")
     world.mnemosyne.teams.clear()
     world.mnemosyne.asked.clear()
-    both = await asyncio.gather(provision_teams(world), provision_teams(world))
-    assert [one.code for one in both] == [0, 0]
+    settings = WorkspacesSettings.from_env(variables(world))
+    async with a_command(settings) as one, a_command(settings) as other:
+        both = await asyncio.gather(one.run(), other.run())
+    assert [complete for _, complete in both] == [True, True]
     assert (world.mnemosyne.counted()["POST"], world.mnemosyne.counted()["ROTATE"]) == (len(instances), 0)
-    printed = [jwt for one in both for *_, jwt in one.rows if jwt]
+    printed = [row.jwt for rows, _ in both for row in rows if row.jwt]
     assert len(printed) == len(instances)
     assert all(world.mnemosyne.accepts(jwt) for jwt in printed)
 
 
-async def test_what_is_missing_is_named(world: World) -> None:
-    without = await provision_teams(world, teams_password="")
-    assert (without.code, "PALLAS_TEAMS_PASSWORD" in without.errors) == (2, True)
+async def test_a_wrong_password_is_told_in_the_table(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     instance = await world.provisioned()
     await world.execute(NOT_YET.format("null"), id=instance)
-    wrong = await provision_teams(world, teams_password="wrong")
-    assert wrong.code == 1
-    [(_, status, jwt)] = wrong.rows
-    assert "daedalus-service" in status
-    assert (jwt, PASSWORD in status) == ("", False)
+    assert await provision_teams(variables(world, teams_password="wrong")) == 1
+    printed = capsys.readouterr().out
+    assert "refuses the account daedalus-service" in printed
+    assert PASSWORD not in printed
+
+
+async def test_a_missing_password_ends_with_code_2() -> None:
+    command = (sys.executable, "-m", "workspaces.provision_teams")
+    environ = {**os.environ, **environment(postgres_url="postgresql://127.0.0.1:1/none")}
+    ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, env=environ)
+    assert ended.returncode == 2
+    assert "PALLAS_TEAMS_PASSWORD" in ended.stderr

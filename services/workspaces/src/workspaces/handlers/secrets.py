@@ -2,7 +2,6 @@
 
 import logging
 
-import yaml
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -73,5 +72,7 @@ async def _why_not(session: AsyncSession, instance_id: str) -> NotFound | Confli
 
 def stanza(jwt: str, server: str, url: str | None) -> str:
     """The YAML for the team's secrets (auth contract, section 9.1)."""
+    import yaml  # as long as a start does not need it, it need not take longer
+
     entry = {"transport": "http", "url": url or UNKNOWN_ADDRESS, "headers": {"Authorization": f"Bearer {jwt}"}}
     return yaml.safe_dump({"mcp": {"servers": {server: entry}}}, sort_keys=False, width=1_000_000)

@@ -14,6 +14,7 @@ import httpx2
 from pydantic import SecretStr
 from pydantic_core import from_json
 
+from workspaces.certificates import trusted
 from workspaces.mnemosyne.errors import MnemosyneAway, MnemosyneRefused, NoSuchTeam, TeamGone
 
 ACCOUNT = "daedalus-service"
@@ -73,7 +74,9 @@ def open_teams_client(password: SecretStr | None) -> httpx2.AsyncClient:
     """A client with the service's account."""
     auth = httpx2.BasicAuth(ACCOUNT, password.get_secret_value() if password is not None else "")
     limits = httpx2.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=2.0)
-    return httpx2.AsyncClient(auth=auth, timeout=SECONDS, limits=limits, trust_env=False, follow_redirects=False)
+    return httpx2.AsyncClient(
+        auth=auth, timeout=SECONDS, limits=limits, verify=trusted(), trust_env=False, follow_redirects=False
+    )
 
 
 class HttpTeams(Teams):

@@ -14,6 +14,7 @@ import httpcore2
 import httpx2
 from httpcore2 import SOCKET_OPTION, AsyncNetworkBackend, AsyncNetworkStream
 
+from workspaces.certificates import trusted
 from workspaces.registries.policy import Policy
 
 _IDLE_SECONDS = 2.0
@@ -81,9 +82,9 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
     def __init__(
         self, policy: Policy, *, most_idle: int = _MOST_IDLE, socket_options: Iterable[SOCKET_OPTION] = ()
     ) -> None:
-        super().__init__(trust_env=False)
+        super().__init__(verify=trusted(), trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            ssl_context=trusted(),
             max_connections=None,
             max_keepalive_connections=most_idle,
             keepalive_expiry=_IDLE_SECONDS,

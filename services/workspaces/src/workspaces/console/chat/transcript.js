@@ -102,6 +102,7 @@ function Announcement({ chat }) {
   const [text, setText] = useState("");
   useEffect(() => {
     if (!view) return;
+    if (view.status === "asking") setText(`${view.agent_title ?? "The agent"} asks: ${view.question?.message ?? ""}`);
     if (running(view)) setWas(view.id);
     else if (was === view.id) setText(`${view.agent_title ?? "The agent"}: ${spoken(view)}`);
   }, [view?.status, view?.id]);
